@@ -1,0 +1,236 @@
+//! How many replicas must have a message before its sender is answered, and the answers that wait for them
+//! (`CommitLog.handleDiskFlushAndHA`, `GroupTransferService`).
+//!
+//! A Java master looks at waiting sends one after the other, so a slow one delays all behind it. Here they do not wait for
+//! each other: what an acknowledgement covers is answered at once, and each deadline is its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use wire::codes::response;
+use wire::units::LogOffset;
+
+/// Who decides which broker of a group is the master.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// The operator, by `brokerRole`.
+    Classic,
+    /// The operator, and a slave takes over secondary duties (`enableSlaveActingMaster`).
+    ActingMaster,
+    /// The controller (`enableControllerMode`).
+    Controller,
+}
+
+/// What a send waits for, by configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AckConfig {
+    /// Who decides about the master.
+    pub mode: Mode,
+    /// Copies that a message needs, the master's included (`inSyncReplicas`). Zero and one mean that nothing is waited for.
+    pub in_sync_replicas: u32,
+    /// Fewest copies with which sends are taken (`minInSyncReplicas`).
+    pub min_in_sync_replicas: u32,
+    /// Whether fewer copies do when fewer replicas are in sync (`enableAutoInSyncReplicas`).
+    pub is_auto: bool,
+    /// Whether every member of the in-sync set must have a message (`allAckInSyncStateSet`).
+    pub is_all_ack: bool,
+    /// How long a send waits for replicas, in milliseconds (`slaveTimeout`).
+    pub slave_timeout_ms: u64,
+    /// Bytes by which a slave may be behind and still count as in sync (`haMaxGapNotInSync`; 4.x: `haSlaveFallbehindMax`).
+    pub max_gap_bytes: u64,
+}
+
+/// RocketMQ's defaults.
+impl Default for AckConfig {
+    fn default() -> Self {
+        Self {
+            mode: Mode::Classic,
+            in_sync_replicas: 1,
+            min_in_sync_replicas: 1,
+            is_auto: false,
+            is_all_ack: false,
+            slave_timeout_ms: 3_000,
+            max_gap_bytes: 256 * 1024 * 1024,
+        }
+    }
+}
+
+/// How many replicas a group has at the moment, the master included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replicas {
+    /// Replicas that the name servers know; `totalReplicas` as long as they were not asked.
+    pub alive: u32,
+    /// Replicas in sync, as the master's machine counts them.
+    pub in_sync: u32,
+}
+
+/// Who must have a message before its sender is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Need {
+    /// Nobody but the master.
+    Master,
+    /// This many replicas, the master included. At least two.
+    Acks(u32),
+    /// Every member of the in-sync set.
+    All,
+}
+
+/// How a send ended as far as durability and replicas are concerned (`PutMessageStatus`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AckStatus {
+    /// The message is where it has to be.
+    Ok,
+    /// The message is stored, but was not on disk in time.
+    FlushDiskTimeout,
+    /// The message is stored, but not enough replicas acknowledged it in time.
+    FlushSlaveTimeout,
+    /// Nothing is stored: too few replicas are in sync.
+    InSyncReplicasNotEnough,
+    /// Nothing is stored: this broker is a slave.
+    ServiceNotAvailable,
+}
+
+impl AckStatus {
+    /// The response code of an answer with this status (`SendMessageProcessor.handlePutMessageResult`).
+    #[must_use]
+    pub const fn code(self) -> i32 {
+        match self {
+            Self::Ok => response::SUCCESS,
+            Self::FlushDiskTimeout => response::FLUSH_DISK_TIMEOUT,
+            Self::FlushSlaveTimeout => response::FLUSH_SLAVE_TIMEOUT,
+            Self::InSyncReplicasNotEnough => response::SYSTEM_ERROR,
+            Self::ServiceNotAvailable => response::SERVICE_NOT_AVAILABLE,
+        }
+    }
+
+    /// The remark of an answer with this status. The remark of [`AckStatus::ServiceNotAvailable`] tells how full the disks are
+    /// and is the broker's to write.
+    #[must_use]
+    pub const fn remark(self) -> Option<&'static str> {
+        match self {
+            Self::InSyncReplicasNotEnough => Some("in-sync replicas not enough"),
+            _ => None,
+        }
+    }
+
+    /// The status of a send whose flush ended with `self` and whose replicas ended with `replicas`: the replicas' failure is
+    /// the one told.
+    #[must_use]
+    pub const fn with_replicas(self, replicas: Self) -> Self {
+        match replicas {
+            Self::Ok => self,
+            failed => failed,
+        }
+    }
+}
+
+impl AckConfig {
+    /// Who must have the next message of a SYNC_MASTER whose sender waits for storage (`WAIT` is not `false`). Messages of other
+    /// masters and other senders need [`Need::Master`] (`CommitLog.needHandleHA`).
+    ///
+    /// # Errors
+    /// [`AckStatus::InSyncReplicasNotEnough`] when fewer replicas are in sync than the configuration demands; then nothing may
+    /// be stored.
+    pub fn need(&self, replicas: Replicas) -> Result<Need, AckStatus> {
+        let not_enough = Err(AckStatus::InSyncReplicasNotEnough);
+        let need = match self.mode {
+            Mode::Controller if replicas.in_sync < self.min_in_sync_replicas => return not_enough,
+            Mode::Controller if self.is_all_ack => return Ok(Need::All),
+            Mode::Classic | Mode::Controller => self.in_sync_replicas,
+            Mode::ActingMaster => {
+                let in_sync = replicas.in_sync.min(replicas.alive);
+                let need = if self.is_auto {
+                    self.in_sync_replicas.min(in_sync).max(self.min_in_sync_replicas)
+                } else {
+                    self.in_sync_replicas
+                };
+                if need > in_sync {
+                    return not_enough;
+                }
+                need
+            }
+        };
+        Ok(if need <= 1 { Need::Master } else { Need::Acks(need) })
+    }
+}
+
+/// Names an answer that waits. The shell chooses the numbers and never uses one twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket(pub u64);
+
+/// An answer that must wait for replicas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// Names the answer.
+    pub ticket: Ticket,
+    /// End of the message's record: replicas need everything below.
+    pub end: LogOffset,
+    /// Who must have the message.
+    pub need: Need,
+}
+
+/// The answers that wait. How many there may be is bounded by what the broker's connections hold unanswered.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Waits {
+    /// For each kind of need, the answers by end of record, with their deadlines.
+    by_need: BTreeMap<Need, BTreeMap<(LogOffset, Ticket), u64>>,
+    /// All answers by deadline. Invariant: the same answers as in `by_need`.
+    deadlines: BTreeSet<(u64, Need, LogOffset, Ticket)>,
+}
+
+impl Waits {
+    /// Adds an answer that is given up at `deadline_ms`.
+    pub(crate) fn add(&mut self, wait: Wait, deadline_ms: u64) {
+        let Wait { ticket, end, need } = wait;
+        let former = self.by_need.entry(need).or_default().insert((end, ticket), deadline_ms);
+        assert!(former.is_none(), "{ticket:?} waits twice");
+        self.deadlines.insert((deadline_ms, need, end, ticket));
+    }
+
+    /// Takes out the answers whose need is met: `reached` says up to where the log meets a need, `None` for nowhere.
+    pub(crate) fn take_reached(
+        &mut self,
+        reached: impl Fn(Need) -> Option<LogOffset>,
+        mut answer: impl FnMut(Ticket),
+    ) {
+        for (need, waits) in &mut self.by_need {
+            let Some(reached) = reached(*need) else { continue };
+            while let Some(first) = waits.first_entry().filter(|first| first.key().0 <= reached) {
+                let ((end, ticket), deadline_ms) = first.remove_entry();
+                self.deadlines.remove(&(deadline_ms, *need, end, ticket));
+                answer(ticket);
+            }
+        }
+        self.by_need.retain(|_, waits| !waits.is_empty());
+    }
+
+    /// Takes out the answers whose deadline has come, and gives each with the end of its record.
+    pub(crate) fn take_late(&mut self, now_ms: u64, mut answer: impl FnMut(Ticket, LogOffset)) {
+        while let Some((_, need, end, ticket)) =
+            self.deadlines.first().copied().filter(|first| first.0 <= now_ms)
+        {
+            self.deadlines.pop_first();
+            let waits = self.by_need.get_mut(&need).expect("the same answers are in both");
+            waits.remove(&(end, ticket));
+            if waits.is_empty() {
+                self.by_need.remove(&need);
+            }
+            answer(ticket, end);
+        }
+    }
+
+    /// The earliest deadline.
+    pub(crate) fn wake_at_ms(&self) -> Option<u64> {
+        self.deadlines.first().map(|first| first.0)
+    }
+}
+
+/// Up to where the log is on `need` replicas, the master included, when the others have acknowledged `acks`; `None` when there
+/// are too few of them.
+pub(crate) fn reached_by(need: u32, acks: impl Iterator<Item = LogOffset>) -> Option<LogOffset> {
+    let mut acks: Vec<LogOffset> = acks.collect();
+    acks.sort_unstable_by(|a, b| b.cmp(a));
+    let last = usize::try_from(need).expect("32 bits fit").checked_sub(2)?;
+    acks.get(last).copied()
+}
+
+#[cfg(test)]
+mod tests;

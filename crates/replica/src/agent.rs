@@ -1,0 +1,489 @@
+//! A broker's side of controller mode (`ReplicasManager`): it finds the leading controller, gets an id, registers, sends
+//! heartbeats, learns its role from answers and polls, and passes proposals of the in-sync set on.
+//!
+//! Start-up: leader (1005), id (1012, `brokerIdentity-temp`, 1013, `brokerIdentity`), registration (1003), heartbeat, election
+//! (1002) when there is no master. Then a poll (1004) every 5 s, and at once after a notice (1008). The broker is fenced until it has a role, and keeps its role
+//! when no controller can be reached: only epochs depose.
+
+mod identity;
+
+pub use identity::{Identity, IdentityError};
+
+use crate::in_sync::{CommittedSet, SetEpoch};
+use crate::roster::{AlterSet, Answer, Content, Election, Mastership, Registration, Request};
+use crate::timer::Timer;
+use std::collections::BTreeSet;
+use wire::codes::response;
+use wire::ha::{BrokerId, Epoch};
+
+/// Who this broker is, and how often it asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentConfig {
+    /// Cluster of this broker (`brokerClusterName`).
+    pub cluster: String,
+    /// Name of its broker set (`brokerName`).
+    pub name: String,
+    /// Address of this broker for others.
+    pub address: String,
+    /// What this broker applies for an id with: its address, a semicolon, the time of day in milliseconds.
+    pub check_code: String,
+    /// Addresses of all controllers (`controllerAddr`).
+    pub controllers: Vec<String>,
+    /// The last epoch of the log; zero when it has none. A role with an older one is refused.
+    pub log_epoch: Epoch,
+    /// Whether the broker's last stop may have cost it the end of its log: a crash without sync flush.
+    pub may_have_lost: bool,
+    /// Pause between heartbeats, in milliseconds (`brokerHeartbeatInterval`).
+    pub heartbeat_interval_ms: u64,
+    /// Pause between polls of the role, in milliseconds (`syncBrokerMetadataPeriod`).
+    pub poll_interval_ms: u64,
+    /// Pause between questions who leads the controllers, in milliseconds (`syncControllerMetadataPeriod`).
+    pub leader_interval_ms: u64,
+    /// Pause after a step of the start-up that failed, in milliseconds.
+    pub retry_interval_ms: u64,
+}
+
+/// RocketMQ's defaults for a broker without names.
+impl Default for AgentConfig {
+    fn default() -> Self {
+        Self {
+            cluster: String::new(),
+            name: String::new(),
+            address: String::new(),
+            check_code: String::new(),
+            controllers: Vec::new(),
+            log_epoch: Epoch::ZERO,
+            may_have_lost: false,
+            heartbeat_interval_ms: 1_000,
+            poll_interval_ms: 5_000,
+            leader_interval_ms: 10_000,
+            retry_interval_ms: 1_000,
+        }
+    }
+}
+
+/// Names a call to a controller. The agent chooses the numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct CallId(pub u64);
+
+/// What happened to an agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AgentEvent {
+    /// The broker starts, with what its identity file holds; that of the temporary one when there is no other.
+    Start(Option<Identity>),
+    /// A controller told who leads; `None` when it did not answer or knows no leader.
+    Leader(CallId, Option<String>),
+    /// A controller answered; `None` when no answer came in time.
+    Answered(CallId, Option<Answer>),
+    /// The identity file is on disk.
+    Saved,
+    /// Somebody told that there was an election with this epoch (request 1008). Anybody can say so who reaches the broker's port:
+    /// the broker asks the controllers at once, and believes only their answer.
+    Notified(Epoch),
+    /// The machine of the master proposes an in-sync set to replace the one with this epoch.
+    ProposeSet(BTreeSet<BrokerId>, SetEpoch),
+    /// The timer has fired.
+    Timer,
+}
+
+/// What the shell of an agent has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AgentAction {
+    /// Ask the controller at this address who leads (request 1005).
+    AskLeader(CallId, String),
+    /// Send a request to the leader at this address.
+    Call(CallId, String, Request),
+    /// Send a heartbeat with the log's epoch and ends to every controller (request 904, one-way).
+    Heartbeat(BrokerId),
+    /// Write this to its file, sync, and say [`AgentEvent::Saved`]. One with a check code belongs into the temporary file; one
+    /// without replaces both files.
+    Save(Identity),
+    /// Become master, in this order: end the slave's machine and its connections, cut an incomplete record, begin the epoch
+    /// ([`EpochList::begin`](crate::epochs::EpochList::begin)), wait until the queues have caught up with the log, make the
+    /// master's machine with this set. A broker that was master of this very epoch before a restart that lost nothing does not
+    /// begin it again: its slaves would cut what they have of it.
+    Lead(Epoch, CommittedSet),
+    /// Stay master with a new epoch.
+    LeadOn(Epoch, CommittedSet),
+    /// Become slave of this broker at this address: end the master's machine, make the slave's. Its HA address comes from the
+    /// name server.
+    Follow(Epoch, BrokerId, String),
+    /// Stay slave of the same master, which has a new epoch.
+    FollowOn(Epoch),
+    /// Take messages and register at name servers from now on.
+    Unfence,
+    /// Tell the master's machine that this set is committed.
+    SetCommitted(CommittedSet),
+    /// Tell the master's machine that its proposal was refused.
+    SetRefused,
+    /// Tell the master's machine that nobody knows what became of its proposal.
+    SetUnknown,
+    /// Log that the controllers tell this epoch, which is older than the log's. They have forgotten this broker set, or are
+    /// others than before, and have to be given what the others knew.
+    StaleEpoch(Epoch),
+    /// Stop the broker: it must not run with this store.
+    Refuse(IdentityError),
+    /// Send [`AgentEvent::Timer`] at this time.
+    WakeAt(u64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Not started, or refused.
+    Idle,
+    NextId,
+    Saving,
+    ApplyId,
+    Register,
+    Elect,
+    Running,
+}
+
+/// What a notice said that no answer of a controller has shown yet.
+#[derive(Clone, Copy, Debug)]
+struct Hint {
+    epoch: Epoch,
+    /// How many calls follow each other at once because of the notice.
+    calls_left: usize,
+}
+
+/// The agent of one broker.
+#[derive(Clone, Debug)]
+pub struct Agent {
+    config: AgentConfig,
+    stage: Stage,
+    identity: Option<Identity>,
+    leader: Option<String>,
+    /// Which controller is asked next who leads.
+    next_controller: usize,
+    last_call: CallId,
+    /// The call of the present stage that is on its way.
+    call: Option<CallId>,
+    /// The proposal that is on its way.
+    proposal: Option<CallId>,
+    master: Option<(BrokerId, String)>,
+    /// Epoch of the role this broker has.
+    epoch: Epoch,
+    is_fenced: bool,
+    hint: Option<Hint>,
+    next_step_ms: u64,
+    next_leader_ms: u64,
+    next_heartbeat_ms: u64,
+    timer: Timer,
+}
+
+impl Agent {
+    /// An agent that has not started.
+    #[must_use]
+    pub fn new(config: AgentConfig) -> Self {
+        assert!(!config.controllers.is_empty(), "controller mode needs an address of a controller");
+        Self {
+            config,
+            stage: Stage::Idle,
+            identity: None,
+            leader: None,
+            next_controller: 0,
+            last_call: CallId::default(),
+            call: None,
+            proposal: None,
+            master: None,
+            epoch: Epoch::ZERO,
+            is_fenced: true,
+            hint: None,
+            next_step_ms: 0,
+            next_leader_ms: 0,
+            next_heartbeat_ms: 0,
+            timer: Timer::default(),
+        }
+    }
+
+    /// Takes in what happened at `now_ms` and appends what has to be done.
+    pub fn step(&mut self, now_ms: u64, event: AgentEvent, out: &mut Vec<AgentAction>) {
+        match event {
+            AgentEvent::Start(identity) => self.start(now_ms, identity, out),
+            AgentEvent::Leader(call, leader) if self.call == Some(call) => {
+                self.call = None;
+                self.next_leader_ms = now_ms + self.config.leader_interval_ms;
+                if leader.is_none() {
+                    self.next_step_ms = now_ms + self.config.retry_interval_ms;
+                }
+                self.leader = leader;
+                self.pursue_hint(now_ms);
+            }
+            AgentEvent::Answered(call, answer) if self.call == Some(call) => {
+                self.call = None;
+                self.answered(now_ms, answer, out);
+                self.pursue_hint(now_ms);
+            }
+            AgentEvent::Answered(call, answer) if self.proposal == Some(call) => {
+                self.proposal = None;
+                self.proposed(now_ms, answer, out);
+            }
+            AgentEvent::Saved if self.stage == Stage::Saving => {
+                let is_confirmed =
+                    self.identity.as_ref().is_some_and(|identity| identity.check_code.is_none());
+                self.stage = if is_confirmed { Stage::Register } else { Stage::ApplyId };
+            }
+            AgentEvent::Notified(epoch) if !self.is_fenced && epoch > self.epoch => {
+                // The leader that is known may be gone: then each controller is asked once, and the one that leads.
+                self.hint = Some(Hint { epoch, calls_left: self.config.controllers.len() + 2 });
+                if self.call.is_none() {
+                    self.pursue_hint(now_ms);
+                }
+            }
+            AgentEvent::ProposeSet(members, epoch) => self.propose(members, epoch, out),
+            AgentEvent::Timer => self.timer.fired(),
+            _ => {}
+        }
+        self.heartbeat(now_ms, out);
+        self.ask(now_ms, out);
+        if let Some(wake_at_ms) = self.timer.arm(self.wake_at_ms()) {
+            out.push(AgentAction::WakeAt(wake_at_ms));
+        }
+    }
+
+    /// This broker's id, once it is confirmed.
+    #[must_use]
+    pub fn broker(&self) -> Option<BrokerId> {
+        self.identity
+            .as_ref()
+            .filter(|identity| identity.check_code.is_none())
+            .map(|identity| identity.broker)
+    }
+
+    /// The epoch of the role that this broker has; zero before it has one.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Whether this broker is master.
+    #[must_use]
+    pub fn is_master(&self) -> bool {
+        self.master.as_ref().is_some_and(|(master, _)| Some(*master) == self.broker())
+    }
+
+    fn start(&mut self, now_ms: u64, identity: Option<Identity>, out: &mut Vec<AgentAction>) {
+        if let Some(identity) = &identity
+            && let Err(error) = identity.check(&self.config.cluster, &self.config.name)
+        {
+            return out.push(AgentAction::Refuse(error));
+        }
+        self.stage = match &identity {
+            None => Stage::NextId,
+            Some(Identity { check_code: Some(_), .. }) => Stage::ApplyId,
+            Some(_) => Stage::Register,
+        };
+        self.identity = identity;
+        (self.next_step_ms, self.next_leader_ms) = (now_ms, now_ms);
+    }
+
+    /// Heartbeats begin with the registration. A Java broker without a role sends one with each attempt to get one.
+    fn heartbeat(&mut self, now_ms: u64, out: &mut Vec<AgentAction>) {
+        let is_registered = matches!(self.stage, Stage::Elect | Stage::Running);
+        if let Some(broker) = self.broker().filter(|_| is_registered && now_ms >= self.next_heartbeat_ms) {
+            out.push(AgentAction::Heartbeat(broker));
+            self.next_heartbeat_ms = now_ms + self.config.heartbeat_interval_ms;
+        }
+    }
+
+    /// Makes the call that the stage asks for, unless one is on its way.
+    fn ask(&mut self, now_ms: u64, out: &mut Vec<AgentAction>) {
+        if self.call.is_some()
+            || matches!(self.stage, Stage::Idle | Stage::Saving)
+            || now_ms < self.next_step_ms
+        {
+            return;
+        }
+        let leader = self.leader.clone().filter(|_| now_ms < self.next_leader_ms);
+        let Some(leader) = leader else {
+            let controllers = &self.config.controllers;
+            let controller = controllers[self.next_controller % controllers.len()].clone();
+            self.next_controller += 1;
+            let call = self.begin();
+            return out.push(AgentAction::AskLeader(call, controller));
+        };
+        let name = self.config.name.clone();
+        let request = match (self.stage, &self.identity) {
+            (Stage::ApplyId, Some(identity)) => Request::ApplyId {
+                cluster: self.config.cluster.clone(),
+                name,
+                broker: identity.broker,
+                check_code: identity.check_code.clone().unwrap_or_default(),
+            },
+            (Stage::Register, Some(identity)) => Request::Register(Registration {
+                name,
+                broker: identity.broker,
+                address: self.config.address.clone(),
+                may_have_lost: self.config.may_have_lost,
+                log_epoch: Some(self.config.log_epoch),
+            }),
+            (Stage::Elect, Some(identity)) => {
+                Request::Elect(Election { name, broker: Some(identity.broker), is_designated: false })
+            }
+            (Stage::Running, _) => Request::ReplicaInfo(name),
+            _ => Request::NextId(name),
+        };
+        let call = self.begin();
+        out.push(AgentAction::Call(call, leader, request));
+    }
+
+    /// Asks without a pause until the epoch that a notice told is known, or it was asked often enough.
+    fn pursue_hint(&mut self, now_ms: u64) {
+        let epoch = self.epoch;
+        match self.hint.as_mut().filter(|hint| hint.epoch > epoch && hint.calls_left > 0) {
+            Some(hint) => {
+                hint.calls_left -= 1;
+                self.next_step_ms = now_ms;
+            }
+            None => self.hint = None,
+        }
+    }
+
+    fn begin(&mut self) -> CallId {
+        self.last_call = CallId(self.last_call.0 + 1);
+        self.call = Some(self.last_call);
+        self.last_call
+    }
+
+    fn answered(&mut self, now_ms: u64, answer: Option<Answer>, out: &mut Vec<AgentAction>) {
+        let pause_ms = match self.stage {
+            Stage::Running => self.config.poll_interval_ms,
+            _ => self.config.retry_interval_ms,
+        };
+        self.next_step_ms = now_ms + pause_ms;
+        let Some(answer) = answer.filter(|answer| answer.code != response::CONTROLLER_NOT_LEADER) else {
+            self.leader = None;
+            self.next_step_ms = now_ms + self.config.retry_interval_ms;
+            return;
+        };
+        match (self.stage, answer.code, answer.content) {
+            (Stage::NextId, response::SUCCESS, Content::NextId(broker)) => {
+                self.save(broker, Some(self.config.check_code.clone()), now_ms, out);
+            }
+            (Stage::ApplyId, response::SUCCESS, _) => {
+                let broker = self.identity.as_ref().expect("it has applied for an id").broker;
+                self.save(broker, None, now_ms, out);
+            }
+            // Another broker has the id. A Java broker also gives the id up when no answer came, and then loses it.
+            (Stage::ApplyId, response::CONTROLLER_BROKER_ID_INVALID, _) => self.stage = Stage::NextId,
+            (Stage::Register, response::SUCCESS, Content::Master(mastership)) => {
+                self.config.may_have_lost = false;
+                self.stage = if self.is_fenced { Stage::Elect } else { Stage::Running };
+                self.next_step_ms = now_ms;
+                if mastership.master.is_some() {
+                    self.adopt(now_ms, &mastership, out);
+                }
+            }
+            (
+                Stage::Elect,
+                response::SUCCESS | response::CONTROLLER_MASTER_STILL_EXIST,
+                Content::Master(mastership),
+            ) => self.adopt(now_ms, &mastership, out),
+            (Stage::Elect, _, _) if !self.is_fenced => {
+                self.stage = Stage::Running;
+                self.next_step_ms = now_ms + self.config.poll_interval_ms;
+            }
+            (Stage::Running, response::SUCCESS, Content::Master(mastership)) => {
+                self.adopt(now_ms, &mastership, out);
+            }
+            (Stage::Running, response::CONTROLLER_BROKER_METADATA_NOT_EXIST, _) => {
+                self.stage = Stage::Register
+            }
+            _ => {}
+        }
+    }
+
+    fn save(
+        &mut self,
+        broker: BrokerId,
+        check_code: Option<String>,
+        now_ms: u64,
+        out: &mut Vec<AgentAction>,
+    ) {
+        let (cluster, name) = (self.config.cluster.clone(), self.config.name.clone());
+        let identity = Identity { cluster, name, broker, check_code };
+        self.identity = Some(identity.clone());
+        self.stage = Stage::Saving;
+        self.next_step_ms = now_ms;
+        out.push(AgentAction::Save(identity));
+    }
+
+    /// Takes the role that a controller tells (`ReplicasManager.changeBrokerRole`). An older or equal epoch changes no role.
+    fn adopt(&mut self, now_ms: u64, told: &Mastership, out: &mut Vec<AgentAction>) {
+        if told.epoch <= self.epoch {
+            if told.epoch == self.epoch && self.is_master() {
+                out.push(AgentAction::SetCommitted(told.in_sync.clone()));
+            }
+            return;
+        }
+        if told.epoch < self.config.log_epoch {
+            return out.push(AgentAction::StaleEpoch(told.epoch));
+        }
+        let Some((master, Some(address))) = &told.master else {
+            // There was an election that nobody won: this broker asks for another one.
+            self.stage = Stage::Elect;
+            self.next_step_ms = now_ms;
+            return;
+        };
+        let has_led = self.is_master();
+        let former = self.master.replace((*master, address.clone()));
+        self.epoch = told.epoch;
+        out.push(match (self.is_master(), former == self.master) {
+            (true, _) if has_led => AgentAction::LeadOn(told.epoch, told.in_sync.clone()),
+            (true, _) => AgentAction::Lead(told.epoch, told.in_sync.clone()),
+            (false, true) => AgentAction::FollowOn(told.epoch),
+            (false, false) => AgentAction::Follow(told.epoch, *master, address.clone()),
+        });
+        if self.stage != Stage::Running {
+            self.stage = Stage::Running;
+            self.next_step_ms = now_ms + self.config.poll_interval_ms;
+        }
+        if std::mem::replace(&mut self.is_fenced, false) {
+            out.push(AgentAction::Unfence);
+        }
+    }
+
+    fn propose(&mut self, members: BTreeSet<BrokerId>, epoch: SetEpoch, out: &mut Vec<AgentAction>) {
+        let (Some(leader), Some(master), true) = (&self.leader, self.broker(), self.is_master()) else {
+            return out.push(AgentAction::SetRefused);
+        };
+        let name = self.config.name.clone();
+        let request = AlterSet { name, master, master_epoch: self.epoch, members, epoch };
+        self.last_call = CallId(self.last_call.0 + 1);
+        self.proposal = Some(self.last_call);
+        out.push(AgentAction::Call(self.last_call, leader.clone(), Request::AlterSet(request)));
+    }
+
+    /// Only refusals that say why this very set cannot be are certain. All others may mean that the set has changed already,
+    /// by a proposal whose answer was lost, so the next poll has to tell.
+    fn proposed(&mut self, now_ms: u64, answer: Option<Answer>, out: &mut Vec<AgentAction>) {
+        let code = answer.as_ref().map(|answer| answer.code);
+        out.push(match answer.map(|answer| answer.content) {
+            Some(Content::Set(committed)) if code == Some(response::SUCCESS) => {
+                AgentAction::SetCommitted(committed)
+            }
+            _ if matches!(
+                code,
+                Some(response::CONTROLLER_INVALID_REPLICAS | response::CONTROLLER_BROKER_NOT_ALIVE)
+            ) =>
+            {
+                AgentAction::SetRefused
+            }
+            _ => {
+                self.next_step_ms = self.next_step_ms.min(now_ms);
+                AgentAction::SetUnknown
+            }
+        });
+    }
+
+    fn wake_at_ms(&self) -> Option<u64> {
+        let is_waiting = self.call.is_some() || matches!(self.stage, Stage::Idle | Stage::Saving);
+        let step_ms = Some(self.next_step_ms).filter(|_| !is_waiting);
+        let is_registered = matches!(self.stage, Stage::Elect | Stage::Running);
+        step_ms.into_iter().chain(Some(self.next_heartbeat_ms).filter(|_| is_registered)).min()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+use super::*;
+use crate::testing::{check, number};
+use std::collections::BTreeMap;
+
+fn small(word: &str) -> u32 {
+    u32::try_from(number(word)).expect("small")
+}
+
+fn id(word: &str) -> BrokerId {
+    BrokerId::new(number(word))
+}
+
+/// A master as `2@h2` or `none`, its epoch, the members of the set as `1,2`, and the set's epoch.
+fn mastership(words: &[&str]) -> Mastership {
+    let master = words[0].split_once('@').map(|(broker, address)| (id(broker), Some(address.to_owned())));
+    let members = words[2].split(',').map(id).collect();
+    let in_sync = CommittedSet { members, epoch: SetEpoch(small(words[3])) };
+    Mastership { master, epoch: Epoch::new(small(words[1])), in_sync, members: BTreeMap::new() }
+}
+
+fn answer(words: &[&str]) -> Option<Answer> {
+    let code = words[0].parse().ok()?;
+    let content = match words.get(1) {
+        Some(&"id") => Content::NextId(id(words[2])),
+        Some(&"master") => Content::Master(mastership(&words[2..])),
+        Some(&"set") => Content::Set(mastership(&["none", "0", words[2], words[3]]).in_sync),
+        _ => Content::None,
+    };
+    Some(Answer { code, remark: None, content })
+}
+
+fn event(words: &[&str]) -> AgentEvent {
+    let call = |word: usize| CallId(number(words[word]));
+    match words[0] {
+        "start" => {
+            AgentEvent::Start(words.get(1).map(|text| Identity::from_file(text).expect("an identity")))
+        }
+        "leader" => AgentEvent::Leader(call(1), (words[2] != "none").then(|| words[2].to_owned())),
+        "answer" => AgentEvent::Answered(call(1), answer(&words[2..])),
+        "saved" => AgentEvent::Saved,
+        "notified" => AgentEvent::Notified(Epoch::new(small(words[1]))),
+        "propose" => AgentEvent::ProposeSet(words[1].split(',').map(id).collect(), SetEpoch(small(words[2]))),
+        "timer" => AgentEvent::Timer,
+        other => panic!("no event is called {other}"),
+    }
+}
+
+fn run(script: &str) {
+    run_with(script, Epoch::ZERO);
+}
+
+fn run_with(script: &str, log_epoch: Epoch) {
+    let config = AgentConfig {
+        cluster: "c".to_owned(),
+        name: "a".to_owned(),
+        address: "h1:1".to_owned(),
+        check_code: "h1:1;55".to_owned(),
+        controllers: vec!["k1".to_owned(), "k2".to_owned()],
+        log_epoch,
+        may_have_lost: true,
+        ..AgentConfig::default()
+    };
+    let mut agent = Agent::new(config);
+    check(script, |now_ms, words, out| agent.step(now_ms, event(words), out));
+}
+
+#[test]
+fn a_new_broker_gets_an_id_and_is_elected() {
+    run("agent/scripts/first_start.txt");
+}
+
+#[test]
+fn a_broker_that_has_an_id_takes_the_role_it_is_told() {
+    run("agent/scripts/restart.txt");
+}
+
+#[test]
+fn a_notice_is_believed_when_the_controllers_say_the_same() {
+    run("agent/scripts/notice.txt");
+}
+
+#[test]
+fn an_id_that_was_applied_for_is_not_given_up() {
+    run("agent/scripts/temporary_id.txt");
+}
+
+#[test]
+fn a_store_of_another_broker_is_refused() {
+    run("agent/scripts/other_broker.txt");
+}
+
+#[test]
+fn a_role_with_an_older_epoch_than_the_log_is_refused() {
+    run_with("agent/scripts/stale_epoch.txt", Epoch::new(5));
+}
+
+#[test]
+fn a_master_proposes_sets_and_learns_what_became_of_them() {
+    run("agent/scripts/propose.txt");
+}
+
+#[test]
+fn identity_files_are_those_of_java() {
+    let java = "DefaultCluster#broker-a#2";
+    let identity = Identity::from_file(java).expect("an identity");
+    assert_eq!((identity.broker, identity.check_code.as_deref()), (BrokerId::new(2), None));
+    assert_eq!(identity.to_file(), java);
+    let java = "DefaultCluster#broker-a#2#10.0.0.9:10911;1700000000123";
+    let identity = Identity::from_file(java).expect("an identity");
+    assert_eq!(identity.check_code.as_deref(), Some("10.0.0.9:10911;1700000000123"));
+    assert_eq!(identity.to_file(), java);
+    for text in ["", "c#a", "c#a#x", "c#a#-1", "c#a#1#code#more"] {
+        assert_eq!(Identity::from_file(text), Err(IdentityError::Format(text.to_owned())));
+    }
+}

@@ -1,0 +1,13 @@
+//! Classic HA: a slave connects to the master of its group, says where its log ends, and gets everything behind it. The
+//! operator decides who is the master; nothing here detects that two logs differ before their ends.
+//!
+//! [`Master`] serves all slaves of a broker, [`Slave`] follows one master.
+
+mod master;
+mod slave;
+
+pub use master::{Master, MasterAction, MasterConfig, MasterEvent, PeerStatus, SlaveId};
+pub use slave::{Slave, SlaveAction, SlaveEvent};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,277 @@
+//! The master's side: `DefaultHAService` and `DefaultHAConnection`.
+
+use crate::acks::{AckConfig, AckStatus, Need, Replicas, Ticket, Wait, Waits, reached_by};
+use crate::close::CloseReason;
+use crate::link::Link;
+use crate::timer::Timer;
+use crate::transfer::{LogRange, PeerId, TransferConfig, Warning, last_file_start};
+use std::collections::BTreeMap;
+use wire::ha::FrameError;
+use wire::units::LogOffset;
+
+/// What the shell takes for one slave, however many connections it has. A shell that cannot tell slaves apart gives each
+/// connection a number of its own, and then counts as Java does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SlaveId(pub u64);
+
+/// How a master serves its slaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct MasterConfig {
+    /// What is sent when.
+    pub transfer: TransferConfig,
+    /// What sends wait for.
+    pub acks: AckConfig,
+}
+
+/// What happened to a master.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MasterEvent {
+    /// A connection came in.
+    Connected(PeerId, SlaveId),
+    /// The newest report of a slave, as `wire::ha::classic` reads it.
+    Reported(PeerId, LogOffset),
+    /// What a slave sent is no report.
+    Malformed(PeerId, FrameError),
+    /// The connection took the frame it was given last.
+    Sent(PeerId),
+    /// The connection has ended.
+    Closed(PeerId),
+    /// The log has grown: all below its end can be read. Also when its minimum has risen.
+    Log(LogRange),
+    /// An answer waits for replicas.
+    Wait(Wait),
+    /// The operator changed the configuration.
+    Configured(MasterConfig),
+    /// The timer has fired.
+    Timer,
+    /// This broker stops, or is no master any more.
+    Stop,
+}
+
+/// What the shell of a master has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MasterAction {
+    /// Write a header and this piece of the log to the connection, and say [`MasterEvent::Sent`] when the connection took it.
+    /// No bytes mean a heartbeat.
+    Send {
+        /// The connection.
+        peer: PeerId,
+        /// Where the piece begins.
+        from: LogOffset,
+        /// Size of the piece in bytes.
+        bytes: u32,
+    },
+    /// Close the connection and log the reason. The machine has forgotten it.
+    Close(PeerId, CloseReason),
+    /// Send the answer with this status of its replicas.
+    Answer(Ticket, AckStatus),
+    /// Log a warning.
+    Warn(PeerId, Warning),
+    /// Send [`MasterEvent::Timer`] at this time.
+    WakeAt(u64),
+}
+
+/// What operators are told of one slave (`HARuntimeInfo.HAConnectionRuntimeInfo`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerStatus {
+    /// The connection.
+    pub peer: PeerId,
+    /// What the slave acknowledged last; `None` before its first report.
+    pub acknowledged: Option<LogOffset>,
+    /// What is sent next; `None` before the slave's first report.
+    pub next: Option<LogOffset>,
+    /// Whether the slave counts as in sync.
+    pub is_in_sync: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Peer {
+    slave: SlaveId,
+    link: Link,
+}
+
+/// A classic master with all its slaves.
+#[derive(Clone, Debug)]
+pub struct Master {
+    config: MasterConfig,
+    log: LogRange,
+    peers: BTreeMap<PeerId, Peer>,
+    waits: Waits,
+    timer: Timer,
+}
+
+impl Master {
+    /// A master without slaves, whose log can be read in `log`.
+    #[must_use]
+    pub fn new(config: MasterConfig, log: LogRange) -> Self {
+        Self { config, log, peers: BTreeMap::new(), waits: Waits::default(), timer: Timer::default() }
+    }
+
+    /// Takes in what happened at `now_ms` and appends what has to be done. Events of connections that the machine has closed
+    /// or never seen are ignored.
+    pub fn step(&mut self, now_ms: u64, event: MasterEvent, out: &mut Vec<MasterAction>) {
+        match event {
+            MasterEvent::Connected(peer, slave) => {
+                self.peers.insert(peer, Peer { slave, link: Link::new(now_ms) });
+            }
+            MasterEvent::Reported(peer, reported) => self.report(now_ms, peer, reported, out),
+            MasterEvent::Malformed(peer, error) => self.close(peer, error.into(), out),
+            MasterEvent::Sent(peer) => {
+                if let Some(peer) = self.peers.get_mut(&peer) {
+                    peer.link.written(now_ms);
+                }
+                self.send(now_ms, peer, out);
+            }
+            MasterEvent::Closed(peer) => {
+                self.peers.remove(&peer);
+            }
+            MasterEvent::Log(log) => {
+                assert!(log.minimum <= log.end, "a log ends behind its minimum");
+                self.log = log;
+                self.send_all(now_ms, out);
+            }
+            MasterEvent::Wait(wait) => {
+                self.waits.add(wait, now_ms + self.config.acks.slave_timeout_ms);
+                self.answer_reached(out);
+            }
+            MasterEvent::Configured(config) => self.config = config,
+            MasterEvent::Timer => {
+                self.timer.fired();
+                self.expire(now_ms, out);
+                self.send_all(now_ms, out);
+            }
+            MasterEvent::Stop => self.stop(out),
+        }
+        if let Some(wake_at_ms) = self.timer.arm(self.wake_at_ms()) {
+            out.push(MasterAction::WakeAt(wake_at_ms));
+        }
+    }
+
+    /// Replicas in sync, the master included: distinct slaves that are less than `haMaxGapNotInSync` behind
+    /// (`DefaultHAService.inSyncReplicasNums`). Java also counts slaves that have not reported yet; here they do not count.
+    #[must_use]
+    pub fn in_sync(&self) -> u32 {
+        let gap_max = self.config.acks.max_gap_bytes;
+        let in_sync = self.acks().values().filter(|ack| self.log.end.since(**ack) < gap_max).count();
+        1 + u32::try_from(in_sync).expect("connections are few")
+    }
+
+    /// Who must have the next message; see [`AckConfig::need`]. `alive` is the number of brokers of this group that the name
+    /// servers know, `totalReplicas` as long as they were not asked.
+    ///
+    /// # Errors
+    /// [`AckStatus::InSyncReplicasNotEnough`] when nothing may be stored.
+    pub fn need(&self, alive: u32) -> Result<Need, AckStatus> {
+        self.config.acks.need(Replicas { alive, in_sync: self.in_sync() })
+    }
+
+    /// What operators are told of the slaves, by connection.
+    pub fn peers(&self) -> impl Iterator<Item = PeerStatus> {
+        let gap_max = self.config.acks.max_gap_bytes;
+        self.peers.iter().map(move |(peer, it)| PeerStatus {
+            peer: *peer,
+            acknowledged: it.link.acknowledged(),
+            next: it.link.next(),
+            is_in_sync: it.link.acknowledged().is_some_and(|ack| self.log.end.since(ack) < gap_max),
+        })
+    }
+
+    /// Up to where the log meets a need; `None` while too few slaves have reported.
+    #[must_use]
+    pub fn reached(&self, need: Need) -> Option<LogOffset> {
+        let acks = self.acks();
+        match need {
+            Need::Master => Some(self.log.end),
+            Need::Acks(need) => reached_by(need, acks.values().copied()),
+            Need::All => acks.values().copied().min(),
+        }
+    }
+
+    /// The end of the log as the machine was told last.
+    #[must_use]
+    pub fn log_end(&self) -> LogOffset {
+        self.log.end
+    }
+
+    /// What each slave has acknowledged on any of its connections.
+    fn acks(&self) -> BTreeMap<SlaveId, LogOffset> {
+        let mut acks = BTreeMap::new();
+        for peer in self.peers.values() {
+            if let Some(acknowledged) = peer.link.acknowledged() {
+                let ack = acks.entry(peer.slave).or_insert(acknowledged);
+                *ack = acknowledged.max(*ack);
+            }
+        }
+        acks
+    }
+
+    fn report(&mut self, now_ms: u64, id: PeerId, reported: LogOffset, out: &mut Vec<MasterAction>) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let end = self.log.end;
+        let start_of_empty = last_file_start(end, self.config.transfer.file_bytes);
+        if let Err(reason) = peer.link.report(now_ms, reported, end, start_of_empty) {
+            return self.close(id, reason, out);
+        }
+        self.answer_reached(out);
+        self.send(now_ms, id, out);
+    }
+
+    fn answer_reached(&mut self, out: &mut Vec<MasterAction>) {
+        let acks = self.acks();
+        let end = self.log.end;
+        let reached = |need| match need {
+            Need::Master => Some(end),
+            Need::Acks(need) => reached_by(need, acks.values().copied()),
+            Need::All => acks.values().copied().min(),
+        };
+        self.waits.take_reached(reached, |ticket| out.push(MasterAction::Answer(ticket, AckStatus::Ok)));
+    }
+
+    fn send_all(&mut self, now_ms: u64, out: &mut Vec<MasterAction>) {
+        let peers: Vec<PeerId> = self.peers.keys().copied().collect();
+        for peer in peers {
+            self.send(now_ms, peer, out);
+        }
+    }
+
+    fn send(&mut self, now_ms: u64, id: PeerId, out: &mut Vec<MasterAction>) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        out.extend(peer.link.warning(self.log).map(|warning| MasterAction::Warn(id, warning)));
+        if let Some(piece) = peer.link.take(now_ms, &self.config.transfer, self.log, self.log.end) {
+            out.push(MasterAction::Send { peer: id, from: piece.from, bytes: piece.bytes });
+        }
+    }
+
+    fn expire(&mut self, now_ms: u64, out: &mut Vec<MasterAction>) {
+        let late = |ticket, _| out.push(MasterAction::Answer(ticket, AckStatus::FlushSlaveTimeout));
+        self.waits.take_late(now_ms, late);
+        let config = self.config.transfer;
+        let is_silent = |(_, peer): &(&PeerId, &Peer)| peer.link.is_silent(now_ms, &config);
+        let silent: Vec<PeerId> = self.peers.iter().filter(is_silent).map(|(id, _)| *id).collect();
+        let limit_ms = config.housekeeping_interval_ms;
+        for peer in silent {
+            self.close(peer, CloseReason::Silent { limit_ms }, out);
+        }
+    }
+
+    fn close(&mut self, peer: PeerId, reason: CloseReason, out: &mut Vec<MasterAction>) {
+        if self.peers.remove(&peer).is_some() {
+            out.push(MasterAction::Close(peer, reason));
+        }
+    }
+
+    /// Whoever still waits learns that the message is stored, not that it is replicated.
+    fn stop(&mut self, out: &mut Vec<MasterAction>) {
+        self.waits.take_late(u64::MAX, |ticket, _| {
+            out.push(MasterAction::Answer(ticket, AckStatus::FlushSlaveTimeout));
+        });
+        while let Some((peer, _)) = self.peers.pop_first() {
+            out.push(MasterAction::Close(peer, CloseReason::Stopped));
+        }
+    }
+
+    fn wake_at_ms(&self) -> Option<u64> {
+        let of_peer = |peer: &Peer| peer.link.wake_at_ms(&self.config.transfer, self.log);
+        self.peers.values().map(of_peer).chain(self.waits.wake_at_ms()).min()
+    }
+}

@@ -1,0 +1,83 @@
+//! Why a connection between brokers ends. The text of a reason is the one line that the shell logs.
+
+use thiserror::Error;
+use wire::ha::{BrokerId, FrameError};
+use wire::units::LogOffset;
+
+/// Why a connection is closed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum CloseReason {
+    /// The bytes received are not a frame.
+    #[error("the peer sent what is no frame: {0}")]
+    Malformed(#[from] FrameError),
+    /// A frame came that its sender may not send now.
+    #[error("the peer sent {found} while {expected} was expected")]
+    OutOfOrder {
+        /// The frame that was expected.
+        expected: &'static str,
+        /// The frame that came.
+        found: &'static str,
+    },
+    /// A slave acknowledged bytes that were never sent to it on this connection.
+    #[error("the slave reports {reported}, but only what lies below {sent} was sent to it")]
+    ReportBeyondSent {
+        /// The offset in the report.
+        reported: LogOffset,
+        /// End of what was sent.
+        sent: LogOffset,
+    },
+    /// A slave's log is longer than the master's: they have diverged, and appending would mix two histories.
+    #[error(
+        "the slave's log ends at {reported}, behind the master's end {end}: it must be emptied or cut first"
+    )]
+    AheadOfMaster {
+        /// End of the slave's log.
+        reported: LogOffset,
+        /// End of the master's log.
+        end: LogOffset,
+    },
+    /// A master sent another part of the log than the one that comes next.
+    #[error("the master sent offset {found}, expected {expected}")]
+    WrongOffset {
+        /// End of the slave's log.
+        expected: LogOffset,
+        /// Offset of the frame.
+        found: LogOffset,
+    },
+    /// A frame's body goes beyond the end of a log file.
+    #[error(
+        "the master sent {body_bytes} bytes from {offset}, across the end of a log file of {file_bytes} bytes"
+    )]
+    AcrossFiles {
+        /// Offset of the frame.
+        offset: LogOffset,
+        /// Size of its body in bytes.
+        body_bytes: u32,
+        /// Size of a log file in bytes.
+        file_bytes: u64,
+    },
+    /// Nothing was read from the peer for too long.
+    #[error("the peer was silent for more than {limit_ms} ms")]
+    Silent {
+        /// The limit in milliseconds.
+        limit_ms: u64,
+    },
+    /// The same broker has opened another connection.
+    #[error("broker {broker} has connected again")]
+    ConnectedAgain {
+        /// The broker.
+        broker: BrokerId,
+    },
+    /// No epoch of the slave's log is in the master's.
+    #[error("no epoch of this log is also in the master's: it has to be emptied before it can follow")]
+    NoCommonEpoch,
+    /// The local log refused an append or a truncation.
+    #[error("the local log refused what the master sent")]
+    LogFailed,
+    /// The master has another address now.
+    #[error("the master has another address now")]
+    MasterMoved,
+    /// This broker changes its role or stops.
+    #[error("this broker changes its role or stops")]
+    Stopped,
+}

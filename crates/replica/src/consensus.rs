@@ -1,0 +1,288 @@
+//! Consensus of the controllers of a group, by the crate `raft`: puts what is proposed into one order that survives the loss of a
+//! minority. This driver gives the library time, messages and a log in memory, and turns what it wants into actions. It
+//! knows nothing of what is proposed.
+//!
+//! The library is deterministic here: each controller has a fixed election timeout of its own, by its place in the group, so
+//! that two do not stand for election at once, and chance plays no part.
+//!
+//! Rules for shells, beside those of the crate:
+//! - [`Action::Save`] and [`Action::Replace`] are durable before the next action is performed. After one failed, the controller
+//!   has to stop.
+//! - After a crash [`Consensus::new`] gets what was saved, in the order in which it was. A record that was not whole, and all
+//!   behind it, are left out.
+//! - Messages may be lost, doubled and reordered.
+
+mod log;
+mod record;
+
+pub use record::{Entry, Hard, Record, Snapshot};
+
+use crate::roster::ProposalId;
+use log::Log;
+use raft::eraftpb::{ConfState, Message, MessageType};
+use raft::{RawNode, SnapshotStatus, StateRole};
+use std::collections::BTreeMap;
+
+/// Entries behind the snapshot from which on the log is replaced by a new one.
+const ENTRIES_MAX: usize = if cfg!(test) { 20 } else { 2_000 };
+
+/// Bytes behind the snapshot from which on the log is replaced by a new one.
+const BYTES_MAX: usize = 4 << 20;
+
+/// Most bytes of entries in one message.
+const MESSAGE_BYTES_MAX: u64 = 1 << 20;
+
+/// Most messages with entries to one peer that are not acknowledged.
+const IN_FLIGHT_MAX: usize = 64;
+
+/// Ticks between heartbeats of a leader.
+const HEARTBEAT_TICKS: usize = 3;
+
+/// Ticks without a leader after which the first controller of the group stands for election.
+const ELECTION_TICKS: usize = 15;
+
+/// Ticks by which each further controller waits longer.
+const STAGGER_TICKS: usize = 3;
+
+/// Names a controller of a group. Not zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NodeId(pub u64);
+
+/// A group, and which of its controllers this is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConsensusConfig {
+    /// This controller.
+    pub id: NodeId,
+    /// All controllers of the group, this one included, in the same order everywhere.
+    pub peers: Vec<NodeId>,
+    /// Milliseconds of a tick.
+    pub tick_ms: u64,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The controller starts.
+    Started,
+    /// A message came from a peer.
+    Received(NodeId, Vec<u8>),
+    /// A peer cannot be reached.
+    Unreachable(NodeId),
+    /// This controller, which leads, wants this put into the order.
+    Propose(ProposalId, Vec<u8>),
+    /// The timer has fired.
+    Timer,
+}
+
+/// What the shell has to do, in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Make these records durable behind those before.
+    Save(Vec<Record>),
+    /// Make these records durable in place of all before.
+    Replace(Vec<Record>),
+    /// Send a message to a peer.
+    Send(NodeId, Vec<u8>),
+    /// This is committed, and next in the order; with the proposal's name when this controller made it.
+    Apply(Option<ProposalId>, Vec<u8>),
+    /// Replace the whole state by this one, which a snapshot of the leader holds.
+    Restore(Vec<u8>),
+    /// This controller does not lead: the proposal will never be committed.
+    Refused(ProposalId),
+    /// This controller leads now and has applied everything that was committed before; or it does not lead any more.
+    Leads(bool),
+    /// Send [`Event::Timer`] at this time.
+    WakeAt(u64),
+}
+
+/// Why consensus cannot start.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("consensus cannot start: {0}")]
+pub struct ConsensusError(String);
+
+/// One controller's part in the consensus of its group.
+pub struct Consensus {
+    node: RawNode<Log>,
+    config: ConsensusConfig,
+    voters: ConfState,
+    /// Own proposals that are neither applied nor lost, by the index and term of their entries.
+    proposals: BTreeMap<(u64, u64), ProposalId>,
+    /// Index and term of the last applied entry.
+    applied: (u64, u64),
+    leads: bool,
+}
+
+impl Consensus {
+    /// The part of a controller that has saved these records. The state to begin with is that of [`Consensus::state`].
+    ///
+    /// # Errors
+    /// [`ConsensusError`] when the group does not hold the controller.
+    pub fn new(
+        config: ConsensusConfig,
+        saved: impl IntoIterator<Item = Record>,
+    ) -> Result<Self, ConsensusError> {
+        let place = config.peers.iter().position(|peer| *peer == config.id);
+        let place = place.ok_or_else(|| ConsensusError(format!("{:?} is not in the group", config.id)))?;
+        let voters: Vec<u64> = config.peers.iter().map(|peer| peer.0).collect();
+        let log = Log::new(voters.clone(), saved);
+        let (index, term) = (log.latest_snapshot().index, log.latest_snapshot().term);
+        let min_election_tick = ELECTION_TICKS + STAGGER_TICKS * place;
+        let raft = raft::Config {
+            id: config.id.0,
+            election_tick: ELECTION_TICKS,
+            min_election_tick,
+            max_election_tick: min_election_tick + 1,
+            heartbeat_tick: HEARTBEAT_TICKS,
+            applied: index,
+            max_size_per_msg: MESSAGE_BYTES_MAX,
+            max_inflight_msgs: IN_FLIGHT_MAX,
+            check_quorum: true,
+            pre_vote: true,
+            ..raft::Config::default()
+        };
+        let logger = slog::Logger::root(slog::Discard, slog::o!());
+        let node = RawNode::new(&raft, log, &logger).map_err(|error| ConsensusError(error.to_string()))?;
+        let voters = (voters, Vec::new()).into();
+        Ok(Self { node, config, voters, proposals: BTreeMap::new(), applied: (index, term), leads: false })
+    }
+
+    /// The state of the newest snapshot; empty when there is none.
+    #[must_use]
+    pub fn state(&self) -> &[u8] {
+        &self.node.store().latest_snapshot().state
+    }
+
+    /// The controller that leads the group, as far as this one knows.
+    #[must_use]
+    pub fn leader(&self) -> Option<NodeId> {
+        Some(NodeId(self.node.raft.leader_id)).filter(|leader| leader.0 != raft::INVALID_ID)
+    }
+
+    /// Whether so much was applied since the last snapshot that [`Consensus::compact`] should be called.
+    #[must_use]
+    pub fn is_long(&self) -> bool {
+        let (entries, bytes) = self.node.store().size();
+        entries >= ENTRIES_MAX || bytes >= BYTES_MAX
+    }
+
+    /// Replaces everything that was applied by `state`, to which it led.
+    pub fn compact(&mut self, state: Vec<u8>, out: &mut Vec<Action>) {
+        let applied = self.applied.0;
+        self.node.mut_store().compact(applied, state);
+        out.push(Action::Replace(self.node.store().records()));
+    }
+
+    /// Takes in what happened at `now_ms` and appends what has to be done.
+    pub fn step(&mut self, now_ms: u64, event: Event, out: &mut Vec<Action>) {
+        let ticks = matches!(event, Event::Started | Event::Timer);
+        match event {
+            // Alone there is nobody to wait for. The library only refuses when an election is no use.
+            Event::Started if self.is_alone() => drop(self.node.campaign()),
+            Event::Started => {}
+            Event::Received(from, bytes) => self.receive(from, &bytes),
+            Event::Unreachable(peer) => self.node.report_unreachable(peer.0),
+            Event::Propose(proposal, data) => self.propose(proposal, data, out),
+            Event::Timer => drop(self.node.tick()),
+        }
+        while self.node.has_ready() {
+            self.work(out);
+        }
+        let leads = self.node.raft.state == StateRole::Leader && self.applied.1 == self.node.raft.term;
+        if leads != self.leads {
+            self.leads = leads;
+            self.proposals.clear();
+            out.push(Action::Leads(leads));
+        }
+        if ticks && !(self.leads && self.is_alone()) {
+            out.push(Action::WakeAt(now_ms + self.config.tick_ms));
+        }
+    }
+
+    fn is_alone(&self) -> bool {
+        self.config.peers.len() == 1
+    }
+
+    /// Takes a message in; what no peer of this version sends is ignored. The library ends the process of who believes a
+    /// leader that has committed more than there is.
+    fn receive(&mut self, from: NodeId, bytes: &[u8]) {
+        if from == self.config.id || !self.config.peers.contains(&from) {
+            return;
+        }
+        let Some(mut message) = record::decode(bytes, &self.voters) else { return };
+        (message.from, message.to) = (from.0, self.config.id.0);
+        let end = self.node.raft.raft_log.last_index();
+        if message.get_msg_type() == MessageType::MsgHeartbeat && message.commit > end {
+            return;
+        }
+        // Messages that come too late are refused, which needs nothing more.
+        let _ = self.node.step(message);
+    }
+
+    fn propose(&mut self, proposal: ProposalId, data: Vec<u8>, out: &mut Vec<Action>) {
+        if !self.leads || self.node.propose(Vec::new(), data).is_err() {
+            return out.push(Action::Refused(proposal));
+        }
+        let raft = &self.node.raft;
+        self.proposals.insert((raft.raft_log.last_index(), raft.term), proposal);
+    }
+
+    /// Performs what the library has ready.
+    fn work(&mut self, out: &mut Vec<Action>) {
+        let mut ready = self.node.ready();
+        self.send(ready.take_messages(), out);
+        let mut records = Vec::new();
+        if ready.snapshot().get_metadata().index > 0 {
+            let snapshot = Snapshot::from_raft(ready.snapshot());
+            self.applied = (snapshot.index, snapshot.term);
+            records.push(Record::Snapshot(snapshot));
+        }
+        records.extend(ready.entries().iter().map(|entry| Record::Entry(entry.into())));
+        // How far the log is committed need not be durable: the next leader tells.
+        let must_sync = ready.must_sync();
+        records.extend(ready.hs().filter(|_| must_sync).map(|hard| Record::Hard(hard.into())));
+        records.iter().for_each(|record| self.node.mut_store().save(record));
+        if let Some(hard) = ready.hs() {
+            self.node.mut_store().commit(hard.commit);
+        }
+        let restored = ready.snapshot().get_metadata().index > 0;
+        if !records.is_empty() {
+            out.push(Action::Save(records));
+        }
+        self.send(ready.take_persisted_messages(), out);
+        if restored {
+            out.push(Action::Restore(ready.snapshot().data.to_vec()));
+        }
+        self.apply(ready.take_committed_entries(), out);
+        let mut light = self.node.advance(ready);
+        if let Some(commit) = light.commit_index() {
+            self.node.mut_store().commit(commit);
+        }
+        self.send(light.take_messages(), out);
+        self.apply(light.take_committed_entries(), out);
+        self.node.advance_apply();
+    }
+
+    fn apply(&mut self, entries: Vec<raft::eraftpb::Entry>, out: &mut Vec<Action>) {
+        for entry in entries {
+            self.applied = (entry.index, entry.term);
+            let proposal = self.proposals.remove(&self.applied);
+            // A leader begins with an empty entry.
+            if !entry.data.is_empty() {
+                out.push(Action::Apply(proposal, entry.data.to_vec()));
+            }
+        }
+    }
+
+    fn send(&mut self, messages: Vec<Message>, out: &mut Vec<Action>) {
+        for message in messages {
+            out.push(Action::Send(NodeId(message.to), record::encode(&message)));
+            if message.get_msg_type() == MessageType::MsgSnapshot {
+                // A snapshot that got lost is found out by the next entries, which the peer refuses.
+                self.node.report_snapshot(message.to, SnapshotStatus::Finish);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,215 @@
+//! The epochs of a log: who was master when, as log offsets (`EpochFileCache`). Two brokers that compare their epochs find up
+//! to where their logs are the same.
+//!
+//! The list lives in the file `epochFileCheckpoint` as text: the number of entries, their CRC-32, and a line `epoch-start` for
+//! each; `epochFileCheckpoint.bak` holds the version before.
+
+use std::fmt::Write;
+use thiserror::Error;
+use wire::ha::{Epoch, EpochStart};
+use wire::units::LogOffset;
+
+/// Two logs have no epoch in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("no epoch of this log is also in the master's")]
+pub struct NoCommonEpoch;
+
+/// A broker was made master with an epoch that its log has already passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("epoch {asked} is older than {last}, the last one of the log")]
+pub struct StaleEpoch {
+    /// The epoch of the role.
+    pub asked: Epoch,
+    /// The last epoch of the log.
+    pub last: Epoch,
+}
+
+/// Why the text of an epoch file is refused. The `.bak` file may still be good.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum EpochFileError {
+    /// The first two lines are not the number of entries and their checksum.
+    #[error("epoch file without count and checksum")]
+    Head,
+    /// A line is not `epoch-start`.
+    #[error("epoch file: expected `epoch-start`, found `{0}`")]
+    Line(String),
+    /// There are fewer or more entries than the first line says.
+    #[error("epoch file: expected {expected} entries, found {found}")]
+    Count {
+        /// Entries announced.
+        expected: usize,
+        /// Entries there.
+        found: usize,
+    },
+    /// The checksum does not match.
+    #[error("epoch file: expected checksum {expected}, found {found}")]
+    Checksum {
+        /// The checksum written.
+        expected: u32,
+        /// The checksum of the entries.
+        found: u32,
+    },
+    /// An entry does not lie behind the one before it.
+    #[error("epoch file: epoch {0} does not lie behind the entry before it")]
+    Order(Epoch),
+}
+
+/// The epochs of a log, oldest first.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct EpochList {
+    /// Invariant: epochs and starts rise strictly.
+    entries: Vec<EpochStart>,
+}
+
+impl EpochList {
+    /// Takes entries that rise strictly, as `wire` has checked those of a frame; `None` when they do not.
+    #[must_use]
+    pub fn new(entries: Vec<EpochStart>) -> Option<Self> {
+        let rises = |pair: &[EpochStart]| pair[0].epoch < pair[1].epoch && pair[0].start < pair[1].start;
+        entries.windows(2).all(rises).then_some(Self { entries })
+    }
+
+    /// The entries, oldest first.
+    #[must_use]
+    pub fn entries(&self) -> &[EpochStart] {
+        &self.entries
+    }
+
+    /// The newest entry. Its epoch may be older than the master's, who has not written yet.
+    #[must_use]
+    pub fn last(&self) -> Option<EpochStart> {
+        self.entries.last().copied()
+    }
+
+    /// Adds an entry, unless it does not lie behind the last one (`appendEntry`).
+    pub fn append(&mut self, entry: EpochStart) -> bool {
+        let is_behind = self.last().is_none_or(|last| last.epoch < entry.epoch && last.start < entry.start);
+        if is_behind {
+            self.entries.push(entry);
+        }
+        is_behind
+    }
+
+    /// Begins `epoch` at the end of the log, as its master (`AutoSwitchHAService.changeToMaster`).
+    ///
+    /// # Errors
+    /// [`StaleEpoch`] when the log has a newer epoch; nothing changes.
+    pub fn begin(&mut self, epoch: Epoch, end: LogOffset) -> Result<(), StaleEpoch> {
+        if let Some(last) = self.last().filter(|last| epoch < last.epoch) {
+            return Err(StaleEpoch { asked: epoch, last: last.epoch });
+        }
+        self.entries.retain(|entry| entry.epoch < epoch);
+        self.forget_empty(end);
+        self.append(EpochStart { epoch, start: end });
+        Ok(())
+    }
+
+    /// Drops the epochs in which this log, which ends at `end`, has no byte, as after an election without a write. Otherwise the
+    /// next bytes would be labelled with such an epoch, and another log that has other bytes of it would count as the same. The
+    /// first entry stays: a Java slave notes it with a heartbeat, and would have nothing in common with the new one.
+    fn forget_empty(&mut self, end: LogOffset) {
+        let mut is_first = true;
+        self.entries.retain(|entry| std::mem::take(&mut is_first) || entry.start < end);
+    }
+
+    /// The epoch that the byte at `offset` belongs to. Bytes before the first epoch (of a log that was classic before) belong
+    /// to the first one. `None` for an empty list.
+    #[must_use]
+    pub fn at(&self, offset: LogOffset) -> Option<EpochStart> {
+        let behind = self.entries.partition_point(|entry| entry.start <= offset);
+        self.entries.get(behind.saturating_sub(1)).copied()
+    }
+
+    /// Where the epoch of the byte at `offset` ends; `None` for the last epoch.
+    #[must_use]
+    pub fn end_at(&self, offset: LogOffset) -> Option<LogOffset> {
+        let behind = self.entries.partition_point(|entry| entry.start <= offset).max(1);
+        self.entries.get(behind).map(|entry| entry.start)
+    }
+
+    /// Drops the entries of a log that was cut to `end` (`truncateSuffixByOffset`).
+    pub fn cut(&mut self, end: LogOffset) {
+        self.entries.retain(|entry| entry.start < end);
+    }
+
+    /// Drops the entries of what retention has deleted below `minimum` (`truncatePrefixByOffset`).
+    pub fn drop_below(&mut self, minimum: LogOffset) {
+        let gone = self.entries.windows(2).take_while(|pair| pair[1].start < minimum).count();
+        self.entries.drain(..gone);
+    }
+
+    /// Up to where this log, which ends at `end`, is the same as the master's (`findConsistentPoint`). `None` when this list is
+    /// empty: a new replica, or one that was classic before, has nothing to compare.
+    ///
+    /// # Errors
+    /// [`NoCommonEpoch`] when no epoch of this list is in the master's with the same start.
+    pub fn consistent_point(
+        &self,
+        end: LogOffset,
+        master: &Self,
+        master_end: LogOffset,
+    ) -> Result<Option<LogOffset>, NoCommonEpoch> {
+        // An epoch that begins behind the end says nothing about the log.
+        let own: Vec<EpochStart> = self.entries.iter().copied().filter(|entry| entry.start <= end).collect();
+        if own.is_empty() {
+            return if self.entries.is_empty() { Ok(None) } else { Err(NoCommonEpoch) };
+        }
+        let common = own.iter().enumerate().rev().find(|(_, entry)| master.entries.contains(entry));
+        let (index, entry) = common.ok_or(NoCommonEpoch)?;
+        let own_end = own.get(index + 1).map_or(end, |next| next.start);
+        let their_end = master.end_at(entry.start).unwrap_or(master_end);
+        Ok(Some(own_end.min(their_end)))
+    }
+
+    /// The text of the epoch file. `None` for an empty list, for which the file and its `.bak` have to be removed: a Java
+    /// broker leaves the old one, which comes back with the next start.
+    #[must_use]
+    pub fn to_file(&self) -> Option<String> {
+        if self.entries.is_empty() {
+            return None;
+        }
+        let mut lines = String::new();
+        for entry in &self.entries {
+            writeln!(lines, "{}-{}", entry.epoch, entry.start).expect("a string takes everything");
+        }
+        Some(format!("{}\n{}\n{lines}", self.entries.len(), wire::hash::crc32(lines.as_bytes())))
+    }
+
+    /// Reads the text of an epoch file (`CheckpointFile.read`).
+    ///
+    /// # Errors
+    /// [`EpochFileError`] when count, checksum or order are wrong, or a line is no entry.
+    pub fn from_file(text: &str) -> Result<Self, EpochFileError> {
+        let mut parts = text.splitn(3, '\n');
+        let mut head =
+            || parts.next().and_then(|line| line.trim_end().parse::<u32>().ok()).ok_or(EpochFileError::Head);
+        let expected_count = head()? as usize;
+        let expected = head()?;
+        let lines = parts.next().unwrap_or_default();
+        let found = wire::hash::crc32(lines.as_bytes());
+        if expected != 0 && expected != found {
+            return Err(EpochFileError::Checksum { expected, found });
+        }
+        let mut list = Self::default();
+        for line in lines.lines() {
+            let entry = entry(line).ok_or_else(|| EpochFileError::Line(line.to_owned()))?;
+            if !list.append(entry) {
+                return Err(EpochFileError::Order(entry.epoch));
+            }
+        }
+        let found = list.entries.len();
+        if found != expected_count {
+            return Err(EpochFileError::Count { expected: expected_count, found });
+        }
+        Ok(list)
+    }
+}
+
+fn entry(line: &str) -> Option<EpochStart> {
+    let (epoch, start) = line.split_once('-')?;
+    let epoch = Epoch::from_i32(epoch.parse().ok()?)?;
+    Some(EpochStart { epoch, start: LogOffset::from_i64(start.parse().ok()?)? })
+}
+
+#[cfg(test)]
+mod tests;

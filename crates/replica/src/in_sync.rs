@@ -1,0 +1,330 @@
+//! The in-sync set as its master sees it: who must have a message before it counts, and up to where the log is confirmed
+//! (`AutoSwitchHAService`: `maybeExpandInSyncStateSet`, `maybeShrinkSyncStateSet`, `computeConfirmOffset`).
+//!
+//! The controller elects from the set it has committed. The master does not know what that is from the moment it proposes a
+//! change until it hears of the result, so meanwhile it needs the acknowledgements of *every* set that may be committed: the
+//! committed one and all proposals that may still become it. A Java master forgets a proposal when it makes the next one, and
+//! passes over members whose acknowledgement it does not know; both can lose what was acknowledged.
+
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use wire::ha::BrokerId;
+use wire::units::LogOffset;
+
+/// Counts the changes of an in-sync set at the controller (`syncStateSetEpoch`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub struct SetEpoch(pub u32);
+
+/// A proposal without an answer can still be committed for this long, in milliseconds: a request cannot be older when it is
+/// decided, since the shell ends its connection when the answer does not come.
+const PROPOSAL_LIFE_MAX_MS: u64 = 30_000;
+
+/// An in-sync set as the controller has committed it (`SyncStateSet`).
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct CommittedSet {
+    /// The members.
+    pub members: BTreeSet<BrokerId>,
+    /// The number of changes that led to it.
+    pub epoch: SetEpoch,
+}
+
+/// When members come and go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InSyncConfig {
+    /// How long a member may stay behind before it leaves, in milliseconds (`haMaxTimeSlaveNotCatchup`).
+    pub not_caught_up_max_ms: u64,
+    /// Pause after a proposal that did not succeed, in milliseconds (`checkSyncStateSetPeriod`).
+    pub retry_interval_ms: u64,
+}
+
+/// RocketMQ's defaults.
+impl Default for InSyncConfig {
+    fn default() -> Self {
+        Self { not_caught_up_max_ms: 15_000, retry_interval_ms: 5_000 }
+    }
+}
+
+/// A report of a slave, with what its connection knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ack {
+    pub(crate) offset: LogOffset,
+    /// Since when the slave has what the master had; `None` when it lags behind.
+    pub(crate) caught_up_ms: Option<u64>,
+}
+
+/// What the log is like when members are judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LogState {
+    /// End of the master's log.
+    pub(crate) end: LogOffset,
+    /// Where the last epoch begins: a new member must have reached it.
+    pub(crate) epoch_start: LogOffset,
+}
+
+#[derive(Clone, Debug)]
+struct Member {
+    /// `None` until it has reported on its present connection.
+    ack: Option<LogOffset>,
+    is_connected: bool,
+    is_learner: bool,
+    is_caught_up: bool,
+    caught_up_ms: u64,
+    /// This member has to leave the set before it can come back: its connection has ended, it has lost what it had, or a send
+    /// waited too long for it.
+    must_leave: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Proposal {
+    None,
+    /// The controller was asked.
+    Asked,
+    /// The next proposal waits until this time.
+    Paused(u64),
+}
+
+/// The in-sync set of one broker set, on its master.
+#[derive(Clone, Debug)]
+pub(crate) struct InSync {
+    own: BrokerId,
+    config: InSyncConfig,
+    committed: CommittedSet,
+    /// Every member of every proposal that may still be committed.
+    proposed: BTreeSet<BrokerId>,
+    proposal: Proposal,
+    /// Since when a proposal is in `proposed` whose result nobody knows: the last time that one was lost.
+    unknown_since_ms: Option<u64>,
+    /// The slaves that are connected, and members that may still connect.
+    members: BTreeMap<BrokerId, Member>,
+    confirm: LogOffset,
+}
+
+impl InSync {
+    /// The set of a broker that became master at `now_ms`; what was confirmed stays so.
+    pub(crate) fn new(
+        now_ms: u64,
+        own: BrokerId,
+        config: InSyncConfig,
+        committed: CommittedSet,
+        confirm: LogOffset,
+    ) -> Self {
+        let mut in_sync = Self {
+            own,
+            config,
+            committed: CommittedSet::default(),
+            proposed: BTreeSet::new(),
+            proposal: Proposal::None,
+            unknown_since_ms: None,
+            members: BTreeMap::new(),
+            confirm,
+        };
+        in_sync.adopt(now_ms, committed);
+        in_sync
+    }
+
+    /// A slave has connected. Nothing is known of its log until it reports.
+    pub(crate) fn connect(&mut self, now_ms: u64, broker: BrokerId, is_learner: bool) {
+        let must_leave =
+            self.members.get(&broker).is_some_and(|former| former.is_connected || former.must_leave);
+        let member = Member { is_connected: true, is_learner, must_leave, ..Member::expected(now_ms) };
+        self.members.insert(broker, member);
+        self.settle();
+    }
+
+    /// A slave's connection has ended. A member leaves the set, but is needed until the controller has agreed.
+    pub(crate) fn disconnect(&mut self, broker: BrokerId) {
+        let Some(member) = self.members.get_mut(&broker) else { return };
+        (member.is_connected, member.ack, member.must_leave) = (false, None, true);
+        self.settle();
+    }
+
+    /// A connected slave has reported.
+    pub(crate) fn acknowledge(&mut self, broker: BrokerId, ack: Ack) {
+        let Some(member) = self.members.get_mut(&broker) else { return };
+        member.must_leave |= ack.offset < member.ack.unwrap_or(self.confirm);
+        member.ack = Some(ack.offset);
+        member.is_caught_up = ack.caught_up_ms.is_some();
+        member.caught_up_ms = member.caught_up_ms.max(ack.caught_up_ms.unwrap_or(0));
+        self.settle();
+    }
+
+    /// Who is in no set has nothing to leave, and is forgotten when it is not connected.
+    fn settle(&mut self) {
+        let required = self.required();
+        self.members.retain(|broker, member| {
+            let is_required = required.contains(broker);
+            member.must_leave &= is_required;
+            member.is_connected || is_required
+        });
+    }
+
+    /// The log has grown beyond `former_end`: who had everything had it until now.
+    pub(crate) fn grow(&mut self, now_ms: u64, former_end: LogOffset) {
+        for member in self.members.values_mut().filter(|member| member.ack == Some(former_end)) {
+            member.caught_up_ms = now_ms;
+        }
+    }
+
+    /// A send waited too long for the log up to `end`: who does not have that has to leave.
+    pub(crate) fn blame(&mut self, end: LogOffset) {
+        let required = self.required();
+        for (_, member) in self.members.iter_mut().filter(|(broker, _)| required.contains(broker)) {
+            member.must_leave |= member.ack.is_none_or(|ack| ack < end);
+        }
+    }
+
+    /// The controller has committed a set: by a proposal, or seen in its answer to a poll. Older ones are ignored. When it is
+    /// still the one from before a lost proposal, long after that, the proposal is dead.
+    pub(crate) fn commit(&mut self, now_ms: u64, committed: CommittedSet) {
+        let is_dead = |since_ms| now_ms >= since_ms + PROPOSAL_LIFE_MAX_MS;
+        let is_same = committed.epoch == self.committed.epoch && self.proposal != Proposal::Asked;
+        let has_news = committed.epoch > self.committed.epoch;
+        if has_news || is_same && self.unknown_since_ms.is_some_and(is_dead) {
+            self.adopt(now_ms, committed);
+        }
+    }
+
+    fn adopt(&mut self, now_ms: u64, committed: CommittedSet) {
+        for broker in committed.members.iter().filter(|broker| **broker != self.own) {
+            self.members.entry(*broker).or_insert_with(|| Member::expected(now_ms));
+        }
+        self.committed = committed;
+        // A proposal names the set that it changes, so with a new one all former proposals are void.
+        self.proposed.clear();
+        self.proposal = Proposal::None;
+        self.unknown_since_ms = None;
+        self.settle();
+    }
+
+    /// The controller has refused the proposal and will not commit it.
+    pub(crate) fn refuse(&mut self, now_ms: u64) {
+        if self.proposal == Proposal::Asked {
+            self.proposal = Proposal::Paused(now_ms + self.config.retry_interval_ms);
+            if self.unknown_since_ms.is_none() {
+                self.proposed.clear();
+                self.settle();
+            }
+        }
+    }
+
+    /// Nobody knows whether the controller commits the proposal.
+    pub(crate) fn lose(&mut self, now_ms: u64) {
+        if self.proposal == Proposal::Asked {
+            self.proposal = Proposal::Paused(now_ms + self.config.retry_interval_ms);
+            self.unknown_since_ms = Some(now_ms);
+        }
+    }
+
+    /// The set to propose to the controller now, if it should change and no proposal is on its way.
+    pub(crate) fn propose(&mut self, now_ms: u64, log: LogState) -> Option<BTreeSet<BrokerId>> {
+        match self.proposal {
+            Proposal::Asked => return None,
+            Proposal::Paused(until_ms) if now_ms < until_ms => return None,
+            Proposal::Paused(_) | Proposal::None => self.proposal = Proposal::None,
+        }
+        let wanted = self.wanted(now_ms, log);
+        if wanted == self.committed.members || !self.committed.members.contains(&self.own) {
+            return None;
+        }
+        self.proposal = Proposal::Asked;
+        self.proposed.extend(wanted.iter().copied());
+        for broker in wanted.difference(&self.committed.members) {
+            // It may have been in a lost proposal and gone since; now it has everything.
+            self.members.get_mut(broker).expect("whoever comes is connected").must_leave = false;
+        }
+        Some(wanted)
+    }
+
+    fn wanted(&self, now_ms: u64, log: LogState) -> BTreeSet<BrokerId> {
+        let stays = |broker: &BrokerId| {
+            *broker == self.own
+                || self.members.get(broker).is_some_and(|it| !self.leaves(now_ms, it, log.end))
+        };
+        let mut wanted: BTreeSet<BrokerId> =
+            self.committed.members.iter().copied().filter(|broker| stays(broker)).collect();
+        if wanted.len() < self.committed.members.len() {
+            // Alone, so that a newcomer whom the controllers refuse does not keep a broker in the set that is gone.
+            return wanted;
+        }
+        let comes = |member: &Member| {
+            let has_all = |ack: LogOffset| ack >= self.confirm && ack >= log.epoch_start;
+            !member.is_learner && member.is_caught_up && member.ack.is_some_and(has_all)
+        };
+        let coming = self.members.iter().filter(|(broker, member)| **broker != self.own && comes(member));
+        wanted.extend(coming.map(|(broker, _)| *broker).filter(|it| !self.committed.members.contains(it)));
+        wanted
+    }
+
+    fn leaves(&self, now_ms: u64, member: &Member, end: LogOffset) -> bool {
+        let is_behind = member.ack.is_none_or(|ack| ack < end);
+        let is_late = now_ms > member.caught_up_ms + self.config.not_caught_up_max_ms;
+        member.must_leave || member.is_learner || is_behind && is_late
+    }
+
+    /// Everybody whose acknowledgement counts: members of each set that is committed or may be.
+    fn required(&self) -> BTreeSet<BrokerId> {
+        self.committed.members.union(&self.proposed).copied().collect()
+    }
+
+    /// The committed set.
+    pub(crate) fn committed(&self) -> &CommittedSet {
+        &self.committed
+    }
+
+    /// The size that `minInSyncReplicas` is compared with (`AutoSwitchHAService.inSyncReplicasNums`).
+    pub(crate) fn size(&self) -> usize {
+        self.committed.members.len().max(self.proposed.len())
+    }
+
+    /// Up to where every required member has the log, which ends at `end`; `None` when that is not known of all.
+    pub(crate) fn reached(&self, end: LogOffset) -> Option<LogOffset> {
+        let mut reached = end;
+        for broker in self.required().iter().filter(|broker| **broker != self.own) {
+            reached = reached.min(self.members.get(broker)?.ack?);
+        }
+        Some(reached)
+    }
+
+    /// Raises the confirm offset to `confirm`; whether it has risen.
+    pub(crate) fn raise_confirm(&mut self, confirm: LogOffset) -> bool {
+        let has_risen = confirm > self.confirm;
+        self.confirm = self.confirm.max(confirm);
+        has_risen
+    }
+
+    /// Up to where consumers may see the log.
+    pub(crate) fn confirm(&self) -> LogOffset {
+        self.confirm
+    }
+
+    /// When [`InSync::propose`] has to be called although nothing happens.
+    pub(crate) fn wake_at_ms(&self, end: LogOffset) -> Option<u64> {
+        match self.proposal {
+            Proposal::Asked => None,
+            _ if !self.committed.members.contains(&self.own) => None,
+            Proposal::Paused(until_ms) => Some(until_ms),
+            Proposal::None => {
+                let members = self.committed.members.iter().filter_map(|broker| self.members.get(broker));
+                let behind = members.filter(|member| member.ack.is_none_or(|ack| ack < end));
+                behind.map(|member| member.caught_up_ms + self.config.not_caught_up_max_ms + 1).min()
+            }
+        }
+    }
+}
+
+impl Member {
+    /// A member that may still connect. It has the same time for that as for catching up.
+    fn expected(now_ms: u64) -> Self {
+        Self {
+            ack: None,
+            is_connected: false,
+            is_learner: false,
+            is_caught_up: false,
+            caught_up_ms: now_ms,
+            must_leave: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,34 @@
+//! Agreement between the brokers of a group and between brokers and controllers, as pure state machines: no files, sockets,
+//! clocks or threads. A machine gets the time and an event and appends actions: send this range of the log, append, truncate,
+//! close because, wake me at. Bytes of messages never pass through here.
+//!
+//! - [`acks`]: how many replicas a send waits for, and the answers that wait.
+//! - [`agent`]: a broker's side of controller mode: id, registration, heartbeats, roles.
+//! - [`classic`]: master and slave of classic HA.
+//! - [`close`]: why a connection ends, one line for the log.
+//! - [`transfer`]: what a master sends next on one connection, and what may be configured about it.
+//! - [`consensus`]: puts the changes of a group of controllers into one order.
+//! - [`epochs`]: who was master when, and up to where two logs are the same.
+//! - [`in_sync`]: the in-sync set on its master, and what is confirmed.
+//! - [`metadata`]: when a slave pulls topics, groups, offsets and timers from its master.
+//! - [`roster`]: what a controller knows, its elections and answers.
+//! - [`slave_log`]: what a slave knows of its log and says about it.
+//! - [`switch`]: master and slave of auto-switch HA, the replication of controller mode.
+//! - [`timer`]: the one timer that a shell keeps for a machine.
+
+pub mod acks;
+pub mod agent;
+pub mod classic;
+pub mod close;
+pub mod consensus;
+pub mod epochs;
+pub mod in_sync;
+mod link;
+pub mod metadata;
+pub mod roster;
+pub mod slave_log;
+pub mod switch;
+#[cfg(test)]
+mod testing;
+pub mod timer;
+pub mod transfer;

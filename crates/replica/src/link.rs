@@ -1,0 +1,114 @@
+//! One slave's connection as a master of either protocol sees it: what was acknowledged, what is sent next, and when it is dead.
+
+use crate::close::CloseReason;
+use crate::transfer::{LogRange, Piece, Transfer, TransferConfig, Warning};
+use wire::units::LogOffset;
+
+/// The connection of one slave.
+#[derive(Clone, Debug)]
+pub(crate) struct Link {
+    /// `None` before the first report, which says where to start.
+    following: Option<Following>,
+    last_read_ms: u64,
+    is_warned: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Following {
+    transfer: Transfer,
+    /// Invariant: at most `transfer.next()`.
+    acknowledged: LogOffset,
+}
+
+impl Link {
+    /// A connection that came in at `now_ms`.
+    pub(crate) fn new(now_ms: u64) -> Self {
+        Self { following: None, last_read_ms: now_ms, is_warned: false }
+    }
+
+    /// Notes that something was read.
+    pub(crate) fn read(&mut self, now_ms: u64) {
+        self.last_read_ms = now_ms;
+    }
+
+    /// Takes in a report. The first one also says where to start: there, or at `start_of_empty` for an empty slave.
+    ///
+    /// # Errors
+    /// [`CloseReason::AheadOfMaster`] when the first report lies behind the end of the log, and
+    /// [`CloseReason::ReportBeyondSent`] when a later one does behind what was sent. Neither counts.
+    pub(crate) fn report(
+        &mut self,
+        now_ms: u64,
+        reported: LogOffset,
+        end: LogOffset,
+        start_of_empty: LogOffset,
+    ) -> Result<(), CloseReason> {
+        self.last_read_ms = now_ms;
+        match &mut self.following {
+            None if reported > end => Err(CloseReason::AheadOfMaster { reported, end }),
+            None => {
+                let start = if reported == LogOffset::ZERO { start_of_empty } else { reported };
+                let transfer = Transfer::new(now_ms, start);
+                self.following = Some(Following { transfer, acknowledged: reported });
+                Ok(())
+            }
+            Some(Following { transfer, .. }) if reported > transfer.next() => {
+                Err(CloseReason::ReportBeyondSent { reported, sent: transfer.next() })
+            }
+            Some(following) => {
+                following.acknowledged = reported;
+                Ok(())
+            }
+        }
+    }
+
+    /// What the slave acknowledged last; `None` before its first report.
+    pub(crate) fn acknowledged(&self) -> Option<LogOffset> {
+        self.following.as_ref().map(|following| following.acknowledged)
+    }
+
+    /// What is sent next; `None` before the slave's first report.
+    pub(crate) fn next(&self) -> Option<LogOffset> {
+        self.following.as_ref().map(|following| following.transfer.next())
+    }
+
+    /// The connection took its frame.
+    pub(crate) fn written(&mut self, now_ms: u64) {
+        if let Some(following) = &mut self.following {
+            following.transfer.written(now_ms);
+        }
+    }
+
+    /// The warning that is due once: the slave wants what retention has deleted.
+    pub(crate) fn warning(&mut self, log: LogRange) -> Option<Warning> {
+        let wanted = self.next().filter(|wanted| *wanted < log.minimum && !self.is_warned)?;
+        self.is_warned = true;
+        Some(Warning::BelowMinimum { wanted, minimum: log.minimum })
+    }
+
+    /// The next frame to send, if it is time for one: bytes of the log below `until`, or a heartbeat. What lies below the
+    /// log's minimum cannot be sent.
+    pub(crate) fn take(
+        &mut self,
+        now_ms: u64,
+        config: &TransferConfig,
+        log: LogRange,
+        until: LogOffset,
+    ) -> Option<Piece> {
+        let until = if self.next()? < log.minimum { LogOffset::ZERO } else { until };
+        self.following.as_mut()?.transfer.take(now_ms, config, until)
+    }
+
+    /// Whether nothing was read for too long.
+    pub(crate) fn is_silent(&self, now_ms: u64, config: &TransferConfig) -> bool {
+        now_ms > self.last_read_ms + config.housekeeping_interval_ms
+    }
+
+    /// When the connection is dead or has something to send although nothing happens.
+    pub(crate) fn wake_at_ms(&self, config: &TransferConfig, log: LogRange) -> u64 {
+        let silent_ms = self.last_read_ms + config.housekeeping_interval_ms + 1;
+        let until = if self.next() < Some(log.minimum) { LogOffset::ZERO } else { log.end };
+        let transfer = self.following.as_ref().map(|following| &following.transfer);
+        transfer.and_then(|it| it.wake_at_ms(config, until)).map_or(silent_ms, |at_ms| at_ms.min(silent_ms))
+    }
+}

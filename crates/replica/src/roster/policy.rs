@@ -1,0 +1,37 @@
+//! Who becomes master (`DefaultElectPolicy`).
+
+use super::live::Heartbeat;
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use wire::ha::BrokerId;
+
+/// What an election is about.
+pub(super) struct Candidates<'a> {
+    /// The brokers that may win.
+    pub(super) brokers: &'a BTreeSet<BrokerId>,
+    /// The master so far; it stays when it can.
+    pub(super) former: Option<BrokerId>,
+    /// The broker that an operator wants; then it wins or nobody.
+    pub(super) designated: Option<BrokerId>,
+}
+
+/// The winner among the brokers that `live` knows a heartbeat of: the longest log of the newest epoch. Java compares offsets by
+/// a difference of 32 bits, which is wrong from 2 GiB on.
+pub(super) fn elect<'a>(
+    candidates: &Candidates<'_>,
+    live: impl Fn(BrokerId) -> Option<&'a Heartbeat>,
+) -> Option<BrokerId> {
+    let alive: Vec<&Heartbeat> = candidates.brokers.iter().filter_map(|broker| live(*broker)).collect();
+    let is_alive = |broker: &BrokerId| alive.iter().any(|heartbeat| heartbeat.broker == *broker);
+    let stays = |former: &BrokerId| {
+        is_alive(former) && candidates.designated.is_none_or(|designated| designated == *former)
+    };
+    if let Some(former) = candidates.former.filter(stays) {
+        return Some(former);
+    }
+    if candidates.designated.is_some() {
+        return candidates.designated.filter(is_alive);
+    }
+    let rank = |it: &&&Heartbeat| (Reverse(it.epoch), Reverse(it.end), it.priority, it.broker);
+    alive.iter().min_by_key(rank).map(|heartbeat| heartbeat.broker)
+}

@@ -1,0 +1,127 @@
+//! What a slave of either protocol knows of its own log, and what it says about it.
+
+use crate::close::CloseReason;
+use wire::units::LogOffset;
+
+/// Numbers the attempts of a slave to reach its master. Events of former attempts are ignored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Attempt(pub u64);
+
+/// How a slave follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlaveConfig {
+    /// Size of a log file in bytes (`mappedFileSizeCommitLog`).
+    pub file_bytes: u64,
+    /// A report leaves at least this often, in milliseconds (`haSendHeartbeatInterval`).
+    pub heartbeat_interval_ms: u64,
+    /// A connection on which nothing was read for longer is closed, in milliseconds (`haHousekeepingInterval`).
+    pub housekeeping_interval_ms: u64,
+    /// Pause before the next attempt to connect, in milliseconds.
+    pub retry_interval_ms: u64,
+    /// Whether only what is on disk is reported (`flushDiskType=SYNC_FLUSH`).
+    pub is_sync_flush: bool,
+}
+
+/// RocketMQ's defaults.
+impl Default for SlaveConfig {
+    fn default() -> Self {
+        Self {
+            file_bytes: 1024 * 1024 * 1024,
+            heartbeat_interval_ms: 5_000,
+            housekeeping_interval_ms: 20_000,
+            retry_interval_ms: 5_000,
+            is_sync_flush: false,
+        }
+    }
+}
+
+/// A slave's log, by its ends.
+#[derive(Clone, Debug)]
+pub(crate) struct SlaveLog {
+    is_sync_flush: bool,
+    /// End of the log with the frames that are being appended.
+    end: LogOffset,
+    /// End of what is appended. Invariant: at most `end`.
+    appended: LogOffset,
+    /// End of what is on disk.
+    flushed: LogOffset,
+    /// What the master was told last on this connection.
+    reported: LogOffset,
+}
+
+impl SlaveLog {
+    /// A log that ends at `end` and is on disk up to `flushed`.
+    pub(crate) fn new(is_sync_flush: bool, end: LogOffset, flushed: LogOffset) -> Self {
+        assert!(flushed <= end, "the flushed part of a log is not longer than the log");
+        Self { is_sync_flush, end, appended: end, flushed, reported: LogOffset::ZERO }
+    }
+
+    /// End of what is appended.
+    pub(crate) fn appended(&self) -> LogOffset {
+        self.appended
+    }
+
+    /// Forgets the frames that never came to be appended, and what the master was told: there is a new connection.
+    pub(crate) fn restart(&mut self) {
+        (self.end, self.reported) = (self.appended, LogOffset::ZERO);
+    }
+
+    /// From now on only what is on disk is acknowledged, or all that is appended. What the master was told it was told.
+    pub(crate) fn set_sync_flush(&mut self, is_sync_flush: bool) {
+        self.is_sync_flush = is_sync_flush;
+    }
+
+    /// Notes that the log ends at `appended`.
+    pub(crate) fn append(&mut self, appended: LogOffset) {
+        self.appended = appended;
+        self.end = self.end.max(appended);
+    }
+
+    /// Notes that the log is on disk up to `flushed`.
+    pub(crate) fn flush(&mut self, flushed: LogOffset) {
+        self.flushed = flushed;
+    }
+
+    /// Notes that the log was cut to `end`.
+    pub(crate) fn cut(&mut self, end: LogOffset) {
+        (self.end, self.appended, self.flushed) = (end, end, self.flushed.min(end));
+        self.reported = LogOffset::ZERO;
+    }
+
+    /// What may be acknowledged.
+    fn durable(&self) -> LogOffset {
+        if self.is_sync_flush { self.flushed } else { self.appended }
+    }
+
+    /// Whether the end of the log, where a master has to start, is also a true acknowledgement.
+    pub(crate) fn is_durable(&self) -> bool {
+        self.durable() == self.appended
+    }
+
+    /// Whether more may be acknowledged than the master was told.
+    pub(crate) fn has_grown(&self) -> bool {
+        self.durable() > self.reported
+    }
+
+    /// What to tell the master now.
+    pub(crate) fn report(&mut self) -> LogOffset {
+        self.reported = self.durable().max(self.reported);
+        self.reported
+    }
+
+    /// Takes the frame that comes next: it begins where the log ends, and stays in one file. An empty log takes any offset, and
+    /// begins there.
+    pub(crate) fn take(&mut self, at: LogOffset, bytes: u32, file_bytes: u64) -> Result<(), CloseReason> {
+        if self.end != LogOffset::ZERO && at != self.end {
+            return Err(CloseReason::WrongOffset { expected: self.end, found: at });
+        }
+        let is_beyond_numbers = LogOffset::from_i64(at.to_i64().wrapping_add(i64::from(bytes))).is_none();
+        if is_beyond_numbers || at.get() % file_bytes + u64::from(bytes) > file_bytes {
+            return Err(CloseReason::AcrossFiles { offset: at, body_bytes: bytes, file_bytes });
+        }
+        if bytes > 0 {
+            self.end = at + u64::from(bytes);
+        }
+        Ok(())
+    }
+}

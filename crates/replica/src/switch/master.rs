@@ -1,0 +1,423 @@
+//! The master's side: `AutoSwitchHAService` and `AutoSwitchHAConnection`.
+
+use crate::acks::{AckConfig, AckStatus, Need, Replicas, Ticket, Wait, Waits, reached_by};
+use crate::close::CloseReason;
+use crate::epochs::EpochList;
+use crate::in_sync::{Ack, CommittedSet, InSync, InSyncConfig, LogState, SetEpoch};
+use crate::link::Link;
+use crate::timer::Timer;
+use crate::transfer::{LogRange, PeerId, TransferConfig, Warning, last_file_start};
+use std::collections::{BTreeMap, BTreeSet};
+use wire::ha::switch::{EPOCH_ENTRIES_MAX, Handshake, HandshakeReply, TransferHeader};
+use wire::ha::{BrokerId, Epoch, FrameError};
+use wire::units::LogOffset;
+
+/// How an elected master serves its slaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct MasterConfig {
+    /// What is sent when.
+    pub transfer: TransferConfig,
+    /// What sends wait for.
+    pub acks: AckConfig,
+    /// When members come and go.
+    pub in_sync: InSyncConfig,
+}
+
+/// What a broker has when it becomes master.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MasterStart {
+    /// This broker's id at the controller.
+    pub own: BrokerId,
+    /// The in-sync set that the controller committed with the election.
+    pub committed: CommittedSet,
+    /// The epochs of the log; the master's own epoch has begun ([`EpochList::begin`]).
+    pub epochs: EpochList,
+    /// What of the log can be read.
+    pub log: LogRange,
+    /// Up to where the log is confirmed.
+    pub confirm: LogOffset,
+}
+
+/// What happened to a master.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MasterEvent {
+    /// A connection came in.
+    Connected(PeerId),
+    /// A slave introduced itself.
+    Handshake(PeerId, Handshake),
+    /// A slave reported the end of its log.
+    Reported(PeerId, LogOffset),
+    /// What a slave sent is no frame.
+    Malformed(PeerId, FrameError),
+    /// The connection took the frame it was given last.
+    Sent(PeerId),
+    /// The connection has ended.
+    Closed(PeerId),
+    /// The log has grown: all below its end can be read. Also when its minimum has risen.
+    Log(LogRange),
+    /// An answer waits for replicas.
+    Wait(Wait),
+    /// The controller has committed an in-sync set, in its answer to a proposal or seen by a poll.
+    SetCommitted(CommittedSet),
+    /// The controller has refused the proposal, and said so.
+    SetRefused,
+    /// There was no answer to the proposal, or one that leaves open whether it was committed.
+    SetUnknown,
+    /// This broker was elected again, with a new epoch.
+    Elected(Epoch),
+    /// The operator changed the configuration.
+    Configured(MasterConfig),
+    /// The timer has fired.
+    Timer,
+    /// This broker stops, or is no master any more.
+    Stop,
+}
+
+/// What the shell of a master has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MasterAction {
+    /// Write the reply to the connection, in one write.
+    Reply(PeerId, HandshakeReply),
+    /// Write this header and the piece of the log that it names, and say [`MasterEvent::Sent`] when the connection took it.
+    Send(PeerId, TransferHeader),
+    /// Close the connection and log the reason. The machine has forgotten it.
+    Close(PeerId, CloseReason),
+    /// Send the answer with this status of its replicas.
+    Answer(Ticket, AckStatus),
+    /// Log a warning.
+    Warn(PeerId, Warning),
+    /// Let consumers see the log up to here.
+    Confirm(LogOffset),
+    /// Ask the controller to replace the set with this epoch (request 1001), and say what came of it.
+    ProposeSet(BTreeSet<BrokerId>, SetEpoch),
+    /// Make the epoch file say this.
+    SaveEpochs(EpochList),
+    /// Send [`MasterEvent::Timer`] at this time.
+    WakeAt(u64),
+}
+
+/// What operators are told of one slave (`HARuntimeInfo.HAConnectionRuntimeInfo`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerStatus {
+    /// The connection.
+    pub peer: PeerId,
+    /// The slave; `None` before its handshake.
+    pub broker: Option<BrokerId>,
+    /// What the slave acknowledged last; `None` before its first report.
+    pub acknowledged: Option<LogOffset>,
+    /// What is sent next; `None` before the slave's first report.
+    pub next: Option<LogOffset>,
+    /// Whether the slave is in the committed set.
+    pub is_in_sync: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Peer {
+    handshake: Option<Handshake>,
+    link: Link,
+    /// End of the log when bytes were sent last, and when that was (`updateLastTransferInfo`).
+    last_end: LogOffset,
+    last_sent_ms: u64,
+}
+
+impl Peer {
+    fn is(&self, broker: BrokerId) -> bool {
+        self.handshake.is_some_and(|handshake| handshake.broker_id == broker)
+    }
+
+    fn is_one_of(&self, members: &BTreeSet<BrokerId>) -> bool {
+        self.handshake.is_some_and(|handshake| members.contains(&handshake.broker_id))
+    }
+}
+
+/// An elected master with all its slaves.
+#[derive(Clone, Debug)]
+pub struct Master {
+    config: MasterConfig,
+    own: BrokerId,
+    epochs: EpochList,
+    log: LogRange,
+    peers: BTreeMap<PeerId, Peer>,
+    in_sync: InSync,
+    waits: Waits,
+    timer: Timer,
+}
+
+impl Master {
+    /// The machine of a broker that became master at `now_ms`.
+    #[must_use]
+    pub fn new(now_ms: u64, config: MasterConfig, start: MasterStart) -> Self {
+        assert!(start.confirm <= start.log.end, "what is confirmed is in the log");
+        assert!(start.epochs.last().is_some(), "a master has begun its epoch");
+        Self {
+            config,
+            own: start.own,
+            epochs: start.epochs,
+            log: start.log,
+            peers: BTreeMap::new(),
+            in_sync: InSync::new(now_ms, start.own, config.in_sync, start.committed, start.confirm),
+            waits: Waits::default(),
+            timer: Timer::default(),
+        }
+    }
+
+    /// Takes in what happened at `now_ms` and appends what has to be done. Events of connections that the machine has closed
+    /// or never seen are ignored.
+    pub fn step(&mut self, now_ms: u64, event: MasterEvent, out: &mut Vec<MasterAction>) {
+        match event {
+            MasterEvent::Connected(peer) => {
+                let link = Link::new(now_ms);
+                let connected = Peer { handshake: None, link, last_end: LogOffset::ZERO, last_sent_ms: 0 };
+                self.peers.insert(peer, connected);
+            }
+            MasterEvent::Handshake(peer, handshake) => self.greet(now_ms, peer, handshake, out),
+            MasterEvent::Reported(peer, reported) => self.report(now_ms, peer, reported, out),
+            MasterEvent::Malformed(peer, error) => self.close(peer, error.into(), out),
+            MasterEvent::Sent(peer) => {
+                if let Some(peer) = self.peers.get_mut(&peer) {
+                    peer.link.written(now_ms);
+                }
+                self.send(now_ms, peer, out);
+            }
+            MasterEvent::Closed(peer) => self.forget(peer),
+            MasterEvent::Log(log) => self.grow(now_ms, log, out),
+            MasterEvent::Wait(wait) => self.waits.add(wait, now_ms + self.config.acks.slave_timeout_ms),
+            MasterEvent::SetCommitted(committed) => self.in_sync.commit(now_ms, committed),
+            MasterEvent::SetRefused => self.in_sync.refuse(now_ms),
+            MasterEvent::SetUnknown => self.in_sync.lose(now_ms),
+            MasterEvent::Elected(epoch) => {
+                self.epochs.begin(epoch, self.log.end).expect("the controller's epochs grow");
+                out.push(MasterAction::SaveEpochs(self.epochs.clone()));
+            }
+            MasterEvent::Configured(config) => self.config = config,
+            MasterEvent::Timer => {
+                self.timer.fired();
+                self.expire(now_ms, out);
+                self.send_all(now_ms, out);
+            }
+            MasterEvent::Stop => self.stop(out),
+        }
+        self.conclude(now_ms, out);
+    }
+
+    /// What every event may have changed: what is confirmed, who is answered, who belongs to the set, and the next timer.
+    fn conclude(&mut self, now_ms: u64, out: &mut Vec<MasterAction>) {
+        let end = self.log.end;
+        let reached = if self.config.acks.is_all_ack { self.in_sync.reached(end) } else { Some(end) };
+        if reached.is_some_and(|reached| self.in_sync.raise_confirm(reached)) {
+            out.push(MasterAction::Confirm(self.in_sync.confirm()));
+        }
+        self.answer_reached(out);
+        let epoch_start = self.epochs.last().map_or(LogOffset::ZERO, |last| last.start);
+        if let Some(wanted) = self.in_sync.propose(now_ms, LogState { end, epoch_start }) {
+            out.push(MasterAction::ProposeSet(wanted, self.in_sync.committed().epoch));
+        }
+        if let Some(wake_at_ms) = self.timer.arm(self.wake_at_ms()) {
+            out.push(MasterAction::WakeAt(wake_at_ms));
+        }
+    }
+
+    /// Who must have the next message; see [`AckConfig::need`].
+    ///
+    /// # Errors
+    /// [`AckStatus::InSyncReplicasNotEnough`] when nothing may be stored.
+    pub fn need(&self) -> Result<Need, AckStatus> {
+        let in_sync = u32::try_from(self.in_sync.size()).expect("brokers are few");
+        self.config.acks.need(Replicas { alive: in_sync, in_sync })
+    }
+
+    /// The in-sync set as the controller has committed it.
+    #[must_use]
+    pub fn committed(&self) -> &CommittedSet {
+        self.in_sync.committed()
+    }
+
+    /// The epochs of the log.
+    #[must_use]
+    pub fn epochs(&self) -> &EpochList {
+        &self.epochs
+    }
+
+    /// What operators are told of the slaves, by connection.
+    pub fn peers(&self) -> impl Iterator<Item = PeerStatus> {
+        self.peers.iter().map(|(peer, it)| {
+            let broker = it.handshake.map(|handshake| handshake.broker_id);
+            PeerStatus {
+                peer: *peer,
+                broker,
+                acknowledged: it.link.acknowledged(),
+                next: it.link.next(),
+                is_in_sync: broker.is_some_and(|broker| self.committed().members.contains(&broker)),
+            }
+        })
+    }
+
+    /// A Java slave repeats its handshake when the reply is late, so those before the first report are answered once only: a
+    /// second reply would make it close.
+    fn greet(&mut self, now_ms: u64, id: PeerId, handshake: Handshake, out: &mut Vec<MasterAction>) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        peer.link.read(now_ms);
+        if peer.link.next().is_some() || handshake.broker_id == self.own {
+            let reason = CloseReason::OutOfOrder { expected: "a report", found: "a handshake" };
+            return self.close(id, reason, out);
+        }
+        if peer.handshake.is_some() {
+            return;
+        }
+        let broker = handshake.broker_id;
+        let former: Vec<PeerId> =
+            self.peers.iter().filter(|(_, it)| it.is(broker)).map(|(peer, _)| *peer).collect();
+        for peer in former {
+            self.close(peer, CloseReason::ConnectedAgain { broker }, out);
+        }
+        self.peers.get_mut(&id).expect("it is not a former one").handshake = Some(handshake);
+        self.in_sync.connect(now_ms, broker, handshake.is_learner);
+        let entries = self.epochs.entries();
+        let epochs = entries[entries.len().saturating_sub(EPOCH_ENTRIES_MAX)..].to_vec();
+        out.push(MasterAction::Reply(id, HandshakeReply { end: self.log.end, epochs }));
+    }
+
+    fn report(&mut self, now_ms: u64, id: PeerId, reported: LogOffset, out: &mut Vec<MasterAction>) {
+        let log = self.log;
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let Some(handshake) = peer.handshake else {
+            let reason = CloseReason::OutOfOrder { expected: "a handshake", found: "a report" };
+            return self.close(id, reason, out);
+        };
+        let start_of_empty = match handshake.is_from_last_file {
+            true => last_file_start(log.end, self.config.transfer.file_bytes).max(log.minimum),
+            false => log.minimum,
+        };
+        if let Err(reason) = peer.link.report(now_ms, reported, log.end, start_of_empty) {
+            return self.close(id, reason, out);
+        }
+        let caught_up_ms = match reported {
+            reported if reported == log.end => Some(now_ms),
+            reported if reported >= peer.last_end => Some(peer.last_sent_ms),
+            _ => None,
+        };
+        self.in_sync.acknowledge(handshake.broker_id, Ack { offset: reported, caught_up_ms });
+        self.send(now_ms, id, out);
+    }
+
+    fn grow(&mut self, now_ms: u64, log: LogRange, out: &mut Vec<MasterAction>) {
+        assert!(log.minimum <= log.end && log.end >= self.log.end, "the log of a master only grows");
+        if log.end > self.log.end {
+            self.in_sync.grow(now_ms, self.log.end);
+        }
+        let has_deleted = log.minimum > self.log.minimum;
+        self.log = log;
+        let entries = self.epochs.entries().len();
+        if has_deleted {
+            self.epochs.drop_below(log.minimum);
+        }
+        if self.epochs.entries().len() < entries {
+            out.push(MasterAction::SaveEpochs(self.epochs.clone()));
+        }
+        self.send_all(now_ms, out);
+    }
+
+    fn answer_reached(&mut self, out: &mut Vec<MasterAction>) {
+        let mut waits = std::mem::take(&mut self.waits);
+        waits.take_reached(
+            |need| self.reached(need),
+            |ticket| out.push(MasterAction::Answer(ticket, AckStatus::Ok)),
+        );
+        self.waits = waits;
+    }
+
+    /// Up to where the log meets a need; `None` when too few replicas are known to have any of it.
+    #[must_use]
+    pub fn reached(&self, need: Need) -> Option<LogOffset> {
+        let end = self.log.end;
+        // A slave outside the set is never elected, so what only such slaves have is lost with the master.
+        let members = self.peers.values().filter(|peer| peer.is_one_of(&self.committed().members));
+        match need {
+            Need::Master => Some(end),
+            Need::Acks(need) => reached_by(need, members.filter_map(|peer| peer.link.acknowledged())),
+            Need::All => self.in_sync.reached(end),
+        }
+    }
+
+    /// End of the log as far as this machine was told.
+    #[must_use]
+    pub fn log_end(&self) -> LogOffset {
+        self.log.end
+    }
+
+    /// Up to where consumers may see the log.
+    #[must_use]
+    pub fn confirm(&self) -> LogOffset {
+        self.in_sync.confirm()
+    }
+
+    fn send_all(&mut self, now_ms: u64, out: &mut Vec<MasterAction>) {
+        let peers: Vec<PeerId> = self.peers.keys().copied().collect();
+        for peer in peers {
+            self.send(now_ms, peer, out);
+        }
+    }
+
+    fn send(&mut self, now_ms: u64, id: PeerId, out: &mut Vec<MasterAction>) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let Some(wanted) = peer.link.next() else { return };
+        let Some(epoch) = self.epochs.at(wanted) else { return };
+        out.extend(peer.link.warning(self.log).map(|warning| MasterAction::Warn(id, warning)));
+        let until = self.epochs.end_at(wanted).unwrap_or(self.log.end).min(self.log.end);
+        if let Some(piece) = peer.link.take(now_ms, &self.config.transfer, self.log, until) {
+            if piece.bytes > 0 {
+                (peer.last_end, peer.last_sent_ms) = (self.log.end, now_ms);
+            }
+            let confirm = self.in_sync.confirm();
+            let header = TransferHeader { offset: piece.from, body_bytes: piece.bytes, epoch, confirm };
+            out.push(MasterAction::Send(id, header));
+        }
+    }
+
+    fn expire(&mut self, now_ms: u64, out: &mut Vec<MasterAction>) {
+        let mut late_end = None;
+        self.waits.take_late(now_ms, |ticket, end| {
+            late_end = late_end.max(Some(end));
+            out.push(MasterAction::Answer(ticket, AckStatus::FlushSlaveTimeout));
+        });
+        if let Some(end) = late_end {
+            self.in_sync.blame(end);
+        }
+        let config = self.config.transfer;
+        let is_silent = |(_, peer): &(&PeerId, &Peer)| peer.link.is_silent(now_ms, &config);
+        let silent: Vec<PeerId> = self.peers.iter().filter(is_silent).map(|(id, _)| *id).collect();
+        let limit_ms = config.housekeeping_interval_ms;
+        for peer in silent {
+            self.close(peer, CloseReason::Silent { limit_ms }, out);
+        }
+    }
+
+    fn close(&mut self, peer: PeerId, reason: CloseReason, out: &mut Vec<MasterAction>) {
+        if self.peers.contains_key(&peer) {
+            self.forget(peer);
+            out.push(MasterAction::Close(peer, reason));
+        }
+    }
+
+    fn forget(&mut self, peer: PeerId) {
+        if let Some(handshake) = self.peers.remove(&peer).and_then(|peer| peer.handshake) {
+            self.in_sync.disconnect(handshake.broker_id);
+        }
+    }
+
+    /// Whoever still waits learns that the message is stored, not that it is replicated.
+    fn stop(&mut self, out: &mut Vec<MasterAction>) {
+        self.waits.take_late(u64::MAX, |ticket, _| {
+            out.push(MasterAction::Answer(ticket, AckStatus::FlushSlaveTimeout));
+        });
+        while let Some((peer, _)) = self.peers.pop_first() {
+            out.push(MasterAction::Close(peer, CloseReason::Stopped));
+        }
+    }
+
+    fn wake_at_ms(&self) -> Option<u64> {
+        let of_peer = |peer: &Peer| peer.link.wake_at_ms(&self.config.transfer, self.log);
+        let peers = self.peers.values().map(of_peer);
+        peers.chain(self.waits.wake_at_ms()).chain(self.in_sync.wake_at_ms(self.log.end)).min()
+    }
+}

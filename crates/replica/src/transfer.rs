@@ -1,0 +1,145 @@
+//! What a master sends next on one connection (`DefaultHAConnection.WriteSocketService`, `FlowMonitor`).
+//!
+//! One frame is on its way at a time: the shell says when the connection took it, and gets the next one. A frame never goes
+//! beyond the end of a log file, so that a slave can append each with one write.
+
+use wire::ha::FRAME_BYTES_MAX;
+use wire::ha::switch::TRANSFER_HEADER_BYTES;
+use wire::units::LogOffset;
+
+/// Names a connection. The shell chooses the numbers and never uses one twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PeerId(pub u64);
+
+/// How a master sends its log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransferConfig {
+    /// Largest body of a frame in bytes (`haTransferBatchSize`); what does not fit a Java slave's buffer is cut.
+    pub batch_bytes: u32,
+    /// Size of a log file in bytes (`mappedFileSizeCommitLog`).
+    pub file_bytes: u64,
+    /// A heartbeat leaves when nothing was written for longer, in milliseconds (`haSendHeartbeatInterval`).
+    pub heartbeat_interval_ms: u64,
+    /// A connection on which nothing was read for longer is closed, in milliseconds (`haHousekeepingInterval`).
+    pub housekeeping_interval_ms: u64,
+    /// Bytes that a connection may carry in a second (`maxHaTransferByteInSecond` when `haFlowControlEnable` is set).
+    pub bytes_per_second: Option<u64>,
+}
+
+/// RocketMQ's defaults.
+impl Default for TransferConfig {
+    fn default() -> Self {
+        Self {
+            batch_bytes: 32 * 1024,
+            file_bytes: 1024 * 1024 * 1024,
+            heartbeat_interval_ms: 5_000,
+            housekeeping_interval_ms: 20_000,
+            bytes_per_second: None,
+        }
+    }
+}
+
+/// Start of the log file in which the log ends (`MappedFileQueue.getMaxOffset` less its remainder).
+pub(crate) fn last_file_start(end: LogOffset, file_bytes: u64) -> LogOffset {
+    LogOffset::new(end.get() - end.get() % file_bytes)
+}
+
+/// The master's limits of what it can send: what lies in `[minimum, end)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogRange {
+    /// The lowest offset that can be read.
+    pub minimum: LogOffset,
+    /// Behind the last byte.
+    pub end: LogOffset,
+}
+
+/// What a master wants the operator to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Warning {
+    /// A slave wants what retention has deleted. It gets heartbeats only, until it is set up again.
+    BelowMinimum {
+        /// What the slave wants next.
+        wanted: LogOffset,
+        /// The lowest offset that can be read.
+        minimum: LogOffset,
+    },
+}
+
+/// A piece of the log that goes into one frame; no bytes for a heartbeat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) from: LogOffset,
+    pub(crate) bytes: u32,
+}
+
+/// The sending side of one connection, from the first report on.
+#[derive(Clone, Debug)]
+pub(crate) struct Transfer {
+    /// Where the next piece begins. Everything below that was asked for is sent or on its way.
+    next: LogOffset,
+    is_writing: bool,
+    last_write_ms: u64,
+    /// The second in which bytes are counted, by its first millisecond, and the bytes.
+    second_ms: u64,
+    second_bytes: u64,
+}
+
+impl Transfer {
+    pub(crate) fn new(now_ms: u64, next: LogOffset) -> Self {
+        Self { next, is_writing: false, last_write_ms: now_ms, second_ms: now_ms, second_bytes: 0 }
+    }
+
+    /// End of what was given to the connection.
+    pub(crate) fn next(&self) -> LogOffset {
+        self.next
+    }
+
+    /// The connection has taken the frame.
+    pub(crate) fn written(&mut self, now_ms: u64) {
+        self.is_writing = false;
+        self.last_write_ms = now_ms;
+    }
+
+    /// The next frame to send, if it is time for one: log bytes up to `until`, or a heartbeat.
+    pub(crate) fn take(&mut self, now_ms: u64, config: &TransferConfig, until: LogOffset) -> Option<Piece> {
+        if self.is_writing {
+            return None;
+        }
+        let bytes = self.allowed(now_ms, config, until);
+        if bytes == 0 && now_ms <= self.last_write_ms + config.heartbeat_interval_ms {
+            return None;
+        }
+        let piece = Piece { from: self.next, bytes };
+        self.next = self.next + u64::from(bytes);
+        self.second_bytes += u64::from(bytes);
+        self.is_writing = true;
+        Some(piece)
+    }
+
+    fn allowed(&mut self, now_ms: u64, config: &TransferConfig, until: LogOffset) -> u32 {
+        let body_max = FRAME_BYTES_MAX - TRANSFER_HEADER_BYTES;
+        let in_file = config.file_bytes - self.next.get() % config.file_bytes;
+        let mut bytes =
+            until.since(self.next).min(in_file).min(u64::from(config.batch_bytes)).min(body_max as u64);
+        if let Some(per_second) = config.bytes_per_second {
+            if now_ms >= self.second_ms + 1_000 {
+                (self.second_ms, self.second_bytes) = (now_ms, 0);
+            }
+            bytes = bytes.min(per_second.saturating_sub(self.second_bytes));
+        }
+        u32::try_from(bytes).expect("at most the batch")
+    }
+
+    /// When [`Transfer::take`] has to be called again although nothing happens.
+    pub(crate) fn wake_at_ms(&self, config: &TransferConfig, until: LogOffset) -> Option<u64> {
+        if self.is_writing {
+            return None;
+        }
+        let heartbeat_ms = self.last_write_ms + config.heartbeat_interval_ms + 1;
+        let is_held = until > self.next && config.bytes_per_second.is_some();
+        Some(if is_held { heartbeat_ms.min(self.second_ms + 1_000) } else { heartbeat_ms })
+    }
+}
+
+#[cfg(test)]
+mod tests;
