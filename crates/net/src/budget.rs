@@ -13,13 +13,19 @@
 //! A connection below its fair share is always read.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
+use crate::admission::{Admission, ConnectionLimits, Place};
+use crate::tls::Security;
 use crate::{ConnectionHandle, memory};
+
+/// Time between two log lines about connections that are closed because there are too many.
+const REFUSALS_LOGGED: Duration = Duration::from_secs(60);
 
 /// Unit in which memory is counted, in bytes.
 const PAGE_BYTES: usize = 4096;
@@ -45,6 +51,10 @@ pub struct Budget {
     /// lowered.
     waiting: AtomicBool,
     connections: Mutex<HashMap<u64, Weak<ConnectionHandle>>>,
+    /// How many connections are accepted.
+    admission: Arc<Admission>,
+    /// When a refused connection was last logged.
+    refusal_logged: Mutex<Option<Instant>>,
     /// Notified when the sum rises above the mark from which connections are not read.
     pressed: Notify,
     closed: AtomicUsize,
@@ -65,6 +75,11 @@ pub(crate) struct Holding {
 impl Budget {
     /// A budget of `bytes_max` bytes; 0 means a sixteenth of the memory, at least 64 MiB and at most 512 MiB.
     pub fn new(bytes_max: usize) -> Arc<Self> {
+        Self::limited(bytes_max, ConnectionLimits::default())
+    }
+
+    /// Like [`Budget::new`], with another number of connections that are accepted.
+    pub fn limited(bytes_max: usize, limits: ConnectionLimits) -> Arc<Self> {
         let (least, most) = DEFAULT_BYTES;
         let bytes_max = match bytes_max {
             0 => memory::limit().map_or(most, |bytes| (bytes / 16).clamp(least, most)),
@@ -76,6 +91,8 @@ impl Budget {
             holders: AtomicUsize::new(0),
             waiting: AtomicBool::new(false),
             connections: Mutex::default(),
+            admission: Arc::new(Admission::new(limits)),
+            refusal_logged: Mutex::default(),
             pressed: Notify::new(),
             closed: AtomicUsize::new(0),
         })
@@ -112,6 +129,18 @@ impl Budget {
 
     fn share(&self) -> usize {
         self.bytes_max / self.holders.load(Ordering::Relaxed).max(1)
+    }
+
+    /// A place for a connection that was accepted from `remote`; `None` when the connection is one too many and is to be closed. The
+    /// place is free again when it is dropped.
+    pub fn admit(&self, remote: IpAddr, security: &Security) -> Option<Place> {
+        let place = self.admission.enter(remote, security.proxies.contains(remote));
+        let mut logged = self.refusal_logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if place.is_none() && logged.is_none_or(|last| last.elapsed() > REFUSALS_LOGGED) {
+            *logged = Some(Instant::now());
+            tracing::warn!(%remote, "a connection was closed: connectionsMax or connectionsPerAddressMax is reached");
+        }
+        place
     }
 
     pub(crate) fn enter(&self, peer: &Arc<ConnectionHandle>) {

@@ -6,10 +6,13 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use ppp::v1::Addresses as Text;
 use ppp::v2::Addresses as Binary;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 use crate::proxies::SETTING;
@@ -25,16 +28,73 @@ const BINARY_HEAD_BYTES: usize = 16;
 /// Most bytes of addresses and further fields in a preamble of version 2.
 const BINARY_BYTES_MAX: usize = 4096;
 
+/// Longest wait for everything before the first byte of HTTP/2.
+const HTTP2_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A connection that speaks HTTP/2, plain or TLS.
+pub struct Http2Stream(Stream);
+
+impl AsyncRead for Http2Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().0).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Http2Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().0).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().0).poll_shutdown(cx)
+    }
+}
+
 /// Waits for the first bytes and reads everything before the first frame. Returns the stream and the address that counts as
 /// the client's.
 ///
 /// # Errors
 /// The connection ended, the preamble is malformed or from an untrusted address, the TLS handshake failed, or the connection
 /// is plain where TLS is required or encrypted where it is disabled.
-pub(crate) async fn greet(mut stream: TcpStream, security: &Security) -> io::Result<(Stream, SocketAddr)> {
+pub(crate) async fn greet(stream: TcpStream, security: &Security) -> io::Result<(Stream, SocketAddr)> {
+    greet_as(stream, security, Speaks::Frames).await
+}
+
+/// Like [`greet`] for connections of HTTP/2, whose first byte is that of a PROXY preamble as well. TLS offers the protocol `h2`.
+///
+/// # Errors
+/// Those of [`greet`], with [`io::ErrorKind::InvalidData`] for a connection that is refused; and that the first bytes took longer
+/// than ten seconds.
+pub async fn greet_http2(stream: TcpStream, security: &Security) -> io::Result<(Http2Stream, SocketAddr)> {
+    let greeted = tokio::time::timeout(HTTP2_TIMEOUT, greet_as(stream, security, Speaks::Http2));
+    let (stream, remote) = greeted.await.map_err(|_| io::ErrorKind::TimedOut)??;
+    Ok((Http2Stream(stream), remote))
+}
+
+/// What a connection speaks after its greeting.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Speaks {
+    Frames,
+    Http2,
+}
+
+async fn greet_as(
+    mut stream: TcpStream,
+    security: &Security,
+    speaks: Speaks,
+) -> io::Result<(Stream, SocketAddr)> {
     let mut remote = stream.peer_addr()?;
     let mut first = first_byte(&stream).await?;
-    if let b'P' | b'\r' = first {
+    let is_http2 = speaks == Speaks::Http2 && first == b'P' && begins_http2(&stream).await?;
+    if matches!(first, b'P' | b'\r') && !is_http2 {
         if !security.proxies.contains(remote.ip()) {
             return Err(refused(format!(
                 "{remote} begins a PROXY preamble and is not trusted; if it is your proxy, add its address to {SETTING}"
@@ -46,6 +106,7 @@ pub(crate) async fn greet(mut stream: TcpStream, security: &Security) -> io::Res
     }
     let encrypted = first == 0x16;
     match security.server.as_deref() {
+        Some(tls) if encrypted && speaks == Speaks::Http2 => Ok((tls.accept_http2(stream).await?, remote)),
         Some(tls) if encrypted => Ok((tls.accept(stream).await?, remote)),
         None if encrypted => Err(refused("a TLS hello arrived, but tls.server.mode is disabled")),
         Some(tls) if tls.is_required() => {
@@ -60,6 +121,19 @@ async fn first_byte(stream: &TcpStream) -> io::Result<u8> {
     match stream.peek(&mut byte).await? {
         0 => Err(io::ErrorKind::UnexpectedEof.into()),
         _ => Ok(byte[0]),
+    }
+}
+
+/// Whether the stream begins with `PRI`, as HTTP/2 does, and not with `PROXY`. The bytes are sent together; a client that sends them
+/// one by one is looked at every few milliseconds.
+async fn begins_http2(stream: &TcpStream) -> io::Result<bool> {
+    let mut bytes = [0; 3];
+    loop {
+        match stream.peek(&mut bytes).await? {
+            3 => return Ok(&bytes == b"PRI"),
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => tokio::time::sleep(Duration::from_millis(5)).await,
+        }
     }
 }
 

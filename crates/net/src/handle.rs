@@ -159,6 +159,13 @@ impl ConnectionHandle {
         self.local
     }
 
+    /// Whether the other side is this machine: it came over the loopback, or from the address it came to. With a PROXY preamble that
+    /// is believed, the address it names counts.
+    pub fn is_local(&self) -> bool {
+        let remote = self.remote.ip();
+        remote.is_loopback() || remote == self.local.ip()
+    }
+
     /// Time since bytes were last received.
     pub fn silence(&self) -> Duration {
         let received = Duration::from_micros(self.received_us.load(Ordering::Relaxed));

@@ -5,6 +5,7 @@
 //! - [`tls`]: which connections are encrypted.
 //! - [`ConnectionHandle`]: the handle of one connection, usable from any thread.
 
+mod admission;
 mod budget;
 mod caught;
 mod connection;
@@ -19,8 +20,10 @@ mod stream;
 pub mod tls;
 mod worker;
 
+pub use admission::{ConnectionLimits, Place};
 pub use budget::Budget;
 pub use caught::{Panicked, caught};
+pub use greeting::{Http2Stream, greet_http2};
 pub use handle::{CallError, ConnectionHandle, Gone, Reply, Work};
 pub use memory_charge::MemoryCharge;
 pub use proxies::{NoNetwork, TrustedProxies};

@@ -98,6 +98,15 @@ impl ServerTls {
         Ok(Stream::Tls(Box::new(TlsStream::Server(stream))))
     }
 
+    /// The same for a connection of HTTP/2: a client that offers protocols must offer `h2`.
+    pub(crate) async fn accept_http2(&self, stream: TcpStream) -> io::Result<Stream> {
+        let mut config = ServerConfig::clone(&self.current());
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let handshake = TlsAcceptor::from(Arc::new(config)).accept(stream);
+        let stream = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await.map_err(|_| late())??;
+        Ok(Stream::Tls(Box::new(TlsStream::Server(stream))))
+    }
+
     /// The configuration, loaded again when a file has changed. When loading fails the old one stays in use.
     fn current(&self) -> Arc<ServerConfig> {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);

@@ -15,6 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{LocalSet, spawn_local};
 
+use crate::admission::Place;
 use crate::connection::{Connection, Scratch};
 use crate::greeting::greet;
 use crate::stream::Stream;
@@ -30,6 +31,9 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 static NEXT_CONNECTION: AtomicU64 = AtomicU64::new(1);
 
 type Job = Box<dyn FnOnce(&Rc<Context>) + Send>;
+
+/// A connection that was accepted, with its place among those of the process.
+type Accepted = (std::net::TcpStream, Place);
 
 /// State that the tasks of one worker share.
 struct Context {
@@ -144,7 +148,8 @@ impl Workers {
             targets.push((sender, worker.connections.clone()));
         }
         self.submit(&self.workers[0], move |context| {
-            spawn_local(accept(listener, targets, context.stop.clone()));
+            let (security, budget) = (context.security.clone(), context.budget.clone());
+            spawn_local(accept(listener, targets, (security, budget), context.stop.clone()));
         })?;
         Ok(local)
     }
@@ -311,7 +316,8 @@ fn bind_one(address: SocketAddr) -> io::Result<std::net::TcpListener> {
 /// Accepts connections and hands each to the worker with the fewest.
 async fn accept(
     listener: std::net::TcpListener,
-    targets: Vec<(mpsc::UnboundedSender<std::net::TcpStream>, Arc<AtomicUsize>)>,
+    targets: Vec<(mpsc::UnboundedSender<Accepted>, Arc<AtomicUsize>)>,
+    (security, budget): (Security, Arc<Budget>),
     mut stop: watch::Receiver<bool>,
 ) {
     let listener = match TcpListener::from_std(listener) {
@@ -324,11 +330,12 @@ async fn accept(
             _ = stop.wait_for(|stop| *stop) => return,
         };
         let target = targets.iter().min_by_key(|(_, load)| load.load(Ordering::Relaxed));
-        match accepted.and_then(|(stream, _)| stream.into_std()) {
-            Ok(stream) => {
+        match accepted.and_then(|(stream, remote)| Ok((stream.into_std()?, remote.ip()))) {
+            Ok((stream, remote)) => {
+                let Some(place) = budget.admit(remote, &security) else { continue };
                 if let Some((sender, load)) = target {
                     load.fetch_add(1, Ordering::Relaxed);
-                    if sender.send(stream).is_err() {
+                    if sender.send((stream, place)).is_err() {
                         return;
                     }
                 }
@@ -345,11 +352,15 @@ async fn accept(
 async fn adopt<S: Service>(
     context: Rc<Context>,
     service: Arc<S>,
-    mut streams: mpsc::UnboundedReceiver<std::net::TcpStream>,
+    mut streams: mpsc::UnboundedReceiver<Accepted>,
 ) {
     let read_batch = Rc::new(RefCell::new(service.read_batch()));
-    while let Some(stream) = streams.recv().await {
-        spawn_local(welcome(context.clone(), stream, service.clone(), read_batch.clone()));
+    while let Some((stream, place)) = streams.recv().await {
+        let welcomed = welcome(context.clone(), stream, service.clone(), read_batch.clone());
+        spawn_local(async move {
+            welcomed.await;
+            drop(place);
+        });
     }
 }
 
