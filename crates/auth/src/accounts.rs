@@ -1,0 +1,343 @@
+//! Users with their policies: the table that requests are checked against, and its two files. An acl belongs to a user and goes
+//! with it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Deserialize;
+use wire::body::{AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo};
+use wire::json;
+
+use crate::error::{AuthError, shown};
+use crate::file::{self, FileError};
+use crate::names::{Action, Actions, Decision, PolicyType, UserStatus, UserType};
+use crate::policy::{Entry, Policies, Policy};
+use crate::resource::Pattern;
+use crate::signature::SigningKey;
+use crate::source::Source;
+
+/// Bytes that the name of a user may have at most.
+pub const USER_NAME_BYTES_MAX: usize = 255;
+/// Bytes that the password of a user may have at most.
+pub const PASSWORD_BYTES_MAX: usize = 1024;
+
+/// A user with its policies.
+#[derive(Clone)]
+pub(crate) struct Account {
+    pub(crate) name: Arc<str>,
+    password: Box<str>,
+    pub(crate) kind: UserType,
+    pub(crate) status: UserStatus,
+    pub(crate) key: SigningKey,
+    pub(crate) policies: Policies,
+}
+
+impl Account {
+    /// Makes an enabled user without policies.
+    ///
+    /// # Errors
+    /// [`AuthError::Invalid`] for a blank name or password, [`AuthError::TooLong`] for one that is too long.
+    pub(crate) fn new(name: &str, password: &str, kind: UserType) -> Result<Self, AuthError> {
+        if name.trim().is_empty() {
+            return Err(AuthError::Invalid("username can not be blank"));
+        }
+        bounded("username", name, USER_NAME_BYTES_MAX)?;
+        let (key, status) = (key_of(password)?, UserStatus::Enable);
+        let (name, password) = (name.into(), password.into());
+        Ok(Self { name, password, kind, status, key, policies: Policies::default() })
+    }
+
+    /// Gives the user another password.
+    ///
+    /// # Errors
+    /// [`AuthError::Invalid`] for a blank password, [`AuthError::TooLong`] for one that is too long.
+    pub(crate) fn set_password(&mut self, password: &str) -> Result<(), AuthError> {
+        self.key = key_of(password)?;
+        self.password = password.into();
+        Ok(())
+    }
+
+    /// The user as requests and the file show it.
+    pub(crate) fn info(&self) -> UserInfo {
+        UserInfo {
+            username: Some(self.name.to_string()),
+            password: Some(self.password.to_string()),
+            user_type: Some(self.kind.name().to_owned()),
+            user_status: Some(self.status.name().to_owned()),
+        }
+    }
+
+    /// The text of the user as a subject of policies.
+    pub(crate) fn subject(&self) -> String {
+        format!("User:{}", self.name)
+    }
+
+    /// The policies as requests and the file show them, with the entries that `shows` says; `None` without any entry.
+    pub(crate) fn acl(&self, shows: impl Fn(&Entry) -> bool) -> Option<AclInfo> {
+        let policy = |kind: PolicyType| {
+            let entries: Vec<_> =
+                self.policies.of(kind).entries().iter().filter(|it| shows(it)).map(entry_info).collect();
+            let kind = Some(kind.name().to_owned());
+            (!entries.is_empty()).then_some(PolicyInfo { entries: Some(entries), policy_type: kind })
+        };
+        let policies: Vec<_> =
+            [PolicyType::Custom, PolicyType::Default].into_iter().filter_map(policy).collect();
+        (!policies.is_empty()).then(|| AclInfo { policies: Some(policies), subject: Some(self.subject()) })
+    }
+}
+
+fn key_of(password: &str) -> Result<SigningKey, AuthError> {
+    if password.trim().is_empty() {
+        return Err(AuthError::Invalid("password can not be blank"));
+    }
+    bounded("password", password, PASSWORD_BYTES_MAX)?;
+    Ok(SigningKey::new(password))
+}
+
+fn bounded(what: &'static str, text: &str, max: usize) -> Result<(), AuthError> {
+    let bytes = text.len();
+    if bytes > max { Err(AuthError::TooLong { what, bytes, max }) } else { Ok(()) }
+}
+
+/// The name of the user in the text of a subject; `None` when the subject is not a user (`Subject.of`).
+pub(crate) fn user_of(subject: &str) -> Option<&str> {
+    let (kind, name) = subject.split_once(':')?;
+    (kind.eq_ignore_ascii_case("User") && !name.trim().is_empty()).then_some(name)
+}
+
+fn entry_info(entry: &Entry) -> PolicyEntryInfo {
+    let sources: Vec<_> = entry.sources.iter().map(Source::to_string).collect();
+    PolicyEntryInfo {
+        resource: Some(entry.pattern.to_string()),
+        actions: Some(entry.actions.iter().map(|action| action.name().to_owned()).collect()),
+        source_ips: (!sources.is_empty()).then_some(sources),
+        decision: Some(entry.decision.name().to_owned()),
+    }
+}
+
+/// Reads the policies of an acl in the order in which they are given. Names of actions that are unknown are dropped, and so are
+/// policies without entries (`AclConverter.convertAcl`, `AuthorizationMetadataManagerImpl.validate`).
+///
+/// # Errors
+/// [`AuthError::Invalid`] with RocketMQ's text for the first thing that is wrong.
+pub(crate) fn policies_of(acl: &AclInfo) -> Result<Vec<(PolicyType, Vec<Entry>)>, AuthError> {
+    let mut policies = Vec::new();
+    for policy in acl.policies.iter().flatten() {
+        let entries: Vec<_> =
+            policy.entries.iter().flatten().map(Entry::try_from).collect::<Result<_, _>>()?;
+        if !entries.is_empty() {
+            policies.push((policy_type(policy.policy_type.as_deref()), entries));
+        }
+    }
+    if policies.is_empty() { Err(AuthError::Invalid("The policies is empty.")) } else { Ok(policies) }
+}
+
+fn policy_type(name: Option<&str>) -> PolicyType {
+    name.and_then(PolicyType::from_name).unwrap_or(PolicyType::Custom)
+}
+
+impl TryFrom<&PolicyEntryInfo> for Entry {
+    type Error = AuthError;
+
+    fn try_from(info: &PolicyEntryInfo) -> Result<Self, AuthError> {
+        let pattern = info.resource.as_deref().and_then(Pattern::parse);
+        let pattern = pattern.ok_or(AuthError::Invalid("The resource is null."))?;
+        let names = || info.actions.iter().flatten().map(String::as_str);
+        let actions: Actions = names().filter_map(Action::from_name).collect();
+        if names().any(|name| name.eq_ignore_ascii_case("Any")) {
+            return Err(AuthError::Invalid("The actions can not be Any."));
+        }
+        if actions.is_empty() {
+            return Err(AuthError::Invalid("The actions is empty."));
+        }
+        let source = |text: &String| {
+            if text.trim().is_empty() {
+                return Err(AuthError::Invalid("The source ip is empty."));
+            }
+            Source::parse(text).ok_or(AuthError::Invalid("The source ip is invalid."))
+        };
+        let sources = info.source_ips.iter().flatten().map(source).collect::<Result<_, _>>()?;
+        let decision = info.decision.as_deref().and_then(Decision::from_name);
+        let decision = decision.ok_or(AuthError::Invalid("The decision is null or illegal."))?;
+        Ok(Self { pattern, actions, sources, decision })
+    }
+}
+
+/// An acl of the file, of which each entry is read and checked as it comes, so that a start needs the memory of the entries only.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct StoredAcl {
+    subject: String,
+    policies: Vec<StoredPolicy>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct StoredPolicy {
+    policy_type: Option<String>,
+    entries: Vec<StoredEntry>,
+}
+
+#[derive(Deserialize)]
+#[serde(try_from = "PolicyEntryInfo")]
+struct StoredEntry(Entry);
+
+impl TryFrom<PolicyEntryInfo> for StoredEntry {
+    type Error = AuthError;
+
+    fn try_from(info: PolicyEntryInfo) -> Result<Self, AuthError> {
+        Entry::try_from(&info).map(Self)
+    }
+}
+
+/// All users by name. A change makes a new table, so that whoever decides about a request sees one state.
+pub(crate) type Accounts = BTreeMap<Arc<str>, Arc<Account>>;
+
+/// Why the files of users and acls cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// A file cannot be read.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A Java broker kept its users in RocksDB, which is not read here, and there is no file yet.
+    #[error(
+        "{directory} holds the users of a Java broker, and there is no {file}: start the Java broker once more, read them with \
+         `vostok auth import --from HOST:PORT --out {}`, stop it and start again; `vostok auth export --to HOST:PORT` gives them back",
+        .file.with_file_name("").display()
+    )]
+    Rocks {
+        /// The directory of the RocksDB database.
+        directory: PathBuf,
+        /// The file that is missing.
+        file: PathBuf,
+    },
+    /// A file is damaged. It is kept as it is.
+    #[error(
+        "{path} is damaged: {reason}; it is kept as it is, and nothing starts without its users: repair it, or replace it by {copy}, \
+         which holds the state before the last change"
+    )]
+    Damaged {
+        /// The damaged file.
+        path: PathBuf,
+        /// What is wrong with its content.
+        reason: String,
+        /// The copy of the file from before the last change.
+        copy: PathBuf,
+    },
+}
+
+/// The files of users and acls.
+pub(crate) struct Files {
+    users: PathBuf,
+    acls: PathBuf,
+}
+
+impl Files {
+    pub(crate) fn new(directory: &Path) -> Self {
+        Self { users: directory.join("users.json"), acls: directory.join("acls.json") }
+    }
+
+    /// Reads both files. Without the files there are no users.
+    ///
+    /// # Errors
+    /// [`LoadError::File`] when a file cannot be read, [`LoadError::Damaged`] when its content is not valid, [`LoadError::Rocks`]
+    /// when there is no file and a Java broker's database is there: with no users at all every client would be refused.
+    pub(crate) fn load(&self) -> Result<Accounts, LoadError> {
+        let directory = self.users.with_extension("");
+        if directory.join("CURRENT").is_file() && !self.users.exists() {
+            return Err(LoadError::Rocks { directory, file: self.users.clone() });
+        }
+        let mut accounts = BTreeMap::new();
+        for info in list::<UserInfo>(&self.users)? {
+            let account = account_of(&info).map_err(|reason| damaged(&self.users, reason))?;
+            accounts.insert(account.name.clone(), account);
+        }
+        for acl in list::<StoredAcl>(&self.acls)? {
+            let bad =
+                |reason: &str| damaged(&self.acls, format!("acl of {:?}: {reason}", shown(&acl.subject)));
+            let user = user_of(&acl.subject).ok_or_else(|| bad("the subject is not a user"))?;
+            if acl.policies.iter().all(|policy| policy.entries.is_empty()) {
+                return Err(bad("it has no entry"));
+            }
+            let Some(account) = accounts.get_mut(user) else {
+                tracing::warn!(user = shown(user), "acl of a user that does not exist is dropped");
+                continue;
+            };
+            let policies = acl.policies.into_iter().map(|policy| {
+                let entries = policy.entries.into_iter().map(|stored| stored.0).collect();
+                (policy_type(policy.policy_type.as_deref()), entries)
+            });
+            merge(&mut account.policies, policies.collect());
+        }
+        Ok(accounts.into_iter().map(|(name, account)| (name, Arc::new(account))).collect())
+    }
+
+    /// Makes users and acls durable. The acls come first: what a crash between the two leaves is a user without its acl, or an acl
+    /// that the next user of its name removes, never permissions for somebody else.
+    ///
+    /// # Errors
+    /// [`FileError`] when a file cannot be replaced; it has its content from before.
+    pub(crate) fn save(&self, accounts: &Accounts) -> Result<(), FileError> {
+        self.save_acls(accounts)?;
+        self.save_users(accounts)
+    }
+
+    /// Makes the users durable.
+    ///
+    /// # Errors
+    /// [`FileError`] when the file cannot be replaced; it has its content from before.
+    pub(crate) fn save_users(&self, accounts: &Accounts) -> Result<(), FileError> {
+        file::write(&self.users, &json::to_vec(&accounts.values().map(|it| it.info()).collect::<Vec<_>>()))
+    }
+
+    /// Makes the acls durable.
+    ///
+    /// # Errors
+    /// [`FileError`] when the file cannot be replaced; it has its content from before.
+    pub(crate) fn save_acls(&self, accounts: &Accounts) -> Result<(), FileError> {
+        let acls: Vec<_> = accounts.values().filter_map(|account| account.acl(|_| true)).collect();
+        file::write(&self.acls, &json::to_vec(&acls))
+    }
+}
+
+fn list<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<Vec<T>, LoadError> {
+    let Some(text) = file::read(path)? else { return Ok(Vec::new()) };
+    json::from_slice(&text).map_err(|error| damaged(path, error.to_string()))
+}
+
+fn damaged(path: &Path, reason: String) -> LoadError {
+    LoadError::Damaged { path: path.to_owned(), reason, copy: file::copy_of(path) }
+}
+
+fn account_of(info: &UserInfo) -> Result<Account, String> {
+    let name = info.username.as_deref().unwrap_or_default();
+    let bad = |what: &str| format!("user {:?}: {what}", shown(name));
+    let kind = info.user_type.as_deref().and_then(UserType::from_name);
+    let status = info.user_status.as_deref().and_then(UserStatus::from_name);
+    let kind = kind.ok_or_else(|| bad("userType is neither Super nor Normal"))?;
+    let mut account = Account::new(name, info.password.as_deref().unwrap_or_default(), kind)
+        .map_err(|error| bad(&error.to_string()))?;
+    account.status = status.ok_or_else(|| bad("userStatus is neither enable nor disable"))?;
+    Ok(account)
+}
+
+/// Adds policies to those of a user. The first acl of a user is taken as it is; later ones replace entries with equal patterns
+/// (`Acl.updatePolicy`).
+pub(crate) fn merge(policies: &mut Policies, added: Vec<(PolicyType, Vec<Entry>)>) {
+    if policies.is_empty() {
+        let (mut custom, mut default) = (Vec::new(), Vec::new());
+        for (kind, entries) in added {
+            match kind {
+                PolicyType::Custom => custom.extend(entries),
+                PolicyType::Default => default.extend(entries),
+            }
+        }
+        *policies = Policies { custom: Policy::new(custom), default: Policy::new(default) };
+        return;
+    }
+    for (kind, entries) in added {
+        let policy = policies.of_mut(kind);
+        *policy = policy.merged(entries);
+    }
+}

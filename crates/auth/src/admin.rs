@@ -1,0 +1,243 @@
+//! Changing and listing users and acls: requests 3001 to 3010 on the bodies of `wire`. A change is durable before it counts, and
+//! counts for the next request; when it cannot be made durable, nothing changes. Changes wait for the disk and for each other;
+//! requests that are verified or decided meanwhile do not.
+
+use std::sync::{Arc, PoisonError};
+
+use wire::body::{AclInfo, UserInfo};
+
+use crate::accounts::{Account, Accounts, Files, merge, policies_of, user_of};
+use crate::auth::{Auth, Identity};
+use crate::error::{AuthError, shown};
+use crate::file::FileError;
+use crate::names::{PolicyType, UserStatus, UserType};
+use crate::policy::Policy;
+use crate::resource::Pattern;
+
+/// Which of the two files a change goes to.
+type Save = fn(&Files, &Accounts) -> Result<(), FileError>;
+
+impl Auth {
+    /// Creates a user (request 3001). Without a type the user is normal, without a status enabled.
+    ///
+    /// # Errors
+    /// [`AuthError::BlankUser`], [`AuthError::SuperNeeded`] when a caller who is not super makes a super user,
+    /// [`AuthError::Invalid`] for a blank password or a user that exists, [`AuthError::TooLong`], [`AuthError::NotStored`].
+    pub fn create_user(&self, caller: &Identity, user: &str, info: &UserInfo) -> Result<(), AuthError> {
+        let user = named(user)?;
+        let kind = info.user_type.as_deref().and_then(UserType::from_name).unwrap_or(UserType::Normal);
+        if kind == UserType::Super && !self.is_super(caller) {
+            return Err(AuthError::SuperNeeded("create"));
+        }
+        let mut account = Account::new(user, info.password.as_deref().unwrap_or_default(), kind)?;
+        let status = info.user_status.as_deref().and_then(UserStatus::from_name);
+        account.status = status.unwrap_or(UserStatus::Enable);
+        self.change_users(Files::save, |accounts| {
+            if accounts.contains_key(user) {
+                return Err(AuthError::Invalid("The user is existed"));
+            }
+            accounts.insert(account.name.clone(), Arc::new(account));
+            Ok(())
+        })
+    }
+
+    /// Changes the given members of a user (request 3002).
+    ///
+    /// # Errors
+    /// [`AuthError::BlankUser`], [`AuthError::SuperNeeded`] and [`AuthError::Invalid`] when a caller who is not super makes or
+    /// changes a super user, [`AuthError::Invalid`] for a user that does not exist, [`AuthError::TooLong`],
+    /// [`AuthError::NotStored`].
+    pub fn update_user(&self, caller: &Identity, user: &str, info: &UserInfo) -> Result<(), AuthError> {
+        let user = named(user)?;
+        let kind = info.user_type.as_deref().and_then(UserType::from_name);
+        let is_super = self.is_super(caller);
+        if kind == Some(UserType::Super) && !is_super {
+            return Err(AuthError::SuperNeeded("update"));
+        }
+        self.change_users(Files::save_users, |accounts| {
+            let old = accounts.get(user).ok_or(AuthError::Invalid("The user is not exist"))?;
+            let mut account = may_change(old, is_super)?;
+            if let Some(password) = info.password.as_deref().filter(|text| !text.trim().is_empty()) {
+                account.set_password(password)?;
+            }
+            account.kind = kind.unwrap_or(account.kind);
+            let status = info.user_status.as_deref().and_then(UserStatus::from_name);
+            account.status = status.unwrap_or(account.status);
+            accounts.insert(account.name.clone(), Arc::new(account));
+            Ok(())
+        })
+    }
+
+    /// Removes a user and its acl (request 3003). Removing a user that does not exist succeeds.
+    ///
+    /// # Errors
+    /// [`AuthError::Invalid`] for a blank name, or when a caller who is not super removes a super user;
+    /// [`AuthError::NotStored`].
+    pub fn delete_user(&self, caller: &Identity, user: &str) -> Result<(), AuthError> {
+        if user.trim().is_empty() {
+            return Err(AuthError::Invalid("username can not be blank"));
+        }
+        let is_super = self.is_super(caller);
+        self.change_users(Files::save, |accounts| {
+            if let Some(old) = accounts.get(user) {
+                may_change(old, is_super)?;
+                accounts.remove(user);
+            }
+            Ok(())
+        })
+    }
+
+    /// A user (request 3004); `None` when there is none. Only super users see passwords, which RocketMQ shows to everybody who
+    /// may ask.
+    ///
+    /// # Errors
+    /// [`AuthError::BlankUser`].
+    pub fn user(&self, caller: &Identity, user: &str) -> Result<Option<UserInfo>, AuthError> {
+        let user = named(user)?;
+        let is_super = self.is_super(caller);
+        Ok(self.accounts().get(user).map(|account| info_for(account, is_super)))
+    }
+
+    /// The users whose name contains `filter`, by name (request 3005). Only super users see passwords.
+    #[must_use]
+    pub fn users(&self, caller: &Identity, filter: &str) -> Vec<UserInfo> {
+        let is_super = self.is_super(caller);
+        let accounts = self.accounts();
+        let found = accounts.values().filter(|account| account.name.contains(filter));
+        found.map(|account| info_for(account, is_super)).collect()
+    }
+
+    /// Creates the acl of a subject or changes it (requests 3006 and 3007, which do the same): entries replace those with the
+    /// same resource, others are added. The subject of the body counts when it has one.
+    ///
+    /// # Errors
+    /// [`AuthError::NoBody`] without policies, [`AuthError::Invalid`] with RocketMQ's text for the first thing that is wrong,
+    /// [`AuthError::SubjectNotExist`], [`AuthError::NotStored`].
+    pub fn change_acl(&self, subject: &str, acl: &AclInfo) -> Result<(), AuthError> {
+        if acl.policies.as_ref().is_none_or(Vec::is_empty) {
+            return Err(AuthError::NoBody);
+        }
+        let subject = acl.subject.as_deref().filter(|it| user_of(it).is_some()).unwrap_or(subject);
+        let user = user_of(subject).ok_or(NO_SUBJECT)?;
+        let policies = policies_of(acl)?;
+        self.change_acls(|accounts| {
+            let old = accounts.get(user).ok_or_else(|| AuthError::SubjectNotExist(shown(subject)))?;
+            let mut account = Account::clone(old);
+            merge(&mut account.policies, policies);
+            accounts.insert(account.name.clone(), Arc::new(account));
+            Ok(())
+        })
+    }
+
+    /// Removes the entry for a resource from a policy of a subject, or without a resource the whole acl (request 3008). Without
+    /// a type of policy the custom one is meant.
+    ///
+    /// # Errors
+    /// [`AuthError::Invalid`] for a subject or an acl that does not exist or a resource that cannot be read,
+    /// [`AuthError::NotStored`].
+    pub fn delete_acl(&self, subject: &str, policy: &str, resource: &str) -> Result<(), AuthError> {
+        let user = user_of(subject).ok_or(NO_SUBJECT)?;
+        let kind = PolicyType::from_name(policy).unwrap_or(PolicyType::Custom);
+        let pattern = match resource {
+            "" => None,
+            text => Some(Pattern::parse(text).ok_or(AuthError::Invalid("The resource is null."))?),
+        };
+        self.change_acls(|accounts| {
+            let old = accounts.get(user).ok_or(AuthError::Invalid("The subject is not exist."))?;
+            if old.policies.is_empty() {
+                return Err(AuthError::Invalid("The acl is not exist."));
+            }
+            let mut account = Account::clone(old);
+            match &pattern {
+                Some(pattern) => {
+                    *account.policies.of_mut(kind) = account.policies.of(kind).without(pattern);
+                }
+                None => {
+                    account.policies.custom = Policy::default();
+                    account.policies.default = Policy::default();
+                }
+            }
+            accounts.insert(account.name.clone(), Arc::new(account));
+            Ok(())
+        })
+    }
+
+    /// The acl of a subject (request 3009); `None` when the user has none.
+    ///
+    /// # Errors
+    /// [`AuthError::Invalid`] for a subject that does not exist.
+    pub fn acl(&self, subject: &str) -> Result<Option<AclInfo>, AuthError> {
+        let user = user_of(subject).ok_or(NO_SUBJECT)?;
+        let accounts = self.accounts();
+        let account = accounts.get(user).ok_or(AuthError::Invalid("The subject is not exist."))?;
+        Ok(account.acl(|_| true))
+    }
+
+    /// The acls of subjects that contain `subject`, with the entries whose resource contains `resource`, by name (request
+    /// 3010). Acls without such an entry are left out.
+    #[must_use]
+    pub fn acls(&self, subject: &str, resource: &str) -> Vec<AclInfo> {
+        let accounts = self.accounts();
+        let found = accounts.values().filter(|account| account.subject().contains(subject));
+        found
+            .filter_map(|account| {
+                account.acl(|it| resource.is_empty() || it.pattern.to_string().contains(resource))
+            })
+            .collect()
+    }
+
+    fn change_users(
+        &self,
+        save: Save,
+        change: impl FnOnce(&mut Accounts) -> Result<(), AuthError>,
+    ) -> Result<(), AuthError> {
+        if self.settings().keeps_users { self.change(save, change) } else { Err(AuthError::NotStored) }
+    }
+
+    fn change_acls(
+        &self,
+        change: impl FnOnce(&mut Accounts) -> Result<(), AuthError>,
+    ) -> Result<(), AuthError> {
+        let is_kept = self.settings().keeps_users && self.settings().keeps_acls;
+        if is_kept { self.change(Files::save_acls, change) } else { Err(AuthError::NotStored) }
+    }
+
+    /// Makes one change at a time: of a copy of the table, then of the file, then for everybody.
+    fn change(
+        &self,
+        save: Save,
+        change: impl FnOnce(&mut Accounts) -> Result<(), AuthError>,
+    ) -> Result<(), AuthError> {
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut accounts = Accounts::clone(&self.accounts());
+        change(&mut accounts)?;
+        save(&files, &accounts).map_err(|error| {
+            tracing::error!(%error, "change of users or acls is not stored");
+            AuthError::NotStored
+        })?;
+        self.replace(accounts);
+        Ok(())
+    }
+}
+
+const NO_SUBJECT: AuthError = AuthError::Invalid("The subject is null.");
+
+fn named(user: &str) -> Result<&str, AuthError> {
+    if user.trim().is_empty() { Err(AuthError::BlankUser) } else { Ok(user) }
+}
+
+/// A copy of a user to change. Super users are changed by super users only.
+fn may_change(account: &Account, is_super: bool) -> Result<Account, AuthError> {
+    if account.kind == UserType::Super && !is_super {
+        return Err(AuthError::Invalid("The super user can only be update by super user"));
+    }
+    Ok(account.clone())
+}
+
+fn info_for(account: &Account, is_super: bool) -> UserInfo {
+    let info = account.info();
+    UserInfo { password: info.password.filter(|_| is_super), ..info }
+}
+
+#[cfg(test)]
+mod tests;

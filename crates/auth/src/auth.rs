@@ -1,0 +1,337 @@
+//! Auth 2.0 as its callers see it: who signed a request, and whether that user may do what the request needs.
+
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use crate::accounts::{Account, Accounts, Files, LoadError};
+use crate::config::{AuthConfig, ConfigError, Request, Secret, Settings, Switch};
+use crate::error::{AuthError, shown};
+use crate::file::FileError;
+use crate::names::{Decision, PolicyType, UserStatus, UserType};
+use crate::plain::{PlainError, PlainFiles, Rules};
+use crate::resource::Needed;
+use crate::signature::{Metadata, Older, SIGNATURE_BYTES, Signed, SigningKey};
+
+/// Who sends a request, as far as that was verified for this request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// Authentication is off, so that everybody may do everything.
+    Off,
+    /// The request may be sent without a signature and has none that holds.
+    Anonymous,
+    /// The user whose signature the request has.
+    User(Arc<str>),
+}
+
+/// Users, acls and settings of a server. All methods may be called from any thread; changes count for the next request.
+pub struct Auth {
+    settings: Settings,
+    accounts: RwLock<Arc<Accounts>>,
+    /// Held by whoever changes users or acls; the table is swapped once its file is durable.
+    pub(crate) files: Mutex<Files>,
+    /// Key that signatures of unknown users are checked with, so that they take the time of known ones.
+    decoy: SigningKey,
+}
+
+impl std::fmt::Debug for Auth {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Auth").field("users", &self.accounts().len()).finish_non_exhaustive()
+    }
+}
+
+/// Why a server with these settings and files does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A setting is wrong, or two contradict each other.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A file of users or acls cannot be read or is damaged.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// A user of the settings or of ACL 1.0 cannot be made durable.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A user of the settings is not valid.
+    #[error("{key}: {error}")]
+    User {
+        /// Name of the setting.
+        key: &'static str,
+        /// What is wrong with the user.
+        error: AuthError,
+    },
+    /// The files of ACL 1.0 cannot be imported.
+    #[error(transparent)]
+    Plain(#[from] PlainError),
+}
+
+impl Auth {
+    /// Reads `users.json` and `acls.json` of a directory when `authenticationMetadataProvider` is set (also while authentication
+    /// is off, so that users can be created before it is switched on), creates the users of the settings that are missing, and imports the
+    /// accounts of ACL 1.0 when `migrateAuthFromV1Enabled` says so.
+    ///
+    /// # Errors
+    /// Every variant of [`StartError`]; none of them changes or removes a file.
+    pub fn open(config: &AuthConfig, directory: &Path, plain: &PlainFiles) -> Result<Self, StartError> {
+        let settings = config.check()?;
+        let files = Files::new(directory);
+        let mut accounts = if settings.keeps_users { files.load()? } else { Accounts::new() };
+        if settings.keeps_users {
+            let before = accounts.len();
+            for (key, user) in [
+                ("initAuthenticationUser", &settings.first_user),
+                ("innerClientAuthenticationCredentials", &settings.inner_user),
+            ] {
+                create_missing(&mut accounts, user.as_ref())
+                    .map_err(|error| StartError::User { key, error })?;
+            }
+            if settings.migrates {
+                Rules::read(plain)?.migrate(&mut accounts);
+            }
+            if accounts.len() > before {
+                files.save(&accounts)?;
+            }
+        }
+        let (accounts, files) = (RwLock::new(Arc::new(accounts)), Mutex::new(files));
+        Ok(Self { settings, accounts, files, decoy: SigningKey::new("no user has this secret") })
+    }
+
+    /// The settings.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Finds out who signed a remoting request.
+    ///
+    /// # Errors
+    /// [`AuthError::NoCredentials`], [`AuthError::UnknownUser`], [`AuthError::DisabledUser`], [`AuthError::Signature`], and
+    /// [`AuthError::NoAuthenticationProvider`] for every request while the provider is missing.
+    pub fn verify(&self, signed: &Signed<'_>) -> Result<Identity, AuthError> {
+        self.identify(Request::Code(signed.code), || {
+            let user = signed.access_key().ok_or(AuthError::NoCredentials)?;
+            self.check(user, signed.signature(), signed.parts(Older::ByVersion))
+        })
+    }
+
+    /// Finds out who signed a gRPC request.
+    ///
+    /// # Errors
+    /// As [`Auth::verify`], and [`AuthError::NoDateTime`], [`AuthError::Header`], [`AuthError::KeyValue`],
+    /// [`AuthError::Credential`] and [`AuthError::Context`] for credentials that cannot be read.
+    pub fn verify_grpc(&self, metadata: &Metadata<'_>) -> Result<Identity, AuthError> {
+        self.identify(Request::Message(metadata.message), || {
+            let credentials = metadata.credentials()?;
+            let parts = [credentials.content.as_bytes()].into_iter();
+            self.check(credentials.user, credentials.signature, parts)
+        })
+    }
+
+    fn identify(
+        &self,
+        request: Request<'_>,
+        check: impl FnOnce() -> Result<Identity, AuthError>,
+    ) -> Result<Identity, AuthError> {
+        match self.settings.authentication {
+            Switch::Off => Ok(Identity::Off),
+            Switch::WithoutProvider => Err(AuthError::NoAuthenticationProvider),
+            Switch::On if self.settings.unsigned.contains(request) => {
+                Ok(check().unwrap_or(Identity::Anonymous))
+            }
+            Switch::On => check(),
+        }
+    }
+
+    /// Checks a signature. The signature is computed before anything is told about the user, so that answers about unknown
+    /// users, disabled ones and wrong secrets take the same time.
+    fn check<'a>(
+        &self,
+        user: &str,
+        signature: Option<[u8; SIGNATURE_BYTES]>,
+        parts: impl Iterator<Item = &'a [u8]>,
+    ) -> Result<Identity, AuthError> {
+        let account = self.accounts().get(user).cloned();
+        let key = account.as_ref().map_or(&self.decoy, |account| &account.key);
+        let is_right = key.verify(parts, &signature.unwrap_or_default()) && signature.is_some();
+        let account = account.ok_or_else(|| AuthError::UnknownUser(shown(user)))?;
+        if account.status == UserStatus::Disable {
+            return Err(AuthError::DisabledUser(shown(user)));
+        }
+        if is_right { Ok(Identity::User(account.name.clone())) } else { Err(AuthError::Signature) }
+    }
+
+    /// Decides whether a caller may send a request that needs all of `needed`. Whatever changed since the caller was verified
+    /// counts: a user that was removed or disabled meanwhile is refused.
+    #[must_use]
+    pub fn decide(
+        &self,
+        identity: &Identity,
+        request: Request<'_>,
+        caller: IpAddr,
+        needed: &[Needed<'_>],
+    ) -> Ruling {
+        match self.settings.authorization {
+            Switch::Off => return Ruling::allow(Rule::Off),
+            Switch::WithoutProvider => return Ruling::deny(AuthError::NoAuthorizationProvider),
+            Switch::On if self.settings.unchecked.contains(request) => return Ruling::allow(Rule::Whitelist),
+            Switch::On if needed.is_empty() => return Ruling::allow(Rule::NothingNeeded),
+            Switch::On => {}
+        }
+        let Identity::User(name) = identity else { return Ruling::deny(AuthError::NoSubject) };
+        let Some(account) = self.accounts().get(name).cloned() else {
+            return Ruling::deny(AuthError::RemovedUser(shown(name)));
+        };
+        if account.status == UserStatus::Disable {
+            return Ruling::deny(AuthError::DisabledUser(shown(name)));
+        }
+        if account.kind == UserType::Super {
+            return Ruling::allow(Rule::Super);
+        }
+        let mut ruling = Ruling::allow(Rule::NothingNeeded);
+        for (at, needed) in needed.iter().enumerate() {
+            ruling = Ruling { at, ..decide_one(&account, needed, caller) };
+            if !ruling.is_allowed() {
+                break;
+            }
+        }
+        ruling
+    }
+
+    /// Whether a caller may change super users and see passwords: a super user, or everybody while authentication is off.
+    #[must_use]
+    pub fn is_super(&self, identity: &Identity) -> bool {
+        match identity {
+            Identity::Off => self.settings.authentication == Switch::Off,
+            Identity::Anonymous => false,
+            Identity::User(name) => {
+                let account = self.accounts().get(name).cloned();
+                account.is_some_and(|it| it.kind == UserType::Super && it.status == UserStatus::Enable)
+            }
+        }
+    }
+
+    pub(crate) fn accounts(&self) -> Arc<Accounts> {
+        self.accounts.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn replace(&self, accounts: Accounts) {
+        *self.accounts.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(accounts);
+    }
+}
+
+fn create_missing(accounts: &mut Accounts, user: Option<&Secret>) -> Result<(), AuthError> {
+    let Some(user) = user else { return Ok(()) };
+    if !accounts.contains_key(user.name.as_str()) {
+        let account = Account::new(&user.name, &user.secret, UserType::Super)?;
+        accounts.insert(account.name.clone(), Arc::new(account));
+    }
+    Ok(())
+}
+
+fn decide_one(account: &Arc<Account>, needed: &Needed<'_>, caller: IpAddr) -> Ruling {
+    let rule = match account.policies.decide(needed, caller) {
+        Some((policy, at)) => Rule::Entry(Deciding { account: account.clone(), policy, at }),
+        None => Rule::NoEntry,
+    };
+    let reason = match &rule {
+        Rule::Entry(deciding) if deciding.decision() == Decision::Allow => return Ruling::allow(rule),
+        Rule::Entry(_) => "the decision is deny.",
+        _ => "no matched policies.",
+    };
+    let refusal = AuthError::NoPermission {
+        user: shown(&account.subject()),
+        resource: shown(&needed.resource.to_string()),
+        source_ip: caller,
+        reason,
+    };
+    Ruling { refusal: Some(refusal), rule, at: 0 }
+}
+
+/// The answer to whether a caller may send a request, with the rule that decided.
+#[derive(Debug)]
+pub struct Ruling {
+    /// Why the request is refused; `None` when it is served.
+    pub refusal: Option<AuthError>,
+    /// The rule that decided.
+    pub rule: Rule,
+    /// Position of the need that decided among those of the request: the first one that is refused, else the last one. The first
+    /// need when the rule is about the user or the settings, because RocketMQ asks about the user with each need.
+    pub at: usize,
+}
+
+impl Ruling {
+    fn allow(rule: Rule) -> Self {
+        Self { refusal: None, rule, at: 0 }
+    }
+
+    fn deny(refusal: AuthError) -> Self {
+        Self { refusal: Some(refusal), rule: Rule::NoUser, at: 0 }
+    }
+
+    /// Whether the request is served.
+    #[must_use]
+    pub fn is_allowed(&self) -> bool {
+        self.refusal.is_none()
+    }
+}
+
+/// What decided about a request.
+#[derive(Debug)]
+pub enum Rule {
+    /// Authorization is off.
+    Off,
+    /// The request is on the white list.
+    Whitelist,
+    /// The request needs no permission.
+    NothingNeeded,
+    /// The user may do everything.
+    Super,
+    /// There is no enabled user, or no provider.
+    NoUser,
+    /// No entry of the user's policies matches.
+    NoEntry,
+    /// An entry of the user's policies.
+    Entry(Deciding),
+}
+
+impl std::fmt::Display for Rule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Off => "authorization is off",
+            Self::Whitelist => "authorizationWhitelist",
+            Self::NothingNeeded => "nothing needed",
+            Self::Super => "super user",
+            Self::NoUser => "no user",
+            Self::NoEntry => "no entry",
+            Self::Entry(deciding) => return deciding.fmt(f),
+        })
+    }
+}
+
+/// The entry of a policy that decided.
+pub struct Deciding {
+    account: Arc<Account>,
+    policy: PolicyType,
+    at: usize,
+}
+
+impl Deciding {
+    fn decision(&self) -> Decision {
+        self.account.policies.of(self.policy).entries()[self.at].decision
+    }
+}
+
+impl std::fmt::Display for Deciding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.policy, self.account.policies.of(self.policy).entries()[self.at])
+    }
+}
+
+impl std::fmt::Debug for Deciding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+#[cfg(test)]
+mod tests;

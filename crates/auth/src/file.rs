@@ -1,0 +1,86 @@
+//! Files with secrets, replaced as a whole: a crash at any moment leaves the old or the new content, and nobody but the owner
+//! reads either. The content before is kept as `<file>.bak`.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// Only the owner of a file reads and writes it.
+const MODE: u32 = 0o600;
+
+/// An operation on a file that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {action} {path}: {error}")]
+pub struct FileError {
+    /// The operation that failed, as a verb.
+    pub action: &'static str,
+    /// The file or directory the operation was applied to.
+    pub path: PathBuf,
+    /// The error of the operating system.
+    pub error: io::Error,
+}
+
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileError {
+    move |error| FileError { action, path: path.to_owned(), error }
+}
+
+/// Where the content before the last change of a file is kept.
+#[must_use]
+pub(crate) fn copy_of(path: &Path) -> PathBuf {
+    beside(path, ".bak")
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// Reads a file as a whole; `None` when it does not exist.
+///
+/// # Errors
+/// [`FileError`] when the file exists and cannot be read.
+pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
+    match fs::read(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed("read", path)(error)),
+    }
+}
+
+/// Replaces the content of a file, which only its owner may read from then on. The new content is durable when this returns; the
+/// directory is made if there is none.
+///
+/// # Errors
+/// [`FileError`] when a step fails; the content before can still be read.
+pub fn write(path: &Path, text: &[u8]) -> Result<(), FileError> {
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::create_dir_all(folder).map_err(failed("create", folder))?;
+    let (new, copy) = (beside(path, ".tmp"), copy_of(path));
+    remove(&new)?;
+    let flushed =
+        OpenOptions::new().write(true).create_new(true).mode(MODE).open(&new).and_then(|mut file| {
+            file.write_all(text)?;
+            file.sync_all()
+        });
+    flushed.map_err(failed("write", &new))?;
+    if fs::metadata(path).is_ok_and(|file| file.len() > 0) {
+        remove(&copy)?;
+        fs::hard_link(path, &copy)
+            .or_else(|_| fs::copy(path, &copy).map(drop))
+            .map_err(failed("keep", &copy))?;
+    }
+    fs::rename(&new, path).map_err(failed("rename", &new))?;
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed("flush", folder))
+}
+
+fn remove(path: &Path) -> Result<(), FileError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", path)(error)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,45 @@
+//! Who sends a request, and whether that user may do what it asks: authentication and authorization of RocketMQ, both the
+//! present generation (Auth 2.0: users and acls) and the one before (ACL 1.0: `plain_acl.yml`). Pure but for its files: no
+//! sockets, no threads, and the time is an argument.
+//!
+//! - [`AuthConfig`]: the settings, and [`KEYS`], their names.
+//! - [`Auth`]: users, acls and decisions; also the operations of requests 3001 to 3010.
+//! - [`Signed`], [`Metadata`]: what is verified of a remoting request and of a gRPC request.
+//! - [`Needed`], [`Resource`], [`Actions`]: what a request must be allowed.
+//! - [`PlainAcl`]: ACL 1.0 with the same two verbs, `verify` and `decide`.
+//! - [`Failures`]: slows down addresses from which many requests fail.
+//! - [`audit`]: the lines of the audit log.
+//! - [`AuthError`]: every refusal with RocketMQ's code and text.
+
+mod accounts;
+mod admin;
+pub mod audit;
+mod auth;
+mod config;
+mod error;
+mod failures;
+mod file;
+mod names;
+mod plain;
+mod policy;
+mod resource;
+mod signature;
+mod source;
+#[cfg(test)]
+mod testing;
+
+pub use accounts::{LoadError, PASSWORD_BYTES_MAX, USER_NAME_BYTES_MAX};
+pub use auth::{Auth, Deciding, Identity, Rule, Ruling, StartError};
+pub use config::{AuthConfig, ConfigError, KEYS, Request, Secret, Settings, Switch, Whitelist};
+pub use error::AuthError;
+pub use failures::{Answer, FREE_FAILURES, Failures, PACE_MS, WAIT_MAX_MS, WINDOW_MS};
+pub use file::{FileError, write as write_file};
+pub use names::{Action, Actions, Decision, PolicyType, ResourceType, UserStatus, UserType};
+pub use plain::{
+    CHECKED, PlainAccount, PlainAcl, PlainError, PlainFiles, PlainIdentity, PlainRule, PlainVersion,
+    RELOAD_INTERVAL, RULE_REQUESTS,
+};
+pub use policy::{Entry, Policies, Policy};
+pub use resource::{Names, Needed, Pattern, Resource};
+pub use signature::{ACCESS_KEY, Metadata, SECURITY_TOKEN, SIGNATURE, Signed};
+pub use source::Source;

@@ -1,0 +1,172 @@
+//! The words of Auth 2.0 as types: kinds of users, resources, actions, policies and decisions. As in RocketMQ, names are read
+//! in any case.
+
+use std::fmt;
+
+/// Declares an enumeration whose variants have the names of RocketMQ.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name { $($(#[$variant_doc])* $variant,)+ }
+
+        impl $name {
+            /// The value with this name, in any case of letters; `None` for an unknown name.
+            #[must_use]
+            pub fn from_name(name: &str) -> Option<Self> {
+                $(if name.eq_ignore_ascii_case($text) { return Some(Self::$variant); })+
+                None
+            }
+
+            /// The name as RocketMQ writes it.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $text,)+ }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+    };
+}
+
+words! {
+    /// What a user may do without an acl (`UserType`).
+    UserType {
+        /// The user may do everything.
+        Super = "Super",
+        /// The user may do what its acl allows.
+        Normal = "Normal",
+    }
+}
+
+words! {
+    /// Whether a user is served (`UserStatus`).
+    UserStatus {
+        /// Requests of the user are served.
+        Enable = "enable",
+        /// Requests of the user are refused.
+        Disable = "disable",
+    }
+}
+
+words! {
+    /// Kind of a resource that requests need (`ResourceType`).
+    ResourceType {
+        /// The cluster that the broker belongs to.
+        Cluster = "Cluster",
+        /// A namespace.
+        Namespace = "Namespace",
+        /// A topic.
+        Topic = "Topic",
+        /// A consumer group.
+        Group = "Group",
+    }
+}
+
+words! {
+    /// Which policy of an acl an entry belongs to (`PolicyType`).
+    PolicyType {
+        /// The entries that are looked at first.
+        Custom = "Custom",
+        /// The entries that count when no entry of the custom policy matches.
+        Default = "Default",
+    }
+}
+
+words! {
+    /// What an entry says about the requests that match it (`Decision`).
+    Decision {
+        /// The request is served.
+        Allow = "Allow",
+        /// The request is refused.
+        Deny = "Deny",
+    }
+}
+
+words! {
+    /// What a request does to a resource (`Action`).
+    Action {
+        /// Every action; only for entries of policies.
+        All = "All",
+        /// Sending messages.
+        Pub = "Pub",
+        /// Receiving messages.
+        Sub = "Sub",
+        /// Creating.
+        Create = "Create",
+        /// Changing.
+        Update = "Update",
+        /// Removing.
+        Delete = "Delete",
+        /// Reading one.
+        Get = "Get",
+        /// Reading many.
+        List = "List",
+    }
+}
+
+/// Every action in the order in which they are written.
+const ACTIONS: [Action; 8] = [
+    Action::All,
+    Action::Pub,
+    Action::Sub,
+    Action::Create,
+    Action::Update,
+    Action::Delete,
+    Action::Get,
+    Action::List,
+];
+
+/// A set of actions. A request that needs several is served when one of them is granted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Actions(u8);
+
+impl Actions {
+    /// The set of these actions.
+    #[must_use]
+    pub const fn of(actions: &[Action]) -> Self {
+        let mut bits = 0;
+        let mut at = 0;
+        while at < actions.len() {
+            bits |= 1 << actions[at] as u8;
+            at += 1;
+        }
+        Self(bits)
+    }
+
+    /// Whether the set has no action.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether an entry with this set is about a request that needs one of `needed`.
+    #[must_use]
+    pub const fn cover(self, needed: Self) -> bool {
+        self.0 & (needed.0 | Self::of(&[Action::All]).0) != 0
+    }
+
+    /// The actions of the set in the order of [`Action`].
+    pub fn iter(self) -> impl Iterator<Item = Action> {
+        ACTIONS.into_iter().filter(move |action| self.0 & (1 << *action as u8) != 0)
+    }
+}
+
+impl FromIterator<Action> for Actions {
+    fn from_iter<I: IntoIterator<Item = Action>>(actions: I) -> Self {
+        Self(actions.into_iter().fold(0, |bits, action| bits | 1 << action as u8))
+    }
+}
+
+impl fmt::Display for Actions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.iter().enumerate().try_for_each(|(at, action)| {
+            f.write_str(if at == 0 { "" } else { "," })?;
+            f.write_str(action.name())
+        })
+    }
+}

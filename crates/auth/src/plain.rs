@@ -1,0 +1,219 @@
+//! ACL 1.0 (`aclEnable=true`): accounts, white lists and permissions of `plain_acl.yml` and `acl/*.yml`, enforced as RocketMQ
+//! 4.9.8 did. A file that cannot be used leaves the rules as they are and is reported; at a start it stops the start.
+
+mod address;
+mod files;
+mod migrate;
+mod rules;
+mod yaml;
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+pub use files::{PlainAccount, PlainError, PlainFiles, PlainVersion};
+pub(crate) use rules::Rules;
+pub use rules::{CHECKED, PlainIdentity, PlainRule, RULE_REQUESTS};
+use yaml::Node;
+
+use crate::error::AuthError;
+use crate::file;
+use crate::resource::Needed;
+use crate::signature::Signed;
+
+/// How often the files are looked at (`AclFileWatchService`).
+pub const RELOAD_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Files with their content.
+type Seen = Vec<(PathBuf, Vec<u8>)>;
+
+/// The rules of ACL 1.0 with their files. All methods may be called from any thread.
+pub struct PlainAcl {
+    files: PlainFiles,
+    rules: RwLock<Arc<Rules>>,
+    /// The files as they were when they were last looked at.
+    seen: Mutex<Seen>,
+}
+
+impl std::fmt::Debug for PlainAcl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PlainAcl").field("files", &self.files).finish_non_exhaustive()
+    }
+}
+
+impl PlainAcl {
+    /// Reads the rules.
+    ///
+    /// # Errors
+    /// [`PlainError::File`] when a file cannot be read, [`PlainError::Content`] when one is not valid.
+    pub fn open(files: PlainFiles) -> Result<Self, PlainError> {
+        let found = files.read()?;
+        let rules = Rules::parse(&found)?;
+        let seen = Mutex::new(found);
+        Ok(Self { files, rules: RwLock::new(Arc::new(rules)), seen })
+    }
+
+    /// Reads the files again; whether the rules changed. The shell calls this every [`RELOAD_INTERVAL`].
+    ///
+    /// # Errors
+    /// As [`PlainAcl::open`]; the rules stay as they are. A file that is not valid is reported once for each of its changes.
+    pub fn reload(&self) -> Result<bool, PlainError> {
+        self.read_again(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn read_again(&self, seen: &mut Seen) -> Result<bool, PlainError> {
+        let found = self.files.read()?;
+        if found == *seen {
+            return Ok(false);
+        }
+        *seen = found;
+        let rules = Rules::parse(seen)?;
+        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
+        Ok(true)
+    }
+
+    /// Finds out who sends a request.
+    ///
+    /// # Errors
+    /// [`AuthError::Plain`]: no access key, an unknown one, or a signature that does not hold, unless the caller is on a white
+    /// list.
+    pub fn verify(&self, signed: &Signed<'_>, caller: IpAddr) -> Result<PlainIdentity, AuthError> {
+        self.rules().verify(signed, caller)
+    }
+
+    /// Decides whether a caller may send a request that needs all of `needed`, which counts for the codes of [`CHECKED`] only.
+    ///
+    /// # Errors
+    /// [`AuthError::Plain`]: the request is for administrators, or a permission is missing.
+    pub fn decide(
+        &self,
+        identity: &PlainIdentity,
+        code: i32,
+        needed: &[Needed<'_>],
+    ) -> Result<PlainRule, AuthError> {
+        rules::decide(identity, code, needed)
+    }
+
+    /// The main file, whether or not it exists.
+    #[must_use]
+    pub fn main_file(&self) -> &Path {
+        &self.files.file
+    }
+
+    /// The files with their versions (request 52).
+    #[must_use]
+    pub fn versions(&self) -> Vec<(PathBuf, PlainVersion)> {
+        self.rules().versions.clone()
+    }
+
+    /// Changes the given members of an account, or adds the account to the main file (request 50).
+    ///
+    /// # Errors
+    /// [`PlainError::Content`] when the account is not valid, [`PlainError::File`] when the file cannot be replaced; nothing
+    /// changes then.
+    pub fn update_account(&self, account: &PlainAccount, now_ms: i64) -> Result<(), PlainError> {
+        let path = self.path_of(&account.access_key).unwrap_or_else(|| self.files.file.clone());
+        account.check().map_err(|reason| PlainError::Content { path: path.clone(), reason })?;
+        self.change(&path, now_ms, |root| {
+            let Node::List(accounts) = root.entry("accounts", Node::List(Vec::new())) else { return };
+            let at = accounts.iter().position(|node| is_named(node, &account.access_key));
+            let at = at.unwrap_or_else(|| {
+                accounts.push(Node::Map(Vec::new()));
+                accounts.len() - 1
+            });
+            write_account(&mut accounts[at], account);
+        })
+    }
+
+    /// Removes an account; `false` when there is none (request 51).
+    ///
+    /// # Errors
+    /// [`PlainError::File`] when the file cannot be replaced; nothing changes then.
+    pub fn delete_account(&self, access_key: &str, now_ms: i64) -> Result<bool, PlainError> {
+        let Some(path) = self.path_of(access_key) else { return Ok(false) };
+        self.change(&path, now_ms, |root| {
+            if let Node::List(accounts) = root.entry("accounts", Node::List(Vec::new())) {
+                accounts.retain(|node| !is_named(node, access_key));
+            }
+        })?;
+        Ok(true)
+    }
+
+    /// Replaces the addresses that need no signature, in the main file or in another file of the rules (request 53).
+    ///
+    /// # Errors
+    /// [`PlainError::Content`] when an address is not valid or the file is not one of the rules, [`PlainError::File`] when the
+    /// file cannot be replaced; nothing changes then.
+    pub fn update_white_list(
+        &self,
+        addresses: &[String],
+        path: Option<&Path>,
+        now_ms: i64,
+    ) -> Result<(), PlainError> {
+        let path = path.unwrap_or(&self.files.file);
+        if path != self.files.file && !self.rules().versions.iter().any(|(known, _)| known == path) {
+            let reason = "the file is not one of the rules".to_owned();
+            return Err(PlainError::Content { path: path.to_owned(), reason });
+        }
+        self.change(path, now_ms, |root| {
+            *root.entry("globalWhiteRemoteAddresses", Node::List(Vec::new())) = Node::texts(addresses);
+        })
+    }
+
+    /// Changes one file: the new rules are checked as a whole before the file is replaced, and count at once.
+    fn change(&self, path: &Path, now_ms: i64, change: impl FnOnce(&mut Node)) -> Result<(), PlainError> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = self.files.read()?;
+        let bad = |reason| PlainError::Content { path: path.to_owned(), reason };
+        let at = found.iter().position(|(known, _)| known == path).unwrap_or_else(|| {
+            found.push((path.to_owned(), Vec::new()));
+            found.len() - 1
+        });
+        let text = std::str::from_utf8(&found[at].1).map_err(|error| bad(error.to_string()))?;
+        let mut root = Node::parse(text).map_err(bad)?.unwrap_or(Node::Map(Vec::new()));
+        change(&mut root);
+        let counter = PlainVersion::read(&root).counter + 1;
+        let number = |number: i64| Node::Scalar(number.to_string(), true);
+        let version = [("counter", number(counter)), ("timestamp", number(now_ms))];
+        let version = version.map(|(key, value)| (key.to_owned(), value)).to_vec();
+        *root.entry("dataVersion", Node::List(Vec::new())) = Node::List(vec![Node::Map(version)]);
+        found[at].1 = root.write().into_bytes();
+        Rules::parse(&found)?;
+        file::write(path, &found[at].1)?;
+        self.read_again(&mut seen).map(drop)
+    }
+
+    fn path_of(&self, access_key: &str) -> Option<PathBuf> {
+        self.rules().accounts.get(access_key).map(|account| account.path.to_path_buf())
+    }
+
+    fn rules(&self) -> Arc<Rules> {
+        self.rules.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn is_named(node: &Node, access_key: &str) -> bool {
+    matches!(node.get("accessKey"), Some(Node::Scalar(text, _)) if text == access_key)
+}
+
+fn write_account(node: &mut Node, account: &PlainAccount) {
+    let mut set = |key: &str, value: Option<Node>| {
+        if let Some(value) = value {
+            *node.entry(key, Node::text("")) = value;
+        }
+    };
+    let text = |text: &Option<String>| text.as_deref().map(Node::text);
+    let list = |texts: &Option<Vec<String>>| texts.as_deref().map(Node::texts);
+    set("accessKey", Some(Node::text(&account.access_key)));
+    set("secretKey", Some(Node::text(&account.secret_key)));
+    set("whiteRemoteAddress", text(&account.white_remote_address));
+    set("admin", account.admin.map(|is_admin| Node::Scalar(is_admin.to_string(), true)));
+    set("defaultTopicPerm", text(&account.default_topic_perm));
+    set("defaultGroupPerm", text(&account.default_group_perm));
+    set("topicPerms", list(&account.topic_perms));
+    set("groupPerms", list(&account.group_perms));
+}
+
+#[cfg(test)]
+mod tests;

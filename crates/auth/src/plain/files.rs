@@ -1,0 +1,175 @@
+//! What the files of ACL 1.0 say, before it is checked: accounts, and the counters of changes.
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::yaml::Node;
+use crate::error::shown;
+use crate::file::{self, FileError};
+
+/// Characters that access keys and secret keys must exceed (`AclConstants.ACCESS_KEY_MIN_LENGTH`).
+const KEY_CHARACTERS: usize = 6;
+
+/// Where the rules are.
+#[derive(Clone, Debug)]
+pub struct PlainFiles {
+    /// The file `conf/plain_acl.yml`, which need not exist.
+    pub file: PathBuf,
+    /// The directory `conf/acl`, whose `*.yml` and `*.yaml` are read too, at any depth.
+    pub directory: PathBuf,
+}
+
+/// Why rules cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum PlainError {
+    /// A file or directory cannot be read or written.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A file is not valid.
+    #[error("{path} is not usable: {reason}")]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with its content. The text has no secret.
+        reason: String,
+    },
+}
+
+/// Most directories below `conf/acl` that are looked into.
+const DIRECTORIES_MAX: usize = 100;
+
+impl PlainFiles {
+    /// The files that exist with their content: those of the directory by name, then the main one.
+    ///
+    /// # Errors
+    /// [`FileError`] when a directory or file cannot be read.
+    pub(crate) fn read(&self) -> Result<Vec<(PathBuf, Vec<u8>)>, FileError> {
+        let mut paths = Vec::new();
+        let mut open = vec![self.directory.clone()];
+        for at in 0..DIRECTORIES_MAX {
+            let Some(directory) = open.get(at).cloned() else { break };
+            let failed = |error| FileError { action: "list", path: directory.clone(), error };
+            let entries = match fs::read_dir(&directory) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                entries => entries.map_err(failed)?,
+            };
+            for entry in entries {
+                let path = entry.map_err(failed)?.path();
+                if path.extension().is_some_and(|it| it == "yml" || it == "yaml") {
+                    paths.push(path);
+                } else if path.is_dir() {
+                    open.push(path);
+                }
+            }
+        }
+        paths.sort();
+        if !paths.contains(&self.file) {
+            paths.push(self.file.clone());
+        }
+        let read = |path: PathBuf| Ok(file::read(&path)?.map(|text| (path, text)));
+        paths.into_iter().filter_map(|path| read(path).transpose()).collect()
+    }
+}
+
+/// An account as the file has it (`PlainAccessConfig`).
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct PlainAccount {
+    /// The name of the account.
+    pub access_key: String,
+    /// The secret of the account.
+    pub secret_key: String,
+    /// Addresses from which the account needs no signature.
+    pub white_remote_address: Option<String>,
+    /// Whether the account is an administrator.
+    pub admin: Option<bool>,
+    /// The permission for topics that are not listed.
+    pub default_topic_perm: Option<String>,
+    /// The permission for groups that are not listed.
+    pub default_group_perm: Option<String>,
+    /// Permissions such as `topic=PUB|SUB`.
+    pub topic_perms: Option<Vec<String>>,
+    /// Permissions such as `group=SUB`.
+    pub group_perms: Option<Vec<String>>,
+}
+
+impl std::fmt::Debug for PlainAccount {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PlainAccount").field("access_key", &self.access_key).finish_non_exhaustive()
+    }
+}
+
+impl PlainAccount {
+    pub(crate) fn read(node: &Node) -> Result<Self, String> {
+        if !matches!(node, Node::Map(_)) {
+            return Err("an account is not a mapping".to_owned());
+        }
+        let admin = text_of(node, "admin")?.map(|text| is_true(&text));
+        Ok(Self {
+            access_key: text_of(node, "accessKey")?.unwrap_or_default(),
+            secret_key: text_of(node, "secretKey")?.unwrap_or_default(),
+            white_remote_address: text_of(node, "whiteRemoteAddress")?,
+            admin,
+            default_topic_perm: text_of(node, "defaultTopicPerm")?,
+            default_group_perm: text_of(node, "defaultGroupPerm")?,
+            topic_perms: node.get("topicPerms").map(|list| texts_of(list, "topicPerms")).transpose()?,
+            group_perms: node.get("groupPerms").map(|list| texts_of(list, "groupPerms")).transpose()?,
+        })
+    }
+
+    /// Checks the lengths of both keys.
+    ///
+    /// # Errors
+    /// RocketMQ's text without the secret that it has there.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let is_short = |text: &str| text.chars().count() <= KEY_CHARACTERS;
+        if is_short(&self.access_key) || is_short(&self.secret_key) {
+            let name = shown(&self.access_key);
+            return Err(format!(
+                "The accessKey={name} and secretKey=*** cannot be null and length should longer than 6"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Whether a text is one of YAML 1.1's words for true, which RocketMQ's parser reads.
+fn is_true(text: &str) -> bool {
+    ["true", "yes", "on"].iter().any(|word| text.eq_ignore_ascii_case(word))
+}
+
+fn text_of(node: &Node, key: &str) -> Result<Option<String>, String> {
+    match node.get(key) {
+        None => Ok(None),
+        Some(Node::Scalar(text, _)) => Ok(Some(text.clone())),
+        Some(_) => Err(format!("{key} is not a text")),
+    }
+}
+
+pub(crate) fn texts_of(node: &Node, key: &str) -> Result<Vec<String>, String> {
+    let Node::List(items) = node else { return Err(format!("{key} is not a list")) };
+    let text = |item: &Node| match item {
+        Node::Scalar(text, _) => Ok(text.clone()),
+        _ => Err(format!("{key} has an item that is not a text")),
+    };
+    items.iter().map(text).collect()
+}
+
+/// Counter of the changes of a file (`DataVersion`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PlainVersion {
+    /// When the file was changed by a request, in milliseconds since 1970.
+    pub timestamp: i64,
+    /// How often it was changed by requests.
+    pub counter: i64,
+}
+
+impl PlainVersion {
+    pub(crate) fn read(root: &Node) -> Self {
+        let first = match root.get("dataVersion") {
+            Some(Node::List(items)) => items.first(),
+            _ => None,
+        };
+        let number = |key| first.and_then(|it| text_of(it, key).ok()??.trim().parse().ok()).unwrap_or(0);
+        Self { timestamp: number("timestamp"), counter: number("counter") }
+    }
+}

@@ -1,0 +1,273 @@
+//! The rules of ACL 1.0: accounts and white lists that were checked, and who may do what by them (`PlainPermissionManager.load`,
+//! `PlainPermissionManager.validate`).
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use wire::codes::request;
+use wire::names::TRACE_TOPIC;
+
+use super::address::Addresses;
+use super::files::{PlainAccount, PlainError, PlainFiles, PlainVersion, texts_of};
+use super::yaml::Node;
+use crate::error::{AuthError, shown};
+use crate::names::{Action, Actions, ResourceType};
+use crate::resource::{Needed, Resource};
+use crate::signature::{ACCESS_KEY, Older, Signed, SigningKey};
+
+/// The requests whose topics and groups ACL 1.0 checks (`PlainAccessResource.parse`); all others need a signature only, or an
+/// administrator. What they need is not what Auth 2.0 needs:
+///
+/// | request | needs |
+/// |---|---|
+/// | 10, 310 | `Pub` on the topic; to a retry topic: `Sub` on the group of the field `group` (`a`), whatever the topic says |
+/// | 36 | `Sub` on `group`, `Pub` on `originTopic` |
+/// | 11, 15 | `Sub` on `topic`, `Sub` on `consumerGroup` |
+/// | 12 | `Sub` on `topic` |
+/// | 34 | for each consumer `Sub` on its group and on each topic it subscribes to |
+/// | 35, 38 | `Sub` on `consumerGroup` |
+pub const CHECKED: [i32; 9] = [
+    request::SEND_MESSAGE,
+    request::SEND_MESSAGE_V2,
+    request::CONSUMER_SEND_MSG_BACK,
+    request::PULL_MESSAGE,
+    request::QUERY_MESSAGE,
+    request::HEART_BEAT,
+    request::UNREGISTER_CLIENT,
+    request::GET_CONSUMER_LIST_BY_GROUP,
+    request::UPDATE_CONSUMER_OFFSET,
+];
+
+/// The requests about the rules themselves: change and remove an account, versions, white list.
+pub const RULE_REQUESTS: std::ops::RangeInclusive<i32> = 50..=53;
+
+/// Requests that only administrators may send (`Permission.ADMIN_CODE`).
+const ADMINISTRATION: [i32; 5] = [
+    request::UPDATE_AND_CREATE_TOPIC,
+    request::UPDATE_BROKER_CONFIG,
+    request::DELETE_TOPIC_IN_BROKER,
+    request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+    request::DELETE_SUBSCRIPTIONGROUP,
+];
+
+/// What the text of a permission permits (`Permission.parsePermFromString`): nothing for everything that is not one of four
+/// texts, `DENY` and `ANY` included.
+pub(crate) fn permitted(text: &str) -> Actions {
+    match text.trim() {
+        "PUB" => Actions::of(&[Action::Pub]),
+        "SUB" => Actions::of(&[Action::Sub]),
+        "PUB|SUB" | "SUB|PUB" => Actions::of(&[Action::Pub, Action::Sub]),
+        _ => Actions::default(),
+    }
+}
+
+/// An account that was checked.
+pub(crate) struct Account {
+    pub(crate) written: PlainAccount,
+    /// The file that the account is in.
+    pub(crate) path: Arc<Path>,
+    key: SigningKey,
+    white: Addresses,
+    default_topic: Actions,
+    default_group: Actions,
+    topics: HashMap<Box<str>, Actions>,
+    groups: HashMap<Box<str>, Actions>,
+}
+
+impl Account {
+    fn new(written: PlainAccount, path: Arc<Path>) -> Result<Self, String> {
+        written.check()?;
+        let permission = |text: &Option<String>| permitted(text.as_deref().unwrap_or_default());
+        let mut account = Self {
+            key: SigningKey::new(&written.secret_key),
+            white: Addresses::parse(written.white_remote_address.as_deref().unwrap_or_default())?,
+            default_topic: permission(&written.default_topic_perm),
+            default_group: permission(&written.default_group_perm),
+            topics: HashMap::new(),
+            groups: HashMap::new(),
+            path,
+            written: PlainAccount::default(),
+        };
+        for (word, texts) in [("topic", &written.topic_perms), ("group", &written.group_perms)] {
+            for text in texts.iter().flatten() {
+                let (name, permission) = permission_of(word, text)?;
+                let resource = if word == "topic" { Resource::topic(name) } else { Resource::group(name) };
+                let is_group = resource.kind == ResourceType::Group;
+                let list = if is_group { &mut account.groups } else { &mut account.topics };
+                list.insert(resource.name.into(), permission);
+            }
+        }
+        account.written = written;
+        Ok(account)
+    }
+
+    fn is_admin(&self) -> bool {
+        self.written.admin == Some(true)
+    }
+
+    fn decide(&self, code: i32, needed: &[Needed<'_>]) -> Result<PlainRule, AuthError> {
+        let needed = if CHECKED.contains(&code) { needed } else { &[] };
+        let traces = Needed { resource: Resource::topic(TRACE_TOPIC), actions: Actions::of(&[Action::Pub]) };
+        if needed.contains(&traces) {
+            return Ok(PlainRule::Trace);
+        }
+        if (ADMINISTRATION.contains(&code) || RULE_REQUESTS.contains(&code)) && !self.is_admin() {
+            let name = shown(&self.written.access_key);
+            let text = format!("Need admin permission for request code={code}, but accessKey={name} is not");
+            return Err(AuthError::Plain(text));
+        }
+        if self.is_admin() && self.topics.is_empty() && self.groups.is_empty() {
+            return Ok(PlainRule::Administrator);
+        }
+        for Needed { resource, actions } in needed {
+            let (list, default, word) = match resource.kind {
+                ResourceType::Group => (&self.groups, self.default_group, "group"),
+                _ => (&self.topics, self.default_topic, "topic"),
+            };
+            let permission = list.get(resource.name).copied().unwrap_or(default);
+            if !permission.cover(*actions) {
+                let text = format!("No default permission for {word}:{}", shown(resource.name));
+                return Err(AuthError::Plain(text));
+            }
+        }
+        Ok(PlainRule::Permissions)
+    }
+}
+
+/// Splits `name=permission` (`Permission.parseResourcePerms`).
+fn permission_of<'a>(word: &str, text: &'a str) -> Result<(&'a str, Actions), String> {
+    let parts: Vec<_> = text.split('=').filter(|part| !part.is_empty()).collect();
+    match parts[..] {
+        [name, permission] => Ok((name.trim(), permitted(permission))),
+        _ => Err(format!("Parse resource permission failed for {word}:{}", shown(text))),
+    }
+}
+
+/// All rules that were read.
+#[derive(Default)]
+pub(crate) struct Rules {
+    white: Vec<Addresses>,
+    pub(crate) accounts: HashMap<Box<str>, Arc<Account>>,
+    pub(crate) versions: Vec<(PathBuf, PlainVersion)>,
+}
+
+/// Who sends a request, as far as ACL 1.0 found out.
+#[derive(Clone)]
+pub struct PlainIdentity(pub(crate) Option<Arc<Account>>);
+
+impl std::fmt::Debug for PlainIdentity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("PlainIdentity").field(&self.access_key()).finish()
+    }
+}
+
+impl PlainIdentity {
+    /// The account; `None` for a caller on a white list.
+    #[must_use]
+    pub fn access_key(&self) -> Option<&str> {
+        self.0.as_deref().map(|account| account.written.access_key.as_str())
+    }
+}
+
+/// What let a request through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlainRule {
+    /// The caller's address is on a white list.
+    WhiteList,
+    /// Message traces are not checked.
+    Trace,
+    /// The account is an administrator without permissions of its own.
+    Administrator,
+    /// The permissions of the account.
+    Permissions,
+}
+
+impl Rules {
+    /// Reads the rules of all files.
+    ///
+    /// # Errors
+    /// [`PlainError`] for the first file that cannot be read or is not valid.
+    pub(crate) fn read(files: &PlainFiles) -> Result<Self, PlainError> {
+        Self::parse(&files.read()?)
+    }
+
+    /// Reads the rules of files with this content.
+    ///
+    /// # Errors
+    /// [`PlainError::Content`] for the first file that is not valid.
+    pub(crate) fn parse(files: &[(PathBuf, Vec<u8>)]) -> Result<Self, PlainError> {
+        let mut rules = Self::default();
+        for (path, text) in files {
+            rules.add(path, text).map_err(|reason| PlainError::Content { path: path.clone(), reason })?;
+        }
+        Ok(rules)
+    }
+
+    fn add(&mut self, path: &Path, text: &[u8]) -> Result<(), String> {
+        let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
+        let Some(root) = Node::parse(text)? else { return Ok(()) };
+        if !matches!(root, Node::Map(_)) {
+            return Err("the document is not a mapping".to_owned());
+        }
+        if let Some(list) = root.get("globalWhiteRemoteAddresses") {
+            for text in texts_of(list, "globalWhiteRemoteAddresses")? {
+                self.white.push(Addresses::parse(&text)?);
+            }
+        }
+        let accounts = match root.get("accounts") {
+            None => &[],
+            Some(Node::List(items)) => items.as_slice(),
+            Some(_) => return Err("accounts is not a list".to_owned()),
+        };
+        let shared: Arc<Path> = path.into();
+        for node in accounts {
+            let account = Account::new(PlainAccount::read(node)?, shared.clone())?;
+            let name = account.written.access_key.as_str();
+            if self.accounts.contains_key(name) {
+                tracing::warn!(account = shown(name), path = %path.display(), "account is repeated, its first definition counts");
+                continue;
+            }
+            self.accounts.insert(name.into(), Arc::new(account));
+        }
+        self.versions.push((path.to_owned(), PlainVersion::read(&root)));
+        Ok(())
+    }
+
+    /// Finds out who sends a request: white lists come before signatures.
+    ///
+    /// # Errors
+    /// [`AuthError::Plain`] with RocketMQ's text.
+    pub(crate) fn verify(&self, signed: &Signed<'_>, caller: IpAddr) -> Result<PlainIdentity, AuthError> {
+        if self.white.iter().any(|addresses| addresses.contain(caller)) {
+            return Ok(PlainIdentity(None));
+        }
+        let Some(name) = signed.fields.text(ACCESS_KEY) else {
+            return Err(AuthError::Plain("No accessKey is configured".to_owned()));
+        };
+        let Some(account) = self.accounts.get(name) else {
+            return Err(AuthError::Plain(format!("No acl config for {}", shown(name))));
+        };
+        if account.white.contain(caller) {
+            return Ok(PlainIdentity(None));
+        }
+        let key = &account.key;
+        if !signed.signature().is_some_and(|it| key.verify(signed.parts(Older::Always), &it)) {
+            return Err(AuthError::Plain(format!("Check signature failed for accessKey={}", shown(name))));
+        }
+        Ok(PlainIdentity(Some(account.clone())))
+    }
+}
+
+/// Decides whether a caller may send a request.
+///
+/// # Errors
+/// [`AuthError::Plain`] with RocketMQ's text.
+pub(crate) fn decide(
+    identity: &PlainIdentity,
+    code: i32,
+    needed: &[Needed<'_>],
+) -> Result<PlainRule, AuthError> {
+    identity.0.as_ref().map_or(Ok(PlainRule::WhiteList), |account| account.decide(code, needed))
+}

@@ -1,0 +1,122 @@
+//! Resources: what a request needs, and the patterns of policies that match them (`Resource`).
+
+use std::fmt;
+
+use wire::names::RETRY_PREFIX;
+
+use crate::names::{Actions, ResourceType};
+
+/// A resource that a request is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resource<'a> {
+    /// What kind of thing it is.
+    pub kind: ResourceType,
+    /// Its name, without the prefix of a retry topic.
+    pub name: &'a str,
+}
+
+impl<'a> Resource<'a> {
+    /// The topic with this name. The retry topic of a group is that group, because whoever may consume as the group may give
+    /// messages back.
+    #[must_use]
+    pub fn topic(name: &'a str) -> Self {
+        match name.strip_prefix(RETRY_PREFIX) {
+            Some(group) => Self { kind: ResourceType::Group, name: group },
+            None => Self { kind: ResourceType::Topic, name },
+        }
+    }
+
+    /// The consumer group with this name, which may be given as its retry topic.
+    #[must_use]
+    pub fn group(name: &'a str) -> Self {
+        Self { kind: ResourceType::Group, name: name.strip_prefix(RETRY_PREFIX).unwrap_or(name) }
+    }
+
+    /// The cluster with this name.
+    #[must_use]
+    pub const fn cluster(name: &'a str) -> Self {
+        Self { kind: ResourceType::Cluster, name }
+    }
+}
+
+impl fmt::Display for Resource<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.kind, self.name)
+    }
+}
+
+/// What a request must be allowed: one of the actions on the resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needed<'a> {
+    /// The resource that the request is about.
+    pub resource: Resource<'a>,
+    /// The actions of which one must be allowed.
+    pub actions: Actions,
+}
+
+/// Which names of a kind a pattern matches. The order is the order in which entries decide.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Names {
+    /// One name.
+    Literal(Box<str>),
+    /// All names with this prefix.
+    Prefixed(Box<str>),
+    /// All names.
+    Any,
+}
+
+/// The resources that an entry of a policy is about: `*`, `Topic:*`, `Topic:orders` or `Topic:orders*`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    /// The kind of the resources; `None` for resources of all kinds.
+    pub kind: Option<ResourceType>,
+    /// The names of the resources.
+    pub names: Names,
+}
+
+impl Pattern {
+    /// The pattern that matches exactly one resource.
+    #[must_use]
+    pub fn literal(resource: Resource<'_>) -> Self {
+        Self { kind: Some(resource.kind), names: Names::Literal(resource.name.into()) }
+    }
+
+    /// Parses the text of a pattern; `None` when its kind is unknown (`Resource.parseResource`).
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        if text == "*" {
+            return Some(Self { kind: None, names: Names::Any });
+        }
+        let (kind, name) = text.split_once(':').unwrap_or((text, ""));
+        let names = match name.split_once('*') {
+            Some(("", _)) if name.ends_with('*') => Names::Any,
+            Some((prefix, _)) if name.ends_with('*') => Names::Prefixed(prefix.into()),
+            _ => Names::Literal(name.into()),
+        };
+        Some(Self { kind: Some(ResourceType::from_name(kind)?), names })
+    }
+
+    /// Whether the pattern matches a resource.
+    #[must_use]
+    pub fn matches(&self, resource: Resource<'_>) -> bool {
+        self.kind.is_none_or(|kind| {
+            kind == resource.kind
+                && match &self.names {
+                    Names::Literal(name) => **name == *resource.name,
+                    Names::Prefixed(prefix) => resource.name.starts_with(&**prefix),
+                    Names::Any => true,
+                }
+        })
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(kind) = self.kind else { return f.write_str("*") };
+        match &self.names {
+            Names::Literal(name) => write!(f, "{kind}:{name}"),
+            Names::Prefixed(prefix) => write!(f, "{kind}:{prefix}*"),
+            Names::Any => write!(f, "{kind}:*"),
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! From where a request comes, and the addresses and ranges for which an entry of a policy counts (`Environment`).
+
+use std::fmt;
+use std::net::IpAddr;
+
+/// An address or a range of addresses of one family.
+///
+/// Java compares ranges as plain numbers (`IPAddressUtils.isIPInRange`), so that `0.0.0.0/1` there matches the address `::1`.
+/// Here a range matches addresses of its own family only. An IPv4 address in IPv6 clothes (`::ffff:10.0.0.1`) is the IPv4 address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Source {
+    address: IpAddr,
+    /// How many leading bits count; `None` for one address.
+    bits: Option<u8>,
+}
+
+impl Source {
+    /// Parses an address or a range such as `10.0.0.0/8`; `None` when the text is neither.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let Some((address, bits)) = text.split_once('/') else {
+            return Some(Self { address: text.parse().ok()?, bits: None });
+        };
+        let address: IpAddr = address.parse().ok()?;
+        let is_number = !bits.is_empty() && bits.bytes().all(|digit| digit.is_ascii_digit());
+        let bits = bits.parse().ok().filter(|bits| is_number && *bits <= width(address))?;
+        Some(Self { address, bits: Some(bits) })
+    }
+
+    /// Whether a request from `caller` comes from here.
+    #[must_use]
+    pub fn matches(&self, caller: IpAddr) -> bool {
+        let caller = caller.to_canonical();
+        let Some(bits) = self.bits else { return self.address.to_canonical() == caller };
+        match (self.address, caller) {
+            (IpAddr::V4(range), IpAddr::V4(caller)) => {
+                (range.to_bits() ^ caller.to_bits()).leading_zeros() >= u32::from(bits)
+            }
+            (IpAddr::V6(range), IpAddr::V6(caller)) => {
+                (range.to_bits() ^ caller.to_bits()).leading_zeros() >= u32::from(bits)
+            }
+            _ => false,
+        }
+    }
+}
+
+fn width(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 32 } else { 128 }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.bits {
+            Some(bits) => write!(f, "{}/{bits}", self.address),
+            None => write!(f, "{}", self.address),
+        }
+    }
+}
