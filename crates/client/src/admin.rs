@@ -12,6 +12,22 @@ use wire::json;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Client {
+    /// Sends any request to a server and returns its answer with the code of success. `write` adds fields and finishes
+    /// the frame.
+    ///
+    /// # Errors
+    /// [`Error::Connect`] or [`Error::Call`] when the server does not answer within `timeout`, [`Error::Refused`] when
+    /// it answers with another code.
+    pub async fn call(
+        &self,
+        address: &str,
+        code: i32,
+        timeout: Duration,
+        write: impl FnOnce(wire::frame::FrameWriter<'_>),
+    ) -> Result<net::Reply, Error> {
+        self.inner.remote.call(address, code, timeout, write).await
+    }
+
     /// The clusters and broker groups that a name server knows (`GET_BROKER_CLUSTER_INFO`).
     ///
     /// # Errors

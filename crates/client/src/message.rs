@@ -115,6 +115,12 @@ impl Properties {
     pub fn get(&self, name: &str) -> Option<&str> {
         properties::get_str(self.0.as_bytes(), name)
     }
+
+    /// All properties with their values, in stored order.
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        let pairs = properties::pairs(self.0.as_bytes());
+        pairs.filter_map(|(name, value)| Some((str::from_utf8(name).ok()?, str::from_utf8(value).ok()?)))
+    }
 }
 
 impl Received {

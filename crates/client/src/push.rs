@@ -1,14 +1,14 @@
 //! Push consumption: messages are passed to a listener (`DefaultMQPushConsumerImpl`).
 //!
 //! Every assigned queue has a task that keeps one pull request waiting at the broker (long polling). The messages go to
-//! the listener's threads in groups of up to [`PushConfig::batch`]. A [`window::Window`] per queue holds the messages
+//! the listener's threads in groups of up to [`PushConfig::batch`]. A [`process_queue::ProcessQueue`] per queue holds the messages
 //! that are not done, so that the committed offset never passes one of them. Every 20 seconds, and whenever a broker
 //! reports that the members of the group changed, the queues are allocated again among all members.
 //!
 //! | what | where |
 //! |---|---|
 //! | allocation of queues to members | [`allocation`] (pure) |
-//! | offset that may be committed | [`window`] (pure) |
+//! | offset that may be committed | [`process_queue`] (pure) |
 //! | start, background work and shutdown | `consumer` |
 //! | taking queues, giving them up, offsets | `rebalance` |
 //! | pull task of one queue | `queue` |
@@ -25,9 +25,9 @@ mod consumer;
 mod figures;
 mod listener;
 mod orderly;
+mod process_queue;
 mod queue;
 mod rebalance;
-mod window;
 
 pub use allocation::Allocation;
 pub use consumer::PushConsumer;

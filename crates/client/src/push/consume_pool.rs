@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 /// Work for one of the threads.
 pub(super) type Job = Box<dyn FnOnce() + Send>;
 
-/// The consume pool: the listener's threads with their queue of jobs. The windows of the queues bound the number of
+/// The consume pool: the listener's threads with their queue of jobs. The process queues bound the number of
 /// jobs.
 pub(super) struct ConsumePool {
     line: Arc<Line>,

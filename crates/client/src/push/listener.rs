@@ -88,7 +88,7 @@ impl Shared {
 }
 
 /// Sends messages back to their brokers until all senders are dropped, one message at a time to each broker. The
-/// windows of the queues bound the number of deliveries.
+/// process queues bound the number of deliveries.
 pub(super) async fn send_back_all(
     client: Client,
     group: String,

@@ -1,10 +1,10 @@
-//! One assigned queue: its window, and the task that pulls from it.
+//! One assigned queue: its process_queue, and the task that pulls from it.
 
 use super::consume_pool::ConsumePool;
 use super::figures::Tally;
 use super::listener::{Delivery, Listener, restore_topic};
 use super::orderly::Line;
-use super::window::Window;
+use super::process_queue::ProcessQueue;
 use super::{HOLD, PAUSE, PushConfig, name_of};
 use crate::trace::Tracer;
 use crate::{Client, Expression, MessageQueue, PullRequest, PullStatus, Pulled, Received, clock};
@@ -18,11 +18,11 @@ use wire::codes::response;
 /// A queue that this consumer reads.
 pub(super) struct Assigned {
     pub queue: MessageQueue,
-    window: Mutex<Window>,
+    process_queue: Mutex<ProcessQueue>,
     /// Whether the queue was given up. Set once, by rebalancing or shutdown; read by the pull task and the listener's
     /// threads.
     dropped: AtomicBool,
-    /// Wakes the pull task: the queue was given up, or messages were done while the window was full.
+    /// Wakes the pull task: the queue was given up, or messages were done while the process_queue was full.
     changed: Notify,
     is_waiting: AtomicBool,
     line: Mutex<Line>,
@@ -36,11 +36,11 @@ pub(super) struct Assigned {
 }
 
 impl Assigned {
-    pub fn new(queue: MessageQueue, window: Window) -> Self {
+    pub fn new(queue: MessageQueue, process_queue: ProcessQueue) -> Self {
         let now_ms = || AtomicI64::new(clock::now_ms());
         Self {
             queue,
-            window: Mutex::new(window),
+            process_queue: Mutex::new(process_queue),
             dropped: AtomicBool::new(false),
             changed: Notify::new(),
             is_waiting: AtomicBool::new(false),
@@ -68,7 +68,7 @@ impl Assigned {
 
     /// Marks messages as consumed.
     pub fn done(&self, messages: &[Received]) {
-        self.window().done(messages.iter().map(|message| message.queue_offset));
+        self.process_queue().done(messages.iter().map(|message| message.queue_offset));
         self.consumed_ms.store(clock::now_ms(), Ordering::Relaxed);
         if self.is_waiting.load(Ordering::SeqCst) {
             self.changed.notify_one();
@@ -77,21 +77,21 @@ impl Assigned {
 
     /// The offset that may be committed.
     pub fn committable(&self) -> i64 {
-        self.window().committable()
+        self.process_queue().committable()
     }
 
     /// Number and bytes of the messages that are not done, and the offset of the next pull.
     pub fn load(&self) -> ((usize, usize), i64) {
-        let window = self.window();
-        (window.load(), window.next())
+        let process_queue = self.process_queue();
+        (process_queue.load(), process_queue.next())
     }
 
     pub(super) fn line(&self) -> MutexGuard<'_, Line> {
         self.line.lock().expect("short section")
     }
 
-    fn window(&self) -> MutexGuard<'_, Window> {
-        self.window.lock().expect("short section")
+    fn process_queue(&self) -> MutexGuard<'_, ProcessQueue> {
+        self.process_queue.lock().expect("short section")
     }
 }
 
@@ -119,7 +119,7 @@ impl Shared {
     }
 
     fn is_full(&self, assigned: &Assigned) -> bool {
-        let (messages, bytes) = assigned.window().load();
+        let (messages, bytes) = assigned.process_queue().load();
         messages >= self.config.pending_messages_max || bytes >= self.config.pending_bytes_max
     }
 }
@@ -138,7 +138,7 @@ pub(super) async fn pull(shared: Arc<Shared>, assigned: Arc<Assigned>) {
             assigned.is_waiting.store(false, Ordering::SeqCst);
             continue;
         }
-        let offset = assigned.window().next();
+        let offset = assigned.process_queue().next();
         let request = PullRequest {
             hold: HOLD,
             // Brokers know the subscription from the heartbeat. It is sent along for a broker that was restarted
@@ -191,7 +191,7 @@ fn take(shared: &Arc<Shared>, assigned: &Arc<Assigned>, pulled: Pulled) {
     }
     if pulled.status == PullStatus::OffsetIllegal {
         tracing::warn!(queue = assigned.name(), next = pulled.next_offset, "the broker moved the offset");
-        return assigned.window().restart(pulled.next_offset);
+        return assigned.process_queue().restart(pulled.next_offset);
     }
     let tags = shared.expression(&assigned.queue.topic).tags();
     let mut messages = pulled.messages;
@@ -200,7 +200,7 @@ fn take(shared: &Arc<Shared>, assigned: &Arc<Assigned>, pulled: Pulled) {
         restore_topic(message, &shared.config.group);
     }
     let sizes = messages.iter().map(|message| (message.queue_offset, message.body.len()));
-    assigned.window().extend(sizes, pulled.next_offset);
+    assigned.process_queue().extend(sizes, pulled.next_offset);
     if shared.is_orderly {
         return shared.line_up(assigned, messages);
     }

@@ -1,8 +1,8 @@
 //! Rebalancing: taking and giving up queues, and committing their offsets (`RebalanceImpl`, `RebalancePushImpl`).
 
 use super::consumer::State;
+use super::process_queue::ProcessQueue;
 use super::queue::{Assigned, Shared, pull};
-use super::window::Window;
 use super::{From, broadcast, name_of, retry_topic};
 use crate::{Error, MessageQueue};
 use std::collections::BTreeMap;
@@ -107,13 +107,13 @@ impl State {
 
     /// Starts to read a queue. If the queue needs a lock, it was granted at `locked`.
     async fn take(&self, queue: MessageQueue, locked: Instant) {
-        let window = match self.begin(&queue).await {
-            Ok(window) => window,
+        let process_queue = match self.begin(&queue).await {
+            Ok(process_queue) => process_queue,
             Err(error) => {
                 return tracing::warn!(%error, queue = name_of(&queue), "the queue cannot be read yet");
             }
         };
-        let taken = Arc::new(Assigned::new(queue.clone(), window));
+        let taken = Arc::new(Assigned::new(queue.clone(), process_queue));
         taken.renew(locked);
         let (shared, looped) = (self.shared.clone(), taken.clone());
         if self.shared.client.inner.remote.workers.spawn(0, move || pull(shared, looped)).is_ok() {
@@ -183,14 +183,14 @@ impl State {
     }
 
     /// The offset at which to begin in a queue (`RebalancePushImpl.computePullFromWhere`).
-    async fn begin(&self, queue: &MessageQueue) -> Result<Window, Error> {
+    async fn begin(&self, queue: &MessageQueue) -> Result<ProcessQueue, Error> {
         let Shared { client, config, .. } = &*self.shared;
         let stored = match config.model {
             MessageModel::Broadcasting => self.local().get(queue).copied(),
             _ => client.committed_offset(&config.group, queue).await?,
         };
         if let Some(offset) = stored {
-            return Ok(Window::new(offset));
+            return Ok(ProcessQueue::new(offset));
         }
         let offset = match config.from {
             From::Last if queue.topic.starts_with(RETRY_PREFIX) => 0,
@@ -198,7 +198,7 @@ impl State {
             From::First => 0,
             From::Time(timestamp) => client.search_offset(queue, timestamp).await?,
         };
-        Ok(Window::new(offset))
+        Ok(ProcessQueue::new(offset))
     }
 
     /// Commits the offsets of queues; with `sure` it waits for the brokers' answers.

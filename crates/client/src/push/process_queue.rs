@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 /// The offsets of messages that were pulled and are not done, and the offset of the next pull.
 ///
-/// Invariant: every message below [`Window::committable`] that was pulled since the start is done, was filtered out or
-/// cannot be decoded. [`Window::restart`] is the exception: it forgets the messages that are not done.
+/// Invariant: every message below [`ProcessQueue::committable`] that was pulled since the start is done, was filtered out or
+/// cannot be decoded. [`ProcessQueue::restart`] is the exception: it forgets the messages that are not done.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Window {
+pub(super) struct ProcessQueue {
     /// Bytes of the body by offset, for messages that are not done.
     pending: BTreeMap<i64, usize>,
     bytes: usize,
     next: i64,
 }
 
-impl Window {
-    /// Makes an empty window whose first pull begins at `offset`.
+impl ProcessQueue {
+    /// Makes an empty process_queue whose first pull begins at `offset`.
     pub fn new(offset: i64) -> Self {
         Self { next: offset, ..Self::default() }
     }
@@ -65,31 +65,31 @@ mod tests {
 
     #[test]
     fn the_offset_stored_never_passes_a_message_that_is_out() {
-        let mut window = Window::new(10);
-        assert_eq!((window.next(), window.committable()), (10, 10));
-        window.extend([(10, 1), (11, 2), (13, 4)], 14);
-        assert_eq!((window.load(), window.committable()), ((3, 7), 10));
-        window.done([11]);
-        assert_eq!(window.committable(), 10);
-        window.done([10]);
-        assert_eq!(window.committable(), 13);
-        window.done([13, 13, 99]);
-        assert_eq!((window.load(), window.committable()), ((0, 0), 14));
+        let mut process_queue = ProcessQueue::new(10);
+        assert_eq!((process_queue.next(), process_queue.committable()), (10, 10));
+        process_queue.extend([(10, 1), (11, 2), (13, 4)], 14);
+        assert_eq!((process_queue.load(), process_queue.committable()), ((3, 7), 10));
+        process_queue.done([11]);
+        assert_eq!(process_queue.committable(), 10);
+        process_queue.done([10]);
+        assert_eq!(process_queue.committable(), 13);
+        process_queue.done([13, 13, 99]);
+        assert_eq!((process_queue.load(), process_queue.committable()), ((0, 0), 14));
     }
 
     #[test]
     fn a_restart_goes_on_where_it_is_told() {
-        let mut window = Window::new(5);
-        window.extend([(5, 1)], 6);
-        window.restart(2);
-        assert_eq!((window.next(), window.load(), window.committable()), (2, (0, 0), 2));
+        let mut process_queue = ProcessQueue::new(5);
+        process_queue.extend([(5, 1)], 6);
+        process_queue.restart(2);
+        assert_eq!((process_queue.next(), process_queue.load(), process_queue.committable()), (2, (0, 0), 2));
     }
 
     #[test]
     fn a_message_pulled_twice_counts_once() {
-        let mut window = Window::new(0);
-        window.extend([(0, 5)], 1);
-        window.extend([(0, 5)], 1);
-        assert_eq!(window.load(), (1, 5));
+        let mut process_queue = ProcessQueue::new(0);
+        process_queue.extend([(0, 5)], 1);
+        process_queue.extend([(0, 5)], 1);
+        assert_eq!(process_queue.load(), (1, 5));
     }
 }
