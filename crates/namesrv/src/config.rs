@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use net::TrustedProxies;
+use net::{ConnectionLimits, TrustedProxies};
 use wire::body::{KeyValuesError, format_key_values, parse_key_values};
 
 /// Configuration of the name server (`NamesrvConfig`, `NettyServerConfig`).
@@ -16,8 +16,14 @@ pub struct Config {
     pub trusted_proxies: TrustedProxies,
     /// Memory budget of all connections in bytes; 0 for a sixteenth of the memory, at most 512 MiB.
     pub connection_bytes_max: usize,
+    /// Most connections that are accepted.
+    pub connections_max: usize,
+    /// Most connections that are accepted from one address.
+    pub connections_per_address_max: usize,
     /// Port to listen on; 0 takes any free one.
     pub listen_port: u16,
+    /// What clients of other machines are told with `NO_PERMISSION` instead of being served; `None` to serve them. No property.
+    pub refuses_strangers: Option<&'static str>,
     /// File of the key-value settings (`kvConfig.json`).
     pub kv_config_path: PathBuf,
     /// File to which changed settings are written.
@@ -54,7 +60,7 @@ pub struct Config {
     pub cluster_test: bool,
     /// Name of the other environment for unknown topics: not supported.
     pub product_env_name: String,
-    /// Whether a controller runs in this process: not supported yet.
+    /// Whether a controller runs in this process; the binary starts it.
     pub enable_controller_in_namesrv: bool,
     /// RocketMQ's thread pool size for all requests but routes; no effect.
     pub default_thread_pool_nums: u32,
@@ -75,7 +81,10 @@ impl Config {
             bind_address: "0.0.0.0".to_owned(),
             trusted_proxies: TrustedProxies::default(),
             connection_bytes_max: 0,
+            connections_max: ConnectionLimits::default().total,
+            connections_per_address_max: ConnectionLimits::default().per_address,
             listen_port: 9876,
+            refuses_strangers: None,
             kv_config_path: home.join("namesrv/kvConfig.json"),
             config_store_path: home.join("namesrv/namesrv.properties"),
             rocketmq_home: String::new(),
@@ -320,6 +329,8 @@ properties! {
     "bindAddress", Restart, bind_address, "address to listen on";
     "proxyProtocolTrustedAddresses", Restart, trusted_proxies, "addresses and networks, separated by ;, whose PROXY preambles are believed";
     "connectionBufferBytes", Restart, connection_bytes_max, "most bytes all connections hold of unfinished requests and of answers not taken; 0 is a sixteenth of the memory, 536870912 at most";
+    "connectionsMax", Restart, connections_max, "most connections that are accepted; further ones are closed at once";
+    "connectionsPerAddressMax", Restart, connections_per_address_max, "most connections that are accepted from one address, in IPv6 from a network of 64 bits; trusted proxies are left out";
     "listenPort", Restart, listen_port, "port to listen on";
     "kvConfigPath", Restart, kv_config_path, "file of the key-value settings";
     "configStorePath", Restart, config_store_path, "file that changed settings are written to";
@@ -339,7 +350,7 @@ properties! {
     "serverChannelMaxIdleTimeSeconds", Restart, idle_seconds, "seconds without traffic after which a connection is closed";
     "clusterTest", Unsupported, cluster_test, "look for unknown topics in another environment";
     "productEnvName", Unsupported, product_env_name, "name of that environment";
-    "enableControllerInNamesrv", Unsupported, enable_controller_in_namesrv, "run a controller in this process";
+    "enableControllerInNamesrv", Restart, enable_controller_in_namesrv, "run a controller in this process";
     "defaultThreadPoolNums", None, default_thread_pool_nums, "Java's pool size for all requests but routes";
     "clientRequestThreadPoolNums", None, client_request_thread_pool_nums, "Java's pool size for routes";
     "defaultThreadPoolQueueCapacity", None, default_thread_pool_queue_capacity, "Java's queue size for all requests but routes";

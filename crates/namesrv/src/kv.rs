@@ -1,12 +1,13 @@
 //! Key-value settings by namespace, stored in `kvConfig.json` (`KVConfigManager`).
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use wire::json::{self, JsonError};
+
+use crate::files;
 
 /// Namespace of the order configurations: topic to `broker-a:8;broker-b:8`.
 pub(crate) const ORDER_TOPIC_CONFIG: &str = "ORDER_TOPIC_CONFIG";
@@ -54,11 +55,7 @@ impl KvStore {
     /// # Errors
     /// [`KvError::File`] when the file exists and cannot be read; [`KvError::Malformed`] when its content is invalid.
     pub fn open(path: &Path) -> Result<Self, KvError> {
-        let text = match fs::read(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(KvError::File { path: path.to_owned(), error }),
-        };
+        let text = files::read(path).map_err(|error| KvError::File { path: path.to_owned(), error })?;
         let stored: Stored = if text.trim_ascii().is_empty() {
             Stored::default()
         } else {
@@ -104,29 +101,17 @@ impl KvStore {
 
     fn replace(&mut self, table: Table) -> Result<(), KvError> {
         let stored = Stored { config_table: table };
-        write_atomically(&self.path, &json::to_vec(&stored))
+        files::write_atomically(&self.path, &json::to_vec(&stored))
             .map_err(|error| KvError::File { path: self.path.clone(), error })?;
         self.table = stored.config_table;
         Ok(())
     }
 }
 
-/// Replaces a file so that a crash leaves either the old or the new content.
-pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs::create_dir_all(directory)?;
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".tmp");
-    let temporary = directory.join(name);
-    let mut file = File::create(&temporary)?;
-    file.write_all(content)?;
-    file.sync_all()?;
-    fs::rename(&temporary, path)?;
-    File::open(directory)?.sync_all()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -6,10 +6,14 @@
 //! - [`RequestHandler`]: the request handler, which answers one request from the tables.
 //! - [`NameServer`]: the server around all of these.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod config;
+mod files;
 mod kv;
 mod request_handler;
 mod routes;
+#[expect(clippy::disallowed_methods, reason = "the shell of the name server: its clock and its tasks")]
 mod server;
 
 pub use config::{Config, ConfigError, Effect, PROPERTIES, Property, Warning};

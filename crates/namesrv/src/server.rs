@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use net::tls::Security;
-use net::{Budget, ConnectionHandle, Limits, Service, Workers};
+use net::{Budget, ConnectionHandle, ConnectionLimits, Limits, Service, Workers};
 use tokio::sync::Notify;
-use wire::codes::request;
+use wire::codes::{request, response};
 use wire::frame::{Command, Encoding, FrameWriter, Head};
 
 use crate::{Config, KvError, KvStore, MinBrokerNotice, RequestHandler};
@@ -63,7 +63,11 @@ impl NameServer {
     /// # Errors
     /// See [`StartError`].
     pub fn start_secured(config: Config, security: Security) -> Result<Self, StartError> {
-        let budget = Budget::new(config.connection_bytes_max);
+        let connections = ConnectionLimits {
+            total: config.connections_max,
+            per_address: config.connections_per_address_max,
+        };
+        let budget = Budget::limited(config.connection_bytes_max, connections);
         let security = Security { proxies: config.trusted_proxies.clone(), ..security };
         let ip: IpAddr =
             config.bind_address.parse().map_err(|_| StartError::Address(config.bind_address.clone()))?;
@@ -71,9 +75,11 @@ impl NameServer {
         let limits = Limits { idle: config.idle(), ..Limits::default() };
         let scan_interval = Duration::from_millis(config.scan_interval_ms.max(1));
         let kv = KvStore::open(&config.kv_config_path)?;
+        let refuses_strangers = config.refuses_strangers;
         let handler = Arc::new(RequestHandler::new(config, kv, Instant::now()));
         let front = Arc::new(NameServerService {
             handler: handler.clone(),
+            refuses_strangers,
             brokers: Mutex::default(),
             unsettled: Notify::new(),
         });
@@ -117,6 +123,8 @@ impl NameServer {
 /// Receives the commands of all connections.
 struct NameServerService {
     handler: Arc<RequestHandler>,
+    /// What clients of other machines are told; `None` to serve them.
+    refuses_strangers: Option<&'static str>,
     /// Handles of the connections on which brokers registered, to close those of silent brokers.
     brokers: Mutex<HashMap<u64, Arc<ConnectionHandle>>>,
     /// Wakes [`keep`] when [`RequestHandler::settle`] has something to do.
@@ -142,6 +150,12 @@ impl Service for NameServerService {
         out: &mut Vec<u8>,
     ) {
         if command.is_response() {
+            return;
+        }
+        if let Some(text) = self.refuses_strangers.filter(|_| !peer.is_local()) {
+            if !command.is_one_way() {
+                command.reply(response::NO_PERMISSION).remark(text).write(out, b"");
+            }
             return;
         }
         if command.code == request::REGISTER_BROKER {

@@ -8,8 +8,7 @@ use wire::codes::response;
 use wire::json;
 
 use super::{Errand, Refusal, RequestHandler};
-use crate::KvError;
-use crate::kv::write_atomically;
+use crate::{KvError, files};
 
 impl From<KvError> for Refusal {
     fn from(error: KvError) -> Self {
@@ -85,13 +84,9 @@ impl RequestHandler {
 
     /// Writes changed settings to the configuration file and keeps the rest of the file.
     fn persist(&self, changes: &BTreeMap<String, String>) -> io::Result<()> {
-        let text = match std::fs::read(&self.config_path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(error),
-        };
+        let text = files::read(&self.config_path)?;
         let text = rewrite_key_values(&text, changes).map_err(io::Error::other)?;
-        write_atomically(&self.config_path, text.as_bytes())
+        files::write_atomically(&self.config_path, text.as_bytes())
     }
 
     /// Answers `GET_NAMESRV_CONFIG`.
