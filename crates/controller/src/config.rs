@@ -1,0 +1,357 @@
+//! The controller's configuration, and the one table of its property names in `controller.conf` (`ControllerConfig`).
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use replica::roster::LeaderConfig;
+use wire::body::{KeyValuesError, format_key_values, parse_key_values};
+
+/// Configuration of the controller.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// Address to listen on; the port is that of this controller among its peers.
+    pub bind_address: String,
+    /// Port to listen on instead; 0 takes any free one. For a controller without peers.
+    pub listen_port: Option<u16>,
+    /// Name of the group of controllers.
+    pub group: String,
+    /// The controllers of the group: `n0-host:port;...`.
+    pub peers: String,
+    /// Which of them this one is.
+    pub self_id: String,
+    /// Directory of what the controllers agreed upon.
+    pub store_path: PathBuf,
+    /// File to which changed settings are written.
+    pub config_store_path: PathBuf,
+    /// Keys that no request may change, separated by `;`.
+    pub config_black_list: String,
+    /// Home directory of the installation; only reported.
+    pub rocketmq_home: String,
+    /// Whether a broker outside the in-sync set may be elected when no member is alive. It loses messages.
+    pub enable_elect_unclean_master: bool,
+    /// Whether brokers are told of elections at once.
+    pub notify_broker_role_changed: bool,
+    /// Interval in ms at which broker sets without a living master are searched.
+    pub scan_inactive_master_interval: u64,
+    /// Settings of Java's controller without effect here.
+    inert: BTreeMap<&'static str, String>,
+    /// Keys that this version does not know, kept to be reported with the configuration.
+    pub unknown: BTreeMap<String, String>,
+}
+
+/// Settings of Java's controller without effect here, with Java's defaults: its threads, its raft libraries and its metrics.
+const INERT: &[(&str, &str)] = &[
+    ("controllerType", "DLedger"),
+    ("scanNotActiveBrokerInterval", "5000"),
+    ("controllerThreadPoolNums", "16"),
+    ("controllerRequestThreadPoolQueueCapacity", "50000"),
+    ("mappedFileSize", "1073741824"),
+    ("electMasterMaxRetryCount", "3"),
+    ("isProcessReadEvent", "false"),
+    ("processReadEvent", "false"),
+    ("metricsExporterType", "DISABLE"),
+    ("metricsGrpcExporterTarget", ""),
+    ("metricsGrpcExporterHeader", ""),
+    ("metricGrpcExporterTimeOutInMills", "3000"),
+    ("metricGrpcExporterIntervalInMills", "60000"),
+    ("metricLoggingExporterIntervalInMills", "10000"),
+    ("metricsPromExporterPort", "5557"),
+    ("metricsPromExporterHost", ""),
+    ("metricsLabel", ""),
+    ("metricsInDelta", "false"),
+    ("listenPort", "9876"),
+];
+
+/// Keys that are locked even without `configBlackList`.
+const LOCKED: [&str; 4] = ["configBlackList", "configStorePath", "rocketmqHome", "controllerStorePath"];
+
+/// Settings that other roles have under the same name.
+const SHARED: [&str; 6] = [
+    "bindAddress",
+    "listenPort",
+    "rocketmqHome",
+    "configStorePath",
+    "configBlackList",
+    "scanNotActiveBrokerInterval",
+];
+
+impl Config {
+    /// Default configuration; `home` is the directory of the controller's files (RocketMQ: the user's home directory).
+    #[must_use]
+    pub fn new(home: &Path) -> Self {
+        Self {
+            bind_address: "0.0.0.0".to_owned(),
+            listen_port: None,
+            group: String::new(),
+            peers: String::new(),
+            self_id: String::new(),
+            store_path: home.join("controller"),
+            config_store_path: home.join("controller/controller.properties"),
+            config_black_list: "configBlackList;configStorePath".to_owned(),
+            rocketmq_home: String::new(),
+            enable_elect_unclean_master: false,
+            notify_broker_role_changed: true,
+            scan_inactive_master_interval: 5000,
+            inert: INERT.iter().map(|(key, value)| (*key, (*value).to_owned())).collect(),
+            unknown: BTreeMap::new(),
+        }
+    }
+
+    /// Whether `controller.conf` has a setting with this name.
+    #[must_use]
+    pub fn knows(key: &str) -> bool {
+        property(key).is_some() || INERT.iter().any(|(name, _)| *name == key)
+    }
+
+    /// Whether a setting with this name is the controller's alone, so that no other role of the process knows it.
+    #[must_use]
+    pub fn owns(key: &str) -> bool {
+        Self::knows(key) && !SHARED.contains(&key) && !key.starts_with("metric")
+    }
+
+    /// Reads the text of a properties file over these settings, and returns warnings about keys and values without effect.
+    ///
+    /// # Errors
+    /// [`KeyValuesError`] when the text is malformed. A value of the wrong type is only a warning and leaves the setting as
+    /// it was.
+    pub fn read(&mut self, text: &[u8]) -> Result<Vec<Warning>, KeyValuesError> {
+        let mut warnings = Vec::new();
+        for (key, value) in parse_key_values(text)? {
+            match self.set(&key, &value) {
+                Ok(true) if property(&key).is_none() && is_refused(&key, value.trim()) => {
+                    warnings.push(Warning::Unsupported(key, value));
+                }
+                Ok(true) => {}
+                Ok(false) => {
+                    self.unknown.insert(key.clone(), value);
+                    warnings.push(Warning::Unknown(key));
+                }
+                Err(error) => warnings.push(Warning::Invalid(error)),
+            }
+        }
+        Ok(warnings)
+    }
+
+    /// Changes one setting, or an unknown key that was kept; returns false for any other key.
+    ///
+    /// # Errors
+    /// [`ConfigError`] when the value does not have the setting's type.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<bool, ConfigError> {
+        if let Some(kept) = self.unknown.get_mut(key) {
+            value.clone_into(kept);
+            return Ok(true);
+        }
+        if let Some(inert) = self.inert.get_mut(key) {
+            value.trim().clone_into(inert);
+            return Ok(true);
+        }
+        let Some(property) = property(key) else { return Ok(false) };
+        (property.set)(self, value.trim()).map(|()| true).map_err(|expected| ConfigError {
+            key: key.to_owned(),
+            value: value.to_owned(),
+            expected,
+        })
+    }
+
+    /// All keys and values in the format of a properties file.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let known = PROPERTIES.iter().map(|property| (property.name.to_owned(), (property.get)(self)));
+        let inert = self.inert.iter().map(|(key, value)| ((*key).to_owned(), value.clone()));
+        format_key_values(&self.unknown.clone().into_iter().chain(inert).chain(known).collect())
+    }
+
+    /// Whether no request may change this key (`Configuration.blackList` and `ControllerConfig.configBlackList`).
+    #[must_use]
+    pub fn is_locked(&self, key: &str) -> bool {
+        LOCKED.contains(&key) || self.config_black_list.split(';').any(|locked| locked.trim() == key)
+    }
+
+    /// How elections are decided.
+    #[must_use]
+    pub fn elections(&self) -> LeaderConfig {
+        LeaderConfig {
+            may_lose: self.enable_elect_unclean_master,
+            scan_interval_ms: self.scan_inactive_master_interval.max(100),
+            notifies: self.notify_broker_role_changed,
+        }
+    }
+}
+
+/// Whether an operator who gives this value to a setting without effect expects something that does not happen.
+fn is_refused(key: &str, value: &str) -> bool {
+    matches!(key, "controllerType" | "isProcessReadEvent" | "processReadEvent" | "metricsExporterType")
+        && INERT.iter().any(|(name, default)| *name == key && *default != value)
+}
+
+/// Error: a value does not have its setting's type.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("setting {key} is `{value}`, expected {expected}")]
+pub struct ConfigError {
+    /// Name of the setting.
+    pub key: String,
+    /// The value that was found.
+    pub value: String,
+    /// Description of the values that are accepted.
+    pub expected: &'static str,
+}
+
+/// A problem in a configuration file that the operator should know of.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Warning {
+    /// No setting has this name.
+    #[error("unknown setting {0}: it has no effect")]
+    Unknown(String),
+    /// The value is invalid; the setting keeps its default.
+    #[error("{0}; the default stays")]
+    Invalid(ConfigError),
+    /// RocketMQ has this setting, Vostok does not.
+    #[error("setting {0}={1} has no effect here")]
+    Unsupported(String, String),
+}
+
+/// When a changed setting takes effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// The change takes effect immediately.
+    Live,
+    /// The change takes effect after a restart.
+    Restart,
+    /// The setting is only reported.
+    None,
+}
+
+/// A setting, as configuration files and requests name it.
+pub struct Property {
+    /// Key of the setting.
+    pub name: &'static str,
+    /// Description of the setting.
+    pub doc: &'static str,
+    /// When a change takes effect.
+    pub effect: Effect,
+    get: fn(&Config) -> String,
+    set: fn(&mut Config, &str) -> Result<(), &'static str>,
+}
+
+impl Property {
+    /// The setting's value in `config`.
+    #[must_use]
+    pub fn value(&self, config: &Config) -> String {
+        (self.get)(config)
+    }
+}
+
+fn property(key: &str) -> Option<&'static Property> {
+    PROPERTIES.iter().find(|property| property.name == key)
+}
+
+/// A value type of settings.
+trait Setting: Sized {
+    fn parse(text: &str) -> Result<Self, &'static str>;
+    fn show(&self) -> String;
+}
+
+impl Setting for bool {
+    fn parse(text: &str) -> Result<Self, &'static str> {
+        Ok(text.eq_ignore_ascii_case("true"))
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Setting for u64 {
+    fn parse(text: &str) -> Result<Self, &'static str> {
+        text.parse().map_err(|_| "a number of 0 or more")
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Setting for String {
+    fn parse(text: &str) -> Result<Self, &'static str> {
+        Ok(text.to_owned())
+    }
+
+    fn show(&self) -> String {
+        self.clone()
+    }
+}
+
+impl Setting for PathBuf {
+    fn parse(text: &str) -> Result<Self, &'static str> {
+        Ok(text.into())
+    }
+
+    fn show(&self) -> String {
+        self.display().to_string()
+    }
+}
+
+macro_rules! properties {
+    ($($name:literal, $effect:ident, $field:ident, $doc:literal;)*) => {
+        /// All settings of `controller.conf` that have an effect.
+        pub const PROPERTIES: &[Property] = &[$(Property {
+            name: $name,
+            doc: $doc,
+            effect: Effect::$effect,
+            get: |config| config.$field.show(),
+            set: |config, text| Setting::parse(text).map(|value| config.$field = value),
+        }),*];
+    };
+}
+
+properties! {
+    "bindAddress", Restart, bind_address, "address to listen on";
+    "controllerDLegerGroup", Restart, group, "name of the group of controllers";
+    "controllerDLegerPeers", Restart, peers, "the controllers of the group, as n0-host:port;n1-host:port;n2-host:port";
+    "controllerDLegerSelfId", Restart, self_id, "which of them this one is";
+    "controllerStorePath", Restart, store_path, "directory of what the controllers agreed upon";
+    "configStorePath", Restart, config_store_path, "file that changed settings are written to";
+    "configBlackList", Restart, config_black_list, "keys that no request may change, separated by ;";
+    "rocketmqHome", None, rocketmq_home, "home directory of the installation";
+    "enableElectUncleanMaster", Live, enable_elect_unclean_master, "elect a broker outside the in-sync set when no member is alive; loses messages";
+    "notifyBrokerRoleChanged", Live, notify_broker_role_changed, "tell brokers of elections at once";
+    "scanInactiveMasterInterval", Live, scan_inactive_master_interval, "milliseconds between looks for broker sets without a living master";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_java_is_read_as_it_is() {
+        let mut config = Config::new(Path::new("/home"));
+        let text = b"controllerDLegerGroup = group1\ncontrollerDLegerPeers = n0-127.0.0.1:9878\n\
+            controllerDLegerSelfId = n0\nenableElectUncleanMaster = TRUE\ncontrollerThreadPoolNums=4\n";
+        assert_eq!(config.read(text).unwrap(), []);
+        assert_eq!((config.group.as_str(), config.self_id.as_str()), ("group1", "n0"));
+        assert!(config.elections().may_lose && config.elections().notifies);
+        let text = config.text();
+        assert!(
+            text.contains("controllerThreadPoolNums=4\n")
+                && text.contains("scanInactiveMasterInterval=5000\n")
+        );
+    }
+
+    #[test]
+    fn what_has_no_effect_is_said() {
+        let mut config = Config::new(Path::new("/home"));
+        let warnings =
+            config.read(b"controllerType=jRaft\nnobody=1\nscanInactiveMasterInterval=x\n").unwrap();
+        let texts: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            texts,
+            [
+                "setting controllerType=jRaft has no effect here",
+                "unknown setting nobody: it has no effect",
+                "setting scanInactiveMasterInterval is `x`, expected a number of 0 or more; the default stays",
+            ]
+        );
+        assert!(config.text().contains("nobody=1\n"));
+        assert!(config.is_locked("controllerStorePath") && !config.is_locked("enableElectUncleanMaster"));
+    }
+}

@@ -1,0 +1,185 @@
+//! Connections to the other controllers of the group, made when there is something to send, and notices to brokers.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use net::{ConnectionHandle, Service, Workers};
+use replica::consensus::NodeId;
+use replica::roster::Mastership;
+use wire::codes::request;
+use wire::frame::{Command, Encoding, FrameWriter, Head};
+
+use crate::answers;
+use crate::group::Group;
+
+/// Time limit for connecting to a peer or broker (`ControllerManager.doNotifyBrokerRoleChanged`).
+const DIAL_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Pause after an attempt to connect to a peer that failed.
+const RETRY_PAUSE: Duration = Duration::from_millis(300);
+
+/// Time without a message of a peer after which its connection is replaced, when there is something to send.
+const SILENCE_MAX: Duration = Duration::from_secs(5);
+
+/// The connections of one controller to its peers.
+pub(crate) struct Links {
+    workers: Workers,
+    group: Arc<Group>,
+    own: NodeId,
+    peers: BTreeMap<NodeId, Other>,
+}
+
+/// Another controller of the group.
+struct Other {
+    address: String,
+    link: Arc<Mutex<Link>>,
+    /// When a message of it came last, on whatever connection.
+    heard: Instant,
+}
+
+#[derive(Default)]
+enum Link {
+    #[default]
+    Down,
+    /// Attempts to connect are under way.
+    Dialing,
+    /// Connected, and since when, or since the last attempt to replace the connection.
+    Up(Arc<ConnectionHandle>, Instant),
+}
+
+impl Links {
+    pub(crate) fn new(workers: Workers, group: Arc<Group>) -> Self {
+        let own = group.me().node;
+        let others = group.peers.iter().filter(|peer| peer.node != own);
+        let peers = others.map(|peer| (peer.node, Other::new(&peer.address))).collect();
+        let links = Self { workers, group, own, peers };
+        for other in links.peers.values() {
+            links.dial(other, &mut state(&other.link));
+        }
+        links
+    }
+
+    /// Notes that a message of this peer came.
+    pub(crate) fn heard(&mut self, from: NodeId) {
+        if let Some(other) = self.peers.get_mut(&from) {
+            other.heard = Instant::now();
+        }
+    }
+
+    /// Sends a message; false when the peer cannot be reached now, and the message is lost. Consensus sends again.
+    pub(crate) fn send(&self, to: NodeId, message: &[u8]) -> bool {
+        let Some(other) = self.peers.get(&to) else { return false };
+        let mut state = state(&other.link);
+        if let Link::Up(peer, since) = &mut *state {
+            // After a cut network came back, the old connection can be mute for minutes.
+            if since.elapsed() > SILENCE_MAX && other.heard.elapsed() > SILENCE_MAX {
+                *since = Instant::now();
+                self.connect(other, Until::Failed);
+            }
+            let sent = peer.push(|out| {
+                let head =
+                    Head::one_way(Encoding::Json, request::VOSTOK_CONTROLLER_MESSAGE, peer.next_opaque());
+                let frame = FrameWriter::begin(out, head).text("group", &self.group.name);
+                frame.number("from", self.own.0).finish(message);
+            });
+            if sent.is_ok() {
+                return true;
+            }
+            *state = Link::Down;
+        }
+        self.dial(other, &mut state);
+        false
+    }
+
+    /// Begins to connect, unless that is under way.
+    fn dial(&self, other: &Other, state: &mut Link) {
+        if matches!(state, Link::Down) {
+            *state = Link::Dialing;
+            self.connect(other, Until::Connected);
+        }
+    }
+
+    fn connect(&self, other: &Other, until: Until) {
+        let (workers, address, link) = (self.workers.clone(), other.address.clone(), other.link.clone());
+        // A process that stops needs no connection any more.
+        let _ = self.workers.spawn(0, move || dial(workers, address, link, until));
+    }
+
+    /// Tells a broker who is master. One that cannot be reached learns it by its next poll.
+    pub(crate) fn notify(&self, address: String, told: Mastership) {
+        let workers = self.workers.clone();
+        // As above.
+        let _ = self.workers.spawn(0, move || notify(workers, address, told));
+    }
+}
+
+fn state(link: &Mutex<Link>) -> MutexGuard<'_, Link> {
+    link.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// When attempts to connect end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Until {
+    Connected,
+    /// Also with the first one that fails: there is a connection already.
+    Failed,
+}
+
+impl Other {
+    fn new(address: &str) -> Self {
+        Self { address: address.to_owned(), link: Arc::default(), heard: Instant::now() }
+    }
+}
+
+/// Connects to a peer; a connection that there was is closed.
+async fn dial(workers: Workers, address: String, link: Arc<Mutex<Link>>, until: Until) {
+    loop {
+        match connect(&workers, &address).await {
+            Ok(peer) => {
+                tracing::info!(address, "connected to a controller of the group");
+                if let Link::Up(old, _) =
+                    std::mem::replace(&mut *state(&link), Link::Up(peer, Instant::now()))
+                {
+                    old.abort();
+                }
+                return;
+            }
+            Err(_) if until == Until::Failed => return,
+            Err(error) => tracing::debug!(address, %error, "a controller of the group cannot be reached"),
+        }
+        tokio::time::sleep(RETRY_PAUSE).await;
+    }
+}
+
+async fn notify(workers: Workers, address: String, told: Mastership) {
+    match connect(&workers, &address).await {
+        Ok(peer) => {
+            // The connection has ended: the broker learns it by its next poll.
+            let _ = peer.push(|out| {
+                let head =
+                    Head::one_way(Encoding::Json, request::NOTIFY_BROKER_ROLE_CHANGED, peer.next_opaque());
+                answers::write_notice(out, head, &told);
+            });
+            peer.close();
+        }
+        Err(error) => tracing::warn!(address, %error, "a broker was not told that its set has a new master"),
+    }
+}
+
+async fn connect(workers: &Workers, address: &str) -> io::Result<Arc<ConnectionHandle>> {
+    let dialing = tokio::time::timeout(DIAL_TIMEOUT, workers.dial_name(address, Arc::new(Deaf)));
+    dialing.await.unwrap_or_else(|late| Err(late.into()))
+}
+
+/// The side of a connection that expects no answers.
+struct Deaf;
+
+impl Service for Deaf {
+    type ReadBatch = ();
+
+    fn read_batch(&self) {}
+
+    fn frame(&self, _: &mut (), _: &Arc<ConnectionHandle>, _: Command<'_>, _: &mut Vec<u8>) {}
+}
