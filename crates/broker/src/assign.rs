@@ -1,95 +1,58 @@
-//! Queues shared out by the broker: 400 `QUERY_ASSIGNMENT`, 401 `SET_MESSAGE_REQUEST_MODE` and 402 `GET_ALL_MESSAGE_REQUEST_MODE`
-//! (`QueryAssignmentProcessor`).
+//! Queues shared out by the broker (`QueryAssignmentProcessor`).
 //!
 //! A client that does not rebalance by itself asks any broker that has the topic for its queues on all brokers. The name servers
 //! know which broker has which queues; their answers are kept for a while ([`routes`]).
 
-mod modes;
 mod routes;
 mod share;
 
-use std::sync::Arc;
-
-use net::ConnectionHandle;
 use wire::body::{
     MessageModel, MessageQueue, QueryAssignmentBody, QueryAssignmentResponseBody, QueueAssignment,
     RequestMode,
 };
 use wire::codes::response;
-use wire::frame::{Command, Encoding, Head};
-use wire::json;
 
 use crate::broker::Broker;
-use crate::light::is_light;
-use crate::pop::settings::Mode;
-use crate::{Answer, Refusal, names};
-pub(crate) use modes::Modes;
-pub(crate) use routes::{Routes, run};
+use crate::config::Mode;
+use crate::state::Question;
+use crate::{Refusal, names, topics};
+pub(crate) use routes::run;
 
-/// A `QUERY_ASSIGNMENT` that waits for the answer of a name server.
-pub(crate) struct Question {
-    peer: Arc<ConnectionHandle>,
-    opaque: i32,
-    encoding: Encoding,
-    body: QueryAssignmentBody,
+/// Answers a question, given the queues of its topic on all brokers.
+fn answer(broker: &Broker, question: Question, queues: Option<&[MessageQueue]>) {
+    (question.later)(&assignments(broker, &question.body, queues));
 }
 
-impl Question {
-    /// Answers the request, given the queues of its topic on all brokers.
-    fn answer(self, broker: &Broker, queues: Option<&[MessageQueue]>) {
-        let body = json::to_vec(&assignments(broker, &self.body, queues));
-        let head = Head::response(self.encoding, response::SUCCESS, self.opaque);
-        // A client that is gone needs no answer.
-        let _ = self.peer.push(|out| head.write(out, &body));
-    }
-}
-
-/// 400 `QUERY_ASSIGNMENT`: answered at once when the queues of the topic are known, otherwise after asking a name server.
+/// The queues that a client is to consume from; `None` when a name server has to be asked first. Then `later` gets them.
 pub(crate) fn query(
     broker: &Broker,
-    peer: &Arc<ConnectionHandle>,
-    command: &Command<'_>,
-    out: &mut Vec<u8>,
-) -> Result<(), Refusal> {
-    if command.is_one_way() {
-        return Ok(());
-    }
-    let body: QueryAssignmentBody = json::from_slice(command.body)?;
+    body: QueryAssignmentBody,
+    later: impl FnOnce(&QueryAssignmentResponseBody) + Send + 'static,
+) -> Result<Option<QueryAssignmentResponseBody>, Refusal> {
     names::check_length("topic", &body.topic, names::DERIVED_TOPIC_LENGTH_MAX)?;
-    let known = if is_light(&body.topic) {
+    let known = if names::is_light(&body.topic) {
         Some(vec![MessageQueue::new(&*body.topic, &*broker.config.broker_name, 0)])
     } else if broker.config.name_servers().is_empty() {
         own_queues(broker, &body.topic)
     } else {
-        let question = || Question {
-            peer: peer.clone(),
-            opaque: command.opaque,
-            encoding: command.encoding,
-            body: body.clone(),
-        };
-        match broker.routes.find(broker, &body.topic) {
+        match routes::find(broker, &body.topic) {
             Some(queues) => queues.as_deref().cloned(),
-            None => return broker.routes.ask(question()),
+            None => {
+                broker.routes.ask(Question { body, later: Box::new(later) })?;
+                return Ok(None);
+            }
         }
     };
-    let answer = assignments(broker, &body, known.as_deref());
-    Answer::success().body(json::to_vec(&answer)).write(command, out);
-    Ok(())
+    Ok(Some(assignments(broker, &body, known.as_deref())))
 }
 
-/// 402 `GET_ALL_MESSAGE_REQUEST_MODE`: the modes of all groups, as slaves read them.
-pub(crate) fn all_modes(broker: &Broker) -> Result<Answer, Refusal> {
-    Ok(Answer::success().body(broker.modes.text()))
-}
-
-/// 401 `SET_MESSAGE_REQUEST_MODE`: the mode is on disk before the request is answered.
-pub(crate) fn set_mode(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
-    let mode: RequestMode = json::from_slice(command.body)?;
+/// Sets whether a group pulls or pops a topic. The mode is on disk before this function returns.
+pub(crate) fn set_mode(broker: &Broker, mode: RequestMode) -> Result<(), Refusal> {
     if names::is_retry_topic(&mode.topic) {
         return Err(Refusal::new(response::NO_PERMISSION, "retry topic is not allowed to set mode"));
     }
     if broker.topic(&mode.topic).is_none() {
-        return Err(Refusal::new(response::TOPIC_NOT_EXIST, format!("topic[{}] not exist", mode.topic)));
+        return Err(topics::not_exist(&mode.topic));
     }
     if broker.group(&mode.consumer_group)?.is_none() {
         let remark = "subscription group does not exist";
@@ -99,8 +62,7 @@ pub(crate) fn set_mode(broker: &Broker, command: &Command<'_>) -> Result<Answer,
         let remark = format!("mode is {:?}, expected PULL or POP", mode.mode);
         return Err(Refusal::new(response::INVALID_PARAMETER, remark));
     }
-    broker.modes.set(mode)?;
-    Ok(Answer::success())
+    Ok(broker.modes.set(mode)?)
 }
 
 /// The queues that this broker alone has of a topic.

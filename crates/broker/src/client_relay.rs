@@ -5,17 +5,16 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use net::{CallError, ConnectionHandle};
-use wire::body::{ConsumerStatus, MessageQueue, MessageQueueForC, ResetOffsetBody, ResetOffsetBodyForC};
-use wire::codes::{Language, request, response};
-use wire::frame::{Command, Encoding, FrameWriter, Head};
+use wire::body::{ConsumerStatus, MessageQueue, ResetOffsetBody};
+use wire::codes::response;
 use wire::id::OffsetId;
 use wire::json;
 
+use crate::Refusal;
 use crate::broker::Broker;
 use crate::client_calls::ask;
+use crate::client_link::{AskError, ClientAnswer, Notice, Question};
 use crate::clients::Member;
-use crate::{Answer, Refusal};
 
 /// `V3_1_8_SNAPSHOT`: clients of older versions do not know the requests that are forwarded.
 const RELAYED_SINCE: i32 = 62;
@@ -23,69 +22,65 @@ const RELAYED_SINCE: i32 = 62;
 /// `V3_0_7_SNAPSHOT`: clients of older versions do not know requests 220 and 221 about offsets.
 const OFFSETS_SINCE: i32 = 28;
 
-/// The operator's request, to be answered later.
-struct Asker {
-    peer: Arc<ConnectionHandle>,
-    encoding: Encoding,
-    opaque: i32,
-    one_way: bool,
+/// The consumer that an operator's request is for.
+pub(crate) struct Consumer<'a> {
+    pub group: &'a str,
+    pub client_id: &'a str,
 }
 
-impl Asker {
-    fn new(peer: &Arc<ConnectionHandle>, command: &Command<'_>) -> Self {
-        let (encoding, opaque, one_way) = (command.encoding, command.opaque, command.is_one_way());
-        Self { peer: peer.clone(), encoding, opaque, one_way }
-    }
+/// Takes the answer of a client for an operator, when it comes.
+pub(crate) type Answered = Box<dyn FnOnce(ClientAnswer) + Send + Sync>;
 
-    /// Answers the operator. An operator that has disconnected gets nothing.
-    fn answer(&self, code: i32, remark: Option<&str>, body: &[u8]) {
-        if self.one_way {
-            return;
-        }
-        let head = Head { remark, ..Head::response(self.encoding, code, self.opaque) };
-        let _ = self.peer.push(|out| head.write(out, body));
-    }
-}
-
-/// Serves 307 `GET_CONSUMER_RUNNING_INFO`: forwards it to a consumer, which reports its state.
+/// Asks a consumer for its state. `fields` are those of the operator's request, which are passed on.
+///
+/// # Errors
+/// `SYSTEM_ERROR`: the consumer is not connected, or its version does not know the request.
 pub(crate) fn running_info(
-    broker: &Arc<Broker>,
-    peer: &Arc<ConnectionHandle>,
-    command: &Command<'_>,
+    broker: &Broker,
+    consumer: &Consumer<'_>,
+    fields: Vec<(String, String)>,
+    answered: Answered,
 ) -> Result<(), Refusal> {
-    relay(broker, peer, command, Vec::new(), Vec::new())
+    relay(broker, consumer, Question::RunningInfo { fields }, answered)
 }
 
-/// Serves 309 `CONSUME_MESSAGE_DIRECTLY`: sends one message to a consumer, whatever the group's offsets are. May read the disk.
+/// Sends one message to a consumer, whatever the group's offsets are. May read the disk.
+///
+/// # Errors
+/// `SYSTEM_ERROR`: there is no such message, the consumer is not connected, or its version does not know the request.
 pub(crate) fn consume(
-    broker: &Arc<Broker>,
-    peer: &Arc<ConnectionHandle>,
-    command: &Command<'_>,
+    broker: &Broker,
+    consumer: &Consumer<'_>,
+    (id, topic): (&str, Option<&str>),
+    mut fields: Vec<(String, String)>,
+    answered: Answered,
 ) -> Result<(), Refusal> {
-    let fields = &command.fields;
-    let id = fields.need("msgId")?;
     let unknown =
         || Refusal::error(format!("no message has the id {id}, expected the offset id of one in this log"));
     let place = OffsetId::parse(id).ok_or_else(unknown)?;
     let mut record = Vec::new();
     broker.store.record_at(place.log_offset, &mut record).map_err(|_| unknown())?;
-    let mut added = vec![("brokerName", broker.config.broker_name.clone())];
-    let topic = fields.text("topic").and_then(|topic| broker.topics.find(topic));
-    added.extend(topic.map(|topic| ("topicSysFlag", topic.config.topic_sys_flag.to_string())));
-    let group = broker.groups.find(fields.need("consumerGroup")?);
-    added.extend(group.map(|group| ("groupSysFlag", group.group_sys_flag.to_string())));
-    relay(broker, peer, command, added, record)
+    let mut put = |name: &str, value: String| {
+        fields.retain(|(key, _)| key != name);
+        fields.push((name.to_owned(), value));
+    };
+    put("brokerName", broker.config.broker_name.clone());
+    if let Some(topic) = topic.and_then(|topic| broker.topics.find(topic)) {
+        put("topicSysFlag", topic.config.topic_sys_flag.to_string());
+    }
+    if let Some(group) = broker.groups.find(consumer.group) {
+        put("groupSysFlag", group.group_sys_flag.to_string());
+    }
+    relay(broker, consumer, Question::Consume { fields, record }, answered)
 }
 
 fn relay(
-    broker: &Arc<Broker>,
-    peer: &Arc<ConnectionHandle>,
-    command: &Command<'_>,
-    added: Vec<(&'static str, String)>,
-    body: Vec<u8>,
+    broker: &Broker,
+    consumer: &Consumer<'_>,
+    question: Question,
+    answered: Answered,
 ) -> Result<(), Refusal> {
-    let (group, client) =
-        (command.fields.need("consumerGroup")?, command.fields.text("clientId").unwrap_or_default());
+    let &Consumer { group, client_id: client } = consumer;
     let member = broker
         .clients
         .member(group, client)
@@ -97,36 +92,27 @@ fn relay(
         );
         return Err(Refusal::error(remark));
     }
-    let is_added = |key: &[u8]| added.iter().any(|(name, _)| name.as_bytes() == key);
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let kept = command.fields.iter().filter(|(key, _)| !is_added(key));
-    let mut pairs: Vec<(String, String)> = kept.map(|(key, value)| (text(key), text(value))).collect();
-    pairs.extend(added.into_iter().map(|(key, value)| (key.to_owned(), value)));
-    let (asker, names) = (Asker::new(peer, command), (group.to_owned(), client.to_owned()));
-    let write = move |writer: FrameWriter<'_>| {
-        let writer = pairs.iter().fold(writer, |writer, (key, value)| writer.text(key, value));
-        writer.finish(&body);
-    };
-    ask(broker, member.peer, command.code, write, move |_, answered| {
-        let (group, client) = names;
-        match answered {
-            Ok(reply) => asker.answer(reply.code, reply.remark.as_deref(), &reply.body),
-            Err(error @ CallError::TimedOut(..)) => {
-                let remark = format!("consumer <{group}> <{client}> Timeout: {error}");
-                asker.answer(response::CONSUME_MSG_TIMEOUT, Some(&remark), b"");
-            }
-            Err(error) => {
-                let remark = format!("invoke consumer <{group}> <{client}> Exception: {error}");
-                asker.answer(response::SYSTEM_ERROR, Some(&remark), b"");
-            }
-        }
+    let (group, client) = (group.to_owned(), client.to_owned());
+    ask(broker, member.link, question, move |_, answer| {
+        let failed = |code, remark| ClientAnswer { code, remark: Some(remark), body: Vec::new() };
+        answered(match answer {
+            Ok(answer) => answer,
+            Err(error @ AskError::TimedOut(_)) => failed(
+                response::CONSUME_MSG_TIMEOUT,
+                format!("consumer <{group}> <{client}> Timeout: {error}"),
+            ),
+            Err(error) => failed(
+                response::SYSTEM_ERROR,
+                format!("invoke consumer <{group}> <{client}> Exception: {error}"),
+            ),
+        });
     })
 }
 
 /// The answers of a group's members so far. The operator is answered when the last member has answered or timed out, which
 /// drops this value.
 struct MemberAnswers {
-    asker: Asker,
+    answered: Option<Answered>,
     table: Mutex<BTreeMap<String, BTreeMap<MessageQueue, i64>>>,
 }
 
@@ -134,89 +120,72 @@ impl Drop for MemberAnswers {
     fn drop(&mut self) {
         let consumer_table = std::mem::take(self.table.get_mut().unwrap_or_else(PoisonError::into_inner));
         let body = ConsumerStatus { consumer_table, ..ConsumerStatus::default() };
-        self.asker.answer(response::SUCCESS, None, &json::to_vec(&body));
+        if let Some(answered) = self.answered.take() {
+            answered(ClientAnswer { body: json::to_vec(&body), ..ClientAnswer::default() });
+        }
     }
 }
 
-/// Serves 223 `INVOKE_BROKER_TO_GET_CONSUMER_STATUS`: the offsets that the members of a group report. Members that do not
+/// Asks the members of a group how far they are; `client_id` chooses one of them, and is empty for all. Members that do not
 /// answer in time are left out, as in Java.
+///
+/// # Errors
+/// `SYSTEM_ERROR`: no member is connected, or the version of one does not know the request.
 pub(crate) fn status(
-    broker: &Arc<Broker>,
-    peer: &Arc<ConnectionHandle>,
-    command: &Command<'_>,
+    broker: &Broker,
+    (topic, group): (&str, &str),
+    client_id: &str,
+    answered: Answered,
 ) -> Result<(), Refusal> {
-    let fields = &command.fields;
-    let (topic, group) = (fields.need("topic")?.to_owned(), fields.need("group")?.to_owned());
-    let wanted = fields.text("clientAddr").map(str::trim).unwrap_or_default();
-    let members = broker.clients.consumers(&group).map(|view| view.members).unwrap_or_default();
-    let chosen = |member: &Member| wanted.is_empty() || member.client_id == wanted;
+    let members = broker.clients.consumers(group).map(|view| view.members).unwrap_or_default();
+    let chosen = |member: &Member| client_id.is_empty() || member.client_id == client_id;
     let members: Vec<Member> = members.into_iter().filter(chosen).collect();
     if members.is_empty() {
         let remark = format!("No Any Consumer online in the consumer group: [{group}]");
         return Err(Refusal::error(remark));
     }
     refuse_old(&members)?;
-    let answers = Arc::new(MemberAnswers { asker: Asker::new(peer, command), table: Mutex::default() });
+    let answers = Arc::new(MemberAnswers { answered: Some(answered), table: Mutex::default() });
     for member in members {
-        let (topic, group, answers) = (topic.clone(), group.clone(), answers.clone());
-        let write =
-            move |writer: FrameWriter<'_>| writer.text("topic", &topic).text("group", &group).finish(b"");
-        let then = move |_: &Arc<Broker>, answered: Result<net::Reply, CallError>| {
-            let reply = answered.ok().filter(|reply| reply.code == response::SUCCESS);
-            let status = reply.and_then(|reply| json::from_slice::<ConsumerStatus>(&reply.body).ok());
+        let question = Question::Status { topic: topic.to_owned(), group: group.to_owned() };
+        let answers = answers.clone();
+        let then = move |_: &Arc<Broker>, answer: Result<ClientAnswer, AskError>| {
+            let answer = answer.ok().filter(|answer| answer.code == response::SUCCESS);
+            let status = answer.and_then(|answer| json::from_slice::<ConsumerStatus>(&answer.body).ok());
             let mut table = answers.table.lock().unwrap_or_else(PoisonError::into_inner);
             table.extend(status.map(|status| (member.client_id, status.message_queue_table)));
         };
         // A member that cannot be called now is left out like one that does not answer.
-        let _ = ask(broker, member.peer, request::GET_CONSUMER_STATUS_FROM_CLIENT, write, then);
+        let _ = ask(broker, member.link, question, then);
     }
     Ok(())
 }
 
-/// Serves 222 with `useServerSideResetOffset=false`: sends the new offsets to all members of a group with 220
-/// `RESET_CONSUMER_CLIENT_OFFSET`.
+/// Sends new offsets to all members of a group, when the broker does not reset the offsets itself
+/// (`useServerSideResetOffset=false`). `for_cpp` chooses the form of clients in C++.
+///
+/// # Errors
+/// `CONSUMER_NOT_ONLINE`: no member is connected. `SYSTEM_ERROR`: the version of one does not know the request.
 pub(crate) fn push_reset(
     broker: &Broker,
-    command: &Command<'_>,
+    (topic, group): (&str, &str),
+    timestamp_ms: i64,
     targets: &ResetOffsetBody,
-) -> Result<Answer, Refusal> {
-    let fields = &command.fields;
-    let (topic, group) = (fields.need("topic")?, fields.need("group")?);
-    let timestamp: i64 = fields.need_number("timestamp")?;
+    for_cpp: bool,
+) -> Result<(), Refusal> {
     let members = broker.clients.consumers(group).map(|view| view.members).unwrap_or_default();
     if members.is_empty() {
         let remark = format!(
-            "Consumer not online, so can not reset offset, Group: {group} Topic: {topic} Timestamp: {timestamp}"
+            "Consumer not online, so can not reset offset, Group: {group} Topic: {topic} Timestamp: {timestamp_ms}"
         );
         return Err(Refusal::new(response::CONSUMER_NOT_ONLINE, remark));
     }
     refuse_old(&members)?;
-    let body = if command.language == Some(Language::Cpp) {
-        let row = |(queue, offset): (&MessageQueue, &i64)| MessageQueueForC {
-            broker_name: queue.broker_name.clone(),
-            offset: *offset,
-            queue_id: queue.queue_id,
-            topic: queue.topic.clone(),
-        };
-        json::to_vec(&ResetOffsetBodyForC { offset_table: targets.offset_table.iter().map(row).collect() })
-    } else {
-        json::to_vec(targets)
-    };
     for member in members {
-        let head =
-            Head::one_way(Encoding::Json, request::RESET_CONSUMER_CLIENT_OFFSET, member.peer.next_opaque());
-        // The push fails for a member that has disconnected, which has nothing to reset.
-        let _ = member.peer.push(|out| {
-            FrameWriter::begin(out, head)
-                .text("topic", topic)
-                .text("group", group)
-                .text("timestamp", &timestamp.to_string())
-                .text("isForce", "true")
-                .finish(&body);
-        });
+        member.link.notify(&Notice::ResetOffsets { topic, group, timestamp_ms, targets, for_cpp });
         tracing::info!(group, topic, client = member.client_id, "a consumer is told to go on elsewhere");
     }
-    Ok(Answer::success().body(json::to_vec(targets)))
+    Ok(())
 }
 
 fn refuse_old(members: &[Member]) -> Result<(), Refusal> {

@@ -10,10 +10,9 @@ mod handlers;
 mod notify;
 mod subscription;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use net::ConnectionHandle;
 use wire::body::{
     Connection, ConsumeFromWhere, ConsumeType, ConsumerData, ConsumerListByGroup, MessageModel,
     SubscriptionData,
@@ -21,10 +20,11 @@ use wire::body::{
 use wire::codes::Language;
 use wire::json;
 
+use crate::client_link::ClientLink;
 use conflict::Stated;
 pub(crate) use handlers::{
-    RequestContext, all_producers, check_client, consumer_connections, consumer_list, heartbeat,
-    producer_connections, subscription, unregister,
+    RequestContext, check_client, consumer_connections, consumer_list, heartbeat, producer_connections,
+    unregister,
 };
 pub(crate) use notify::{Change, notify};
 pub(crate) use subscription::Subscription;
@@ -48,28 +48,31 @@ struct Tables {
     /// Groups by connection. Invariant: a connection is a member of exactly these groups.
     joined: HashMap<u64, Joined>,
     /// Connections of producers by client id, the newest of each. Invariant: only of connections in `joined`.
-    producers_by_id: HashMap<String, Arc<ConnectionHandle>>,
+    producers_by_id: HashMap<String, Arc<dyn ClientLink>>,
 }
 
 #[derive(Default)]
 struct Joined {
-    consumers: HashSet<String>,
-    producers: HashSet<String>,
+    consumers: BTreeSet<String>,
+    producers: BTreeSet<String>,
     /// The client id that the connection's producers gave last.
     producer_id: String,
 }
 
-/// Members of a group by connection.
-type Members = HashMap<u64, Member>;
+/// Members of a group by connection, in the order in which they connected.
+type Members = BTreeMap<u64, Member>;
 
 /// A client as its heartbeats describe it.
 #[derive(Clone)]
-pub(crate) struct Member {
+pub struct Member {
+    /// The id the client gives itself.
     pub client_id: String,
+    /// Language of the client, if the client states one that is known.
     pub language: Option<Language>,
     /// Ordinal of the client's RocketMQ version (`MQVersion`).
     pub version: i32,
-    pub peer: Arc<ConnectionHandle>,
+    /// How the client is reached.
+    pub link: Arc<dyn ClientLink>,
     /// Time of the last heartbeat, milliseconds since 1970.
     pub seen_ms: i64,
 }
@@ -111,13 +114,13 @@ impl Clients {
     /// True when the connection may join these groups besides those it is a member of.
     pub(crate) fn has_room<'a>(
         &self,
-        peer_id: u64,
+        link_id: u64,
         consumers: impl Iterator<Item = &'a str>,
         producers: impl Iterator<Item = &'a str>,
     ) -> bool {
         let tables = self.read();
-        let joined = tables.joined.get(&peer_id);
-        let is_new = |known: fn(&Joined) -> &HashSet<String>, group: &str| {
+        let joined = tables.joined.get(&link_id);
+        let is_new = |known: fn(&Joined) -> &BTreeSet<String>, group: &str| {
             !joined.is_some_and(|joined| known(joined).contains(group))
         };
         let known = joined.map_or(0, |joined| joined.consumers.len() + joined.producers.len());
@@ -130,14 +133,14 @@ impl Clients {
     pub(crate) fn join_producer(&self, group: &str, member: Member) {
         let mut tables = self.write();
         let tables = &mut *tables;
-        let joined = tables.joined.entry(member.peer.id()).or_default();
+        let joined = tables.joined.entry(member.link.id()).or_default();
         joined.producers.insert(group.to_owned());
         if joined.producer_id != member.client_id {
             let former = std::mem::replace(&mut joined.producer_id, member.client_id.clone());
-            forget_id(&mut tables.producers_by_id, &former, member.peer.id());
+            forget_id(&mut tables.producers_by_id, &former, member.link.id());
         }
-        tables.producers_by_id.insert(member.client_id.clone(), member.peer.clone());
-        entry(&mut tables.producers, group).insert(member.peer.id(), member);
+        tables.producers_by_id.insert(member.client_id.clone(), member.link.clone());
+        entry(&mut tables.producers, group).insert(member.link.id(), member);
     }
 
     /// Registers a consumer; the subscriptions that it states replace those of the group (`ConsumerManager.registerConsumer`,
@@ -150,7 +153,7 @@ impl Clients {
         beat: Beat,
     ) -> (Option<Change>, bool) {
         let mut tables = self.write();
-        let group = tables.admit(&data.group_name, member.peer.id());
+        let group = tables.admit(&data.group_name, member.link.id());
         group.consume_type = data.consume_type;
         group.message_model = data.message_model;
         group.consume_from_where = data.consume_from_where;
@@ -167,18 +170,18 @@ impl Clients {
     }
 
     /// Removes a producer from a group.
-    pub(crate) fn leave_producer(&self, group: &str, peer_id: u64) {
-        self.write().leave_producer(group, peer_id);
+    pub(crate) fn leave_producer(&self, group: &str, link_id: u64) {
+        self.write().leave_producer(group, link_id);
     }
 
     /// Removes a consumer from a group.
-    pub(crate) fn leave_consumer(&self, group: &str, peer_id: u64) -> Option<Change> {
-        self.write().leave_consumer(group, peer_id)
+    pub(crate) fn leave_consumer(&self, group: &str, link_id: u64) -> Option<Change> {
+        self.write().leave_consumer(group, link_id)
     }
 
     /// Forgets a connection that ended; returns the consumer groups that changed.
-    pub(crate) fn closed(&self, peer_id: u64) -> Vec<Change> {
-        self.write().leave_all(peer_id)
+    pub(crate) fn closed(&self, link_id: u64) -> Vec<Change> {
+        self.write().leave_all(link_id)
     }
 
     /// Forgets and disconnects clients that were silent for [`SILENCE_MAX_MS`]; to be called every 10 s
@@ -187,16 +190,16 @@ impl Clients {
         let mut tables = self.write();
         let oldest_ms = now_ms.saturating_sub(SILENCE_MAX_MS);
         let members = tables.consumers.values().map(|group| &group.members).chain(tables.producers.values());
-        let mut heard: HashMap<u64, (i64, Arc<ConnectionHandle>)> = HashMap::new();
-        for member in members.flat_map(HashMap::values) {
-            let (seen_ms, _) = heard.entry(member.peer.id()).or_insert((i64::MIN, member.peer.clone()));
+        let mut heard: BTreeMap<u64, (i64, Arc<dyn ClientLink>)> = BTreeMap::new();
+        for member in members.flat_map(BTreeMap::values) {
+            let (seen_ms, _) = heard.entry(member.link.id()).or_insert((i64::MIN, member.link.clone()));
             *seen_ms = member.seen_ms.max(*seen_ms);
         }
         let mut changes = Vec::new();
-        for (peer_id, (_, peer)) in heard.iter().filter(|(_, (seen_ms, _))| *seen_ms < oldest_ms) {
-            tracing::info!(client = %peer.remote(), "a client without heartbeat is disconnected");
-            changes.extend(tables.leave_all(*peer_id));
-            peer.close();
+        for (link_id, (_, link)) in heard.iter().filter(|(_, (seen_ms, _))| *seen_ms < oldest_ms) {
+            tracing::info!(client = %link.remote(), "a client without heartbeat is disconnected");
+            changes.extend(tables.leave_all(*link_id));
+            link.close();
         }
         // A live connection may have stopped sending heartbeats for one of its groups.
         changes.extend(tables.leave_silent(oldest_ms));
@@ -229,14 +232,13 @@ impl Clients {
         names
     }
 
-    /// The groups that subscribe to a topic.
+    /// The groups that subscribe to a topic, sorted.
     pub(crate) fn subscribers(&self, topic: &str) -> Vec<String> {
         let tables = self.read();
-        let groups = tables.consumers.iter();
-        groups
-            .filter(|(_, group)| group.subscriptions.contains_key(topic))
-            .map(|(name, _)| name.clone())
-            .collect()
+        let groups = tables.consumers.iter().filter(|(_, group)| group.subscriptions.contains_key(topic));
+        let mut names: Vec<String> = groups.map(|(name, _)| name.clone()).collect();
+        names.sort_unstable();
+        names
     }
 
     /// A consumer, by its group and client id.
@@ -267,12 +269,15 @@ impl Clients {
 
     /// What is known of a consumer group; `None` when no member is connected.
     pub(crate) fn consumers(&self, group: &str) -> Option<ConsumerView> {
-        self.read().consumers.get(group).map(|group| ConsumerView {
-            members: group.members.values().cloned().collect(),
-            subscriptions: group.subscriptions.values().cloned().collect(),
-            consume_type: group.consume_type,
-            message_model: group.message_model,
-            consume_from_where: group.consume_from_where,
+        self.read().consumers.get(group).map(|group| {
+            let subscriptions: BTreeMap<_, _> = group.subscriptions.iter().collect();
+            ConsumerView {
+                members: group.members.values().cloned().collect(),
+                subscriptions: subscriptions.into_values().cloned().collect(),
+                consume_type: group.consume_type,
+                message_model: group.message_model,
+                consume_from_where: group.consume_from_where,
+            }
         })
     }
 
@@ -282,8 +287,8 @@ impl Clients {
     }
 
     /// The newest connection of a producer with this client id, whatever its group (`ProducerManager.findChannel`).
-    pub(crate) fn producer_by_id(&self, client_id: &str) -> Option<Arc<ConnectionHandle>> {
-        self.read().producers_by_id.get(client_id).filter(|peer| !peer.is_closed()).cloned()
+    pub(crate) fn producer_by_id(&self, client_id: &str) -> Option<Arc<dyn ClientLink>> {
+        self.read().producers_by_id.get(client_id).filter(|link| !link.is_closed()).cloned()
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Tables> {
@@ -299,7 +304,7 @@ impl Member {
     /// The client as answers to administrators show it.
     pub(crate) fn connection(&self) -> Connection {
         Connection {
-            client_addr: self.peer.remote().to_string(),
+            client_addr: self.link.remote().to_string(),
             client_id: self.client_id.clone(),
             language: self.language.unwrap_or(Language::Other).name().to_owned(),
             version: self.version,
@@ -310,7 +315,7 @@ impl Member {
 impl ConsumerGroup {
     /// Notes a heartbeat of a member; true when its connection is new to the group.
     fn meet(&mut self, member: Member) -> bool {
-        let id = member.peer.id();
+        let id = member.link.id();
         if self.members.get(&id).is_none_or(|known| known.client_id != member.client_id) {
             self.listed.take();
         }
@@ -350,87 +355,89 @@ impl ConsumerGroup {
         Change {
             group: name.to_owned(),
             message_model: self.message_model,
-            peers: self.members.values().map(|member| member.peer.clone()).collect(),
+            links: self.members.values().map(|member| member.link.clone()).collect(),
         }
     }
 }
 
 impl Tables {
     /// The group that a connection joins, created when it is new.
-    fn admit(&mut self, group: &str, peer_id: u64) -> &mut ConsumerGroup {
-        self.joined.entry(peer_id).or_default().consumers.insert(group.to_owned());
+    fn admit(&mut self, group: &str, link_id: u64) -> &mut ConsumerGroup {
+        self.joined.entry(link_id).or_default().consumers.insert(group.to_owned());
         entry(&mut self.consumers, group)
     }
 
-    fn leave_all(&mut self, peer_id: u64) -> Vec<Change> {
-        let Some(joined) = self.joined.remove(&peer_id) else { return Vec::new() };
-        forget_id(&mut self.producers_by_id, &joined.producer_id, peer_id);
+    fn leave_all(&mut self, link_id: u64) -> Vec<Change> {
+        let Some(joined) = self.joined.remove(&link_id) else { return Vec::new() };
+        forget_id(&mut self.producers_by_id, &joined.producer_id, link_id);
         for group in &joined.producers {
-            self.leave_producer(group, peer_id);
+            self.leave_producer(group, link_id);
         }
-        joined.consumers.iter().filter_map(|group| self.leave_consumer(group, peer_id)).collect()
+        joined.consumers.iter().filter_map(|group| self.leave_consumer(group, link_id)).collect()
     }
 
     fn leave_silent(&mut self, oldest_ms: i64) -> Vec<Change> {
         let silent = |name: &String, members: &Members| {
             let silent = members.values().filter(|member| member.seen_ms < oldest_ms);
-            silent.map(|member| (name.clone(), member.peer.id())).collect::<Vec<_>>()
+            silent.map(|member| (name.clone(), member.link.id())).collect::<Vec<_>>()
         };
         let producers: Vec<_> =
             self.producers.iter().flat_map(|(name, members)| silent(name, members)).collect();
-        let consumers: Vec<_> =
+        let mut consumers: Vec<_> =
             self.consumers.iter().flat_map(|(name, group)| silent(name, &group.members)).collect();
-        for (group, peer_id) in producers {
-            self.leave_producer(&group, peer_id);
+        // Clients are told of the changes in this order.
+        consumers.sort_unstable();
+        for (group, link_id) in producers {
+            self.leave_producer(&group, link_id);
         }
-        consumers.iter().filter_map(|(group, peer_id)| self.leave_consumer(group, *peer_id)).collect()
+        consumers.iter().filter_map(|(group, link_id)| self.leave_consumer(group, *link_id)).collect()
     }
 
-    fn leave_producer(&mut self, group: &str, peer_id: u64) {
+    fn leave_producer(&mut self, group: &str, link_id: u64) {
         if let Some(members) = self.producers.get_mut(group) {
-            members.remove(&peer_id);
+            members.remove(&link_id);
             if members.is_empty() {
                 self.producers.remove(group);
             }
         }
-        self.left(peer_id, |joined| {
+        self.left(link_id, |joined| {
             joined.producers.remove(group);
         });
     }
 
     /// Removes a connection from a consumer group; `None` when it was not a member.
-    fn leave_consumer(&mut self, name: &str, peer_id: u64) -> Option<Change> {
+    fn leave_consumer(&mut self, name: &str, link_id: u64) -> Option<Change> {
         let group = self.consumers.get_mut(name)?;
-        group.members.remove(&peer_id)?;
+        group.members.remove(&link_id)?;
         group.listed.take();
         let change = group.change(name);
-        group.stated.forget(name, peer_id);
+        group.stated.forget(name, link_id);
         if group.members.is_empty() {
             self.consumers.remove(name);
         }
-        self.left(peer_id, |joined| {
+        self.left(link_id, |joined| {
             joined.consumers.remove(name);
         });
         Some(change)
     }
 
-    fn left(&mut self, peer_id: u64, forget: impl FnOnce(&mut Joined)) {
-        if let Some(joined) = self.joined.get_mut(&peer_id) {
+    fn left(&mut self, link_id: u64, forget: impl FnOnce(&mut Joined)) {
+        if let Some(joined) = self.joined.get_mut(&link_id) {
             forget(joined);
             if joined.producers.is_empty() {
-                forget_id(&mut self.producers_by_id, &joined.producer_id, peer_id);
+                forget_id(&mut self.producers_by_id, &joined.producer_id, link_id);
                 joined.producer_id.clear();
             }
             if joined.consumers.is_empty() && joined.producers.is_empty() {
-                self.joined.remove(&peer_id);
+                self.joined.remove(&link_id);
             }
         }
     }
 }
 
 /// Forgets the connection of a client id, unless the client has come back on another connection.
-fn forget_id(producers: &mut HashMap<String, Arc<ConnectionHandle>>, client_id: &str, peer_id: u64) {
-    if producers.get(client_id).is_some_and(|peer| peer.id() == peer_id) {
+fn forget_id(producers: &mut HashMap<String, Arc<dyn ClientLink>>, client_id: &str, link_id: u64) {
+    if producers.get(client_id).is_some_and(|link| link.id() == link_id) {
         producers.remove(client_id);
     }
 }

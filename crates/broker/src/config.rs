@@ -4,11 +4,17 @@
 //! A configuration file of Java's broker is taken as it is. Settings that work differently here, or not yet, are reported to the
 //! operator; a setting that would weaken a promise if it were ignored stops the start.
 
+mod aliases;
+mod controller_mode;
 mod live;
-mod page;
+mod pop;
+mod property;
 mod refused;
+mod replication;
+mod settings_page;
 mod space;
 mod table;
+mod timers;
 mod unknown;
 mod update;
 mod value;
@@ -20,12 +26,14 @@ use std::path::{Path, PathBuf};
 use net::TrustedProxies;
 use wire::body::{KeyValuesError, format_key_values, parse_key_values};
 
-use crate::pop::settings::PopSettings;
-use crate::timer::Timers;
-
+pub use controller_mode::ControllerMode;
 pub(crate) use live::{Live, TooManySets};
-pub use page::{page, settings_help};
-pub use table::{Effect, PROPERTIES, Property};
+pub(crate) use pop::{Mode, PopSettings};
+pub use property::{Effect, Property};
+pub use replication::{Replication, Role};
+pub use settings_page::{page, settings_help};
+pub use table::PROPERTIES;
+pub use timers::Timers;
 pub(crate) use update::{NotChanged, Update, merged, update};
 
 /// Bounds of one pull.
@@ -100,6 +108,8 @@ pub struct Config {
     pub trusted_proxies: TrustedProxies,
     /// `connectionBufferBytes`: the memory budget of all connections; 0 for a share of the machine's memory.
     pub connection_bytes_max: usize,
+    /// `connectionsMax` and `connectionsPerAddressMax`: how many connections are accepted.
+    pub connection_limits: net::ConnectionLimits,
     /// `listenPort`; 0 takes any free one.
     pub listen_port: u16,
     /// `namesrvAddr`: `host:port` separated by `;`.
@@ -140,7 +150,9 @@ pub struct Config {
     pub flush_consumer_offset_interval_ms: u64,
     /// `registerNameServerPeriod`: milliseconds between two registrations with name servers.
     pub register_name_server_period_ms: u64,
-    /// `slaveReadEnable`: consumers far behind are told to read from a slave.
+    /// How the log is replicated between the brokers of a group.
+    pub replication: Replication,
+    /// `slaveReadEnable`: consumers far behind are told to read from a slave, and a slave serves pulls.
     pub slave_read_enable: bool,
     /// `forceRegister`: name servers are also reminded of topics that did not change.
     pub force_register: bool,
@@ -177,7 +189,11 @@ pub struct Config {
     /// The file that the settings come from and that changed settings are written to.
     file: Option<PathBuf>,
     has_store_path: bool,
+    /// What clients of other machines are told instead of being served; `None` to serve them.
+    pub(crate) refuses_strangers: Option<&'static str>,
     has_commit_log_path: bool,
+    /// Authentication and authorization.
+    pub auth: auth::AuthConfig,
     /// Settings without effect here, kept for answers that show the configuration.
     others: BTreeMap<String, String>,
 }
@@ -228,9 +244,9 @@ pub enum Finding {
     /// The file uses an older name of a setting.
     #[error("setting {key} is read as {now}, its present name")]
     Alias {
-        /// The older name.
+        /// The older name of the setting, which the file uses.
         key: String,
-        /// The present name.
+        /// The present name of the setting.
         now: &'static str,
     },
 }
@@ -252,6 +268,9 @@ pub enum ConfigError {
     /// The text is not a properties file.
     #[error(transparent)]
     Text(#[from] KeyValuesError),
+    /// The settings of authentication and authorization are wrong or contradict each other.
+    #[error(transparent)]
+    Auth(#[from] auth::ConfigError),
     /// The setting has a value that cannot be served and must not be ignored.
     #[error("setting {key}={value} cannot be used: {reason}")]
     Refused {
@@ -268,7 +287,7 @@ impl Config {
     /// The defaults, with the host name and address of this machine.
     pub fn of_this_machine() -> Self {
         let host_name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let mut config = Self::new(host_name.trim(), crate::start::reachable_ip());
+        let mut config = Self::new(host_name.trim(), crate::reachable::reachable_ip());
         if let Some(memory_bytes) = memory_bytes() {
             config.store.cached_bytes = memory_bytes / 4;
             config.store.cold_bytes = config.store.cold_bytes.min(memory_bytes / 16);
@@ -288,6 +307,7 @@ impl Config {
             bind_address: Ipv4Addr::UNSPECIFIED.into(),
             trusted_proxies: TrustedProxies::default(),
             connection_bytes_max: 0,
+            connection_limits: net::ConnectionLimits::default(),
             listen_port: 10911,
             namesrv_addr: None,
             auto_create_topic_enable: true,
@@ -313,6 +333,7 @@ impl Config {
             split_registration: false,
             split_registration_size: 800,
             light: LightQueues { lmq: false, multi_dispatch: false, quota: false, queues_max: 20_000 },
+            replication: Replication::default(),
             slave_read_enable: false,
             transfer: Transfer {
                 count_max: 32,
@@ -338,12 +359,14 @@ impl Config {
             replicas_per_disk_partition: 1,
             store: store::Config {
                 key_index: true,
-                record_bytes_max: table::MESSAGE_BYTES_MAX + 65_536,
+                record_bytes_max: property::MESSAGE_BYTES_MAX + 65_536,
                 ..store::Config::new("./data")
             },
             delay_levels: "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h".to_owned(),
+            auth: auth::AuthConfig::default(),
             file: None,
             has_store_path: false,
+            refuses_strangers: None,
             has_commit_log_path: false,
             others: BTreeMap::new(),
         }
@@ -367,7 +390,7 @@ impl Config {
         let mut findings = Vec::new();
         for (key, value) in parse_key_values(text)? {
             let value = value.trim().to_owned();
-            let name = match table::present_name(&key) {
+            let name = match aliases::present_name(&key) {
                 Some(now) => {
                     findings.push(Finding::Alias { key: key.clone(), now });
                     now
@@ -378,9 +401,20 @@ impl Config {
             findings.extend(self.set(name, value)?);
         }
         self.store.multi_dispatch = self.light.lmq && self.light.multi_dispatch;
-        if self.broker_id != 0 {
+        self.auth.check()?;
+        self.store.controller_mode = self.replication.controller.is_enabled;
+        if self.store.controller_mode {
+            return self.check_controller_mode().map(|()| findings);
+        }
+        if self.is_slave() && self.broker_id <= 0 {
+            let (key, value) = ("brokerId".to_owned(), self.broker_id.to_string());
+            let reason =
+                "a slave (brokerRole=SLAVE) has an id above 0, which no other slave of its master has";
+            return Err(ConfigError::Refused { key, value, reason: reason.to_owned() });
+        }
+        if !self.is_slave() && self.broker_id != 0 {
             let value = std::mem::take(&mut self.broker_id).to_string();
-            let reason = "a master has id 0, and slaves are not served yet".to_owned();
+            let reason = "a master has id 0; a slave needs brokerRole=SLAVE".to_owned();
             findings.push(Finding::NoEffect { key: "brokerId".to_owned(), value, reason });
         }
         Ok(findings)
@@ -417,6 +451,26 @@ impl Config {
         Ok(finding)
     }
 
+    /// The controllers decide about role and id, so `brokerRole` and `brokerId` say nothing in controller mode.
+    fn check_controller_mode(&self) -> Result<(), ConfigError> {
+        if !self.replication.controller.controllers().is_empty() {
+            return Ok(());
+        }
+        let (key, value) = ("controllerAddr".to_owned(), self.replication.controller.controllers.clone());
+        let reason = "enableControllerMode=true needs the controllers, host:port separated by ;".to_owned();
+        Err(ConfigError::Refused { key, value, reason })
+    }
+
+    /// Whether controllers elect the master of this broker's group (`enableControllerMode`).
+    pub fn is_controlled(&self) -> bool {
+        self.replication.controller.is_enabled
+    }
+
+    /// Whether the operator made this broker a slave (`brokerRole=SLAVE`). Nobody is one for good in controller mode.
+    pub fn is_slave(&self) -> bool {
+        self.replication.role == Role::Slave && !self.is_controlled()
+    }
+
     /// True when the configuration file sets `storePathRootDir`.
     pub fn has_store_path(&self) -> bool {
         self.has_store_path
@@ -428,6 +482,12 @@ impl Config {
         if !self.has_commit_log_path {
             self.store.commit_log = root.join("commitlog");
         }
+    }
+
+    /// Has clients of other machines told `text` with `NO_PERMISSION`, instead of serving them. Counts only while neither
+    /// authentication nor ACL 1.0 is on.
+    pub fn refuse_strangers(&mut self, text: &'static str) {
+        self.refuses_strangers = Some(text);
     }
 
     /// Sets the file that the settings were read from.
@@ -443,6 +503,15 @@ impl Config {
     /// The file that settings changed at run time are written to.
     pub(crate) fn file(&self) -> PathBuf {
         self.file.clone().unwrap_or_else(|| Self::file_of(&self.store.root))
+    }
+
+    /// Where the rules of ACL 1.0 are: in `conf` below `rocketmqHome`, else beside the configuration file, else in `config` of the
+    /// store.
+    pub(crate) fn plain_files(&self) -> auth::PlainFiles {
+        let home = self.others.get("rocketmqHome").filter(|home| !home.is_empty());
+        let beside = || self.file().parent().map(Path::to_owned).unwrap_or_default();
+        let directory = home.map_or_else(beside, |home| Path::new(home).join("conf"));
+        auth::PlainFiles { file: directory.join("plain_acl.yml"), directory: directory.join("acl") }
     }
 
     /// The addresses of `namesrvAddr`.

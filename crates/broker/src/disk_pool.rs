@@ -1,233 +1,270 @@
-//! The disk pool: small pools of threads that serve pulls whose messages are not in memory, and other requests that may wait for
-//! the disk or for large tables. So no connection waits for a consumer far behind or for an operator's request.
+//! The disk pool: small pools of threads for what may wait for the disk or takes long. So no connection waits for a consumer far
+//! behind or for an operator's request.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 
-use net::{ConnectionHandle, MemoryCharge};
-use wire::codes::{request, response};
-use wire::frame::Head;
+use wire::codes::response;
 
-use crate::broker::Broker;
-use crate::metadata_writer::{Detached, serve_again};
-use crate::pull::{Pull, Scan, Source, answer};
-use crate::refused::Cause;
-use crate::{Refusal, lookup, pop};
+use crate::Refusal;
+use crate::refused::{Cause, Refused};
+use crate::reply_sink::ReplySink;
 
-/// Most pulls and pops, and most requests of each other kind, that wait for a thread of the disk pool; a further one is answered
-/// as busy.
+/// Most jobs of each kind that wait for a thread; a further one is refused as busy.
 const WAITING_MAX: usize = 4096;
-/// Most bytes of the requests that wait for the disk pool.
+/// Most bytes of requests that wait for the disk pool.
 const WAITING_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes that a waiting request is charged to its connection for its answer: about the size of an answer from the disk
-/// (`maxTransferBytesOnMessageInDisk`).
-const ANSWER_BYTES: usize = 64 << 10;
-
-/// Bytes of the answer buffer that a thread keeps. A larger answer waits until its connection has room.
-const KEPT_BYTES: usize = 1 << 20;
-
-struct Job {
-    broker: Arc<Broker>,
-    peer: Arc<ConnectionHandle>,
-    work: Work,
-    charge: MemoryCharge,
+/// Whose work a job is. Each kind has threads of its own: pulls and pops, because another request may wait for a file to be
+/// flushed; operators, because their requests may read every queue, and consumers' send-backs must not wait for that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Pulls and pops whose messages are not in memory.
+    Consumers,
+    /// Other requests that may wait for the disk.
+    Requests,
+    /// Requests of operators and their tools.
+    Operators,
 }
 
-impl Job {
-    fn new(broker: &Arc<Broker>, peer: Arc<ConnectionHandle>, work: Work) -> Self {
-        let bytes = if let Work::Request(request) = &work { request.bytes() } else { 0 };
-        Self { broker: broker.clone(), charge: peer.charge(bytes + ANSWER_BYTES), peer, work }
+type Job = Box<dyn FnOnce() + Send>;
+
+/// The place of one job among those that wait for a thread. Dropping it gives the place back.
+pub(crate) struct Reservation {
+    jobs: Sender<(Waits, Job)>,
+    waits: Waits,
+}
+
+impl Reservation {
+    /// Has a thread of the disk pool do `job`.
+    pub(crate) fn run(self, job: impl FnOnce() + Send + 'static) {
+        // The receiver is gone only after the pool has stopped; then nobody waits for an answer any more.
+        let _ = self.jobs.send((self.waits, Box::new(job)));
     }
 }
 
-enum Work {
-    Pull(Pull),
-    Pop(Arc<pop::Ask>),
-    Request(Detached),
-    #[cfg(test)]
-    Panic,
+/// Counts a waiting job and its bytes until it is dropped.
+struct Waits {
+    jobs: Arc<AtomicUsize>,
+    all_bytes: Arc<AtomicUsize>,
+    bytes: usize,
 }
 
-/// Threads that take jobs from one queue.
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.jobs.fetch_sub(1, Ordering::Relaxed);
+        self.all_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// One queue of jobs, and how many threads take jobs from it.
 struct Pool {
-    jobs: Mutex<Option<SyncSender<Job>>>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    name: &'static str,
+    threads: usize,
+    /// `None` once the queue is closed.
+    jobs: Mutex<Option<Sender<(Waits, Job)>>>,
+    receiver: Arc<Mutex<Receiver<(Waits, Job)>>>,
+    waiting: Arc<AtomicUsize>,
 }
 
 impl Pool {
-    fn start(name: &str, count: usize) -> std::io::Result<Self> {
-        let (sender, receiver) = sync_channel(WAITING_MAX);
+    fn new(name: &'static str, threads: usize) -> Self {
+        let (sender, receiver) = channel();
         let receiver = Arc::new(Mutex::new(receiver));
-        let mut threads = Vec::new();
-        for index in 0..count {
-            let receiver = receiver.clone();
-            let thread = std::thread::Builder::new().name(format!("{name}-{index}"));
-            threads.push(thread.spawn(move || keep_reading(&receiver))?);
-        }
-        Ok(Self { jobs: Mutex::new(Some(sender)), threads: Mutex::new(threads) })
+        Self { name, threads, jobs: Mutex::new(Some(sender)), receiver, waiting: Arc::default() }
     }
 
-    fn send(&self, job: Job) -> Result<(), Job> {
-        let sent = match &*self.jobs.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(jobs) => jobs.try_send(job),
-            None => Err(TrySendError::Disconnected(job)),
-        };
-        sent.map_err(|(TrySendError::Full(job) | TrySendError::Disconnected(job))| job)
-    }
-
-    fn stop(&self) {
+    fn close(&self) {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
-        for thread in self.threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            if thread.join().is_err() {
-                tracing::error!("a thread of the disk pool panicked");
-            }
-        }
     }
 }
 
-/// The disk pool. Pulls and pops have threads of their own, because another request may wait for a file to be flushed. Operators
-/// have one of their own, because their requests may read every queue, and consumers' send-backs must not wait for that.
+/// Threads for requests that may wait for the disk, of three kinds, and the jobs that wait for them.
 pub(crate) struct DiskPool {
     consumers: Pool,
     requests: Pool,
     operators: Pool,
     /// Bytes of the requests that wait.
-    waiting_bytes: AtomicUsize,
+    waiting_bytes: Arc<AtomicUsize>,
 }
 
 impl DiskPool {
-    /// Starts `count` threads for pulls and pops, `count` for other requests, and one for operators' requests.
-    pub(crate) fn start(count: usize) -> std::io::Result<Self> {
-        Ok(Self {
-            consumers: Pool::start("disk-pull", count)?,
-            requests: Pool::start("disk-request", count)?,
-            operators: Pool::start("disk-admin", 1)?,
-            waiting_bytes: AtomicUsize::new(0),
-        })
-    }
-
-    /// Queues a pull to be answered from the disk; answers it as busy when too many wait.
-    pub(crate) fn submit(&self, broker: &Arc<Broker>, peer: Arc<ConnectionHandle>, pull: Pull) {
-        let job = Job::new(broker, peer, Work::Pull(pull));
-        if let Err(Job { peer, work: Work::Pull(pull), .. }) = self.consumers.send(job) {
-            let head = Head::response(pull.encoding, response::SYSTEM_BUSY, pull.opaque);
-            // A consumer whose connection has ended needs no answer.
-            let refusal = too_many(request::PULL_MESSAGE);
-            let _ = peer.push(|out| head.remark(&refusal.remark).write(out, b""));
+    /// A pool with `count` threads for pulls and pops, `count` for other requests, and one for operators' requests.
+    pub(crate) fn new(count: usize) -> Self {
+        Self {
+            consumers: Pool::new("disk-pull", count),
+            requests: Pool::new("disk-request", count),
+            operators: Pool::new("disk-admin", 1),
+            waiting_bytes: Arc::default(),
         }
     }
 
-    /// Queues a pop to be answered from the disk; answers it as busy when too many wait.
-    pub(crate) fn submit_pop(&self, broker: &Arc<Broker>, peer: Arc<ConnectionHandle>, ask: Arc<pop::Ask>) {
-        let job = Job::new(broker, peer, Work::Pop(ask));
-        if let Err(Job { peer, work: Work::Pop(ask), .. }) = self.consumers.send(job) {
-            // A consumer whose connection has ended needs no answer.
-            let _ = peer.push(|out| ask.refuse(&too_many(request::POP_MESSAGE), out));
-        }
+    /// The names of the pool's threads, and what each of them runs until the pool is closed and all its jobs are done.
+    pub(crate) fn threads(&self) -> Vec<(String, impl FnOnce() + Send + 'static)> {
+        let pools = [&self.consumers, &self.requests, &self.operators].into_iter();
+        let threads = pools.flat_map(|pool| (0..pool.threads).map(move |index| (pool, index)));
+        threads
+            .map(|(pool, index)| {
+                let receiver = pool.receiver.clone();
+                (format!("{}-{index}", pool.name), move || keep_working(&receiver))
+            })
+            .collect()
     }
 
-    /// Queues any other request; returns it when too many wait.
-    pub(crate) fn serve(
+    /// Reserves a place in the queue for a job that keeps `bytes` bytes of a request until it runs.
+    ///
+    /// # Errors
+    /// `SYSTEM_BUSY` when too many wait, or the broker stops.
+    pub(crate) fn reserve(&self, kind: Kind, bytes: usize) -> Result<Reservation, Refusal> {
+        let pool = match kind {
+            Kind::Consumers => &self.consumers,
+            Kind::Requests => &self.requests,
+            Kind::Operators => &self.operators,
+        };
+        let jobs = pool.jobs.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let jobs = jobs.ok_or_else(|| too_many(kind))?;
+        let before = pool.waiting.fetch_add(1, Ordering::Relaxed);
+        let all_bytes = self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let waits = Waits { jobs: pool.waiting.clone(), all_bytes: self.waiting_bytes.clone(), bytes };
+        if before >= WAITING_MAX || bytes > 0 && all_bytes > WAITING_BYTES_MAX {
+            return Err(too_many(kind));
+        }
+        Ok(Reservation { jobs, waits })
+    }
+
+    /// Answers a pull or pop whose messages are not in memory: `read` reads them on a thread of the pool and writes the answer.
+    /// When too many wait, the caller is told that the broker is busy, which `refused` counts; for a caller that is gone nothing
+    /// is read. Whatever happens, `after` is called in the end.
+    pub(crate) fn answer(
         &self,
-        broker: &Arc<Broker>,
-        peer: &Arc<ConnectionHandle>,
-        request: Detached,
-    ) -> Result<(), Detached> {
-        let bytes = request.bytes();
-        if self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > WAITING_BYTES_MAX {
-            self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
-            return Err(request);
-        }
-        let pool = if lookup::is_for_operators(request.code()) { &self.operators } else { &self.requests };
-        match pool.send(Job::new(broker, peer.clone(), Work::Request(request))) {
-            Err(Job { work: Work::Request(request), .. }) => {
-                self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
-                Err(request)
+        refused: &Refused,
+        sink: Arc<dyn ReplySink>,
+        read: impl FnOnce(&Arc<dyn ReplySink>) + Send + 'static,
+        after: impl FnOnce() + Send + 'static,
+    ) {
+        let reservation = match self.reserve(Kind::Consumers, 0) {
+            Ok(reservation) => reservation,
+            Err(refusal) => {
+                refusal.cause.into_iter().for_each(|cause| refused.count(cause, 1));
+                sink.write(&mut |out| out.refused(&refusal));
+                return after();
             }
-            _ => Ok(()),
-        }
+        };
+        let charge = sink.charge();
+        reservation.run(move || {
+            // Messages read for a caller that is gone would count as delivered, and popped ones be invisible for nothing.
+            if !sink.is_closed() {
+                read(&sink);
+            }
+            after();
+            drop(charge);
+        });
     }
 
-    /// Serves what was queued and ends the threads.
-    pub(crate) fn stop(&self) {
-        self.consumers.stop();
-        self.requests.stop();
-        self.operators.stop();
+    /// Takes no further jobs. The threads do what was queued, and end.
+    pub(crate) fn close(&self) {
+        [&self.consumers, &self.requests, &self.operators].into_iter().for_each(Pool::close);
+    }
+
+    /// Bytes of the requests that wait.
+    #[cfg(test)]
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.waiting_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Takes no further jobs of operators.
+    #[cfg(test)]
+    pub(crate) fn close_operators(&self) {
+        self.operators.close();
     }
 }
 
-/// The refusal of a request with this code when too many wait for the disk pool.
-pub(crate) fn too_many(code: i32) -> Refusal {
-    let what = match code {
-        request::PULL_MESSAGE | request::POP_MESSAGE => "pulls and pops wait for messages from the disk",
-        code if lookup::is_for_operators(code) => "requests of operators and their tools wait for each other",
-        _ => "requests wait for the disk",
+/// The refusal of a job when too many of its kind wait.
+fn too_many(kind: Kind) -> Refusal {
+    let what = match kind {
+        Kind::Consumers => "pulls and pops wait for messages from the disk",
+        Kind::Requests => "requests wait for the disk",
+        Kind::Operators => "requests of operators and their tools wait for each other",
     };
     let remark = format!("[OVERLOAD]system busy, start flow control for a while: too many {what}");
     Refusal::because(Cause::ColdReads, response::SYSTEM_BUSY, remark)
 }
 
-/// Whether a queued request needs no serving: it changes nothing, and its connection has ended. Tools give up on a slow answer
-/// and ask again.
-fn is_moot(peer: &ConnectionHandle, code: i32) -> bool {
-    peer.is_closed() && lookup::is_for_operators(code)
-}
-
-/// Hands a large answer to its connection when that has room for it; until then the whole answer is charged to the connection.
-fn give(peer: &Arc<ConnectionHandle>, bytes: Vec<u8>) {
-    let charge = peer.charge(bytes.len());
-    // A client whose connection has ended needs no answer.
-    let _ = peer.put_back(Box::new(move |_, out| {
-        out.extend_from_slice(&bytes);
-        drop(charge);
-    }));
-}
-
-/// Serves jobs until the pool stops, also after a job panicked. The request of that job gets no answer; others are not affected.
-fn keep_reading(receiver: &Mutex<Receiver<Job>>) {
+/// Does jobs until the pool stops, also after a job panicked. The request of that job gets no answer; others are not affected.
+fn keep_working(receiver: &Mutex<Receiver<(Waits, Job)>>) {
     // Sound, because a job shares state with others only behind locks whose holders keep it consistent at each step.
-    while catch_unwind(AssertUnwindSafe(|| read(receiver))).is_err() {
+    while catch_unwind(AssertUnwindSafe(|| work(receiver))).is_err() {
         tracing::error!("a request that was served from the disk panicked and is not answered");
     }
 }
 
-fn read(receiver: &Mutex<Receiver<Job>>) {
-    let mut units = Vec::new();
-    let mut bytes = Vec::new();
+fn work(receiver: &Mutex<Receiver<(Waits, Job)>>) {
     loop {
         let job = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Job { broker, peer, work, charge }) = job else { return };
-        bytes.clear();
-        bytes.shrink_to(KEPT_BYTES);
-        match work {
-            Work::Pull(pull) => {
-                let Some(scan) = Scan::of(&broker, &pull, Source::Disk, &mut units) else { continue };
-                answer(&broker, &pull, &scan, &units, Source::Disk, &mut bytes);
-            }
-            #[cfg(test)]
-            Work::Panic => panic!("on purpose"),
-            Work::Pop(ask) => pop::serve_cold(&broker, &peer, &ask, &mut bytes),
-            Work::Request(request) => {
-                broker.disk_pool.waiting_bytes.fetch_sub(request.bytes(), Ordering::Relaxed);
-                if is_moot(&peer, request.code()) {
-                    continue;
-                }
-                serve_again(&broker, &peer, request, &mut bytes);
-                if bytes.len() > KEPT_BYTES {
-                    give(&peer, std::mem::take(&mut bytes));
-                    continue;
-                }
-            }
-        }
-        // A consumer whose connection has ended needs no answer.
-        let _ = peer.push(|out| out.extend_from_slice(&bytes));
-        drop(charge);
+        let Ok((waits, job)) = job else { return };
+        drop(waits);
+        job();
     }
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_says_what_there_is_too_much_of() {
+        let cases = [
+            (Kind::Consumers, "too many pulls and pops wait for messages from the disk"),
+            (Kind::Requests, "too many requests wait for the disk"),
+            (Kind::Operators, "too many requests of operators and their tools wait for each other"),
+        ];
+        for (kind, text) in cases {
+            let Refusal { code, remark, .. } = too_many(kind);
+            assert_eq!(code, response::SYSTEM_BUSY);
+            assert!(remark.ends_with(text), "{remark}");
+        }
+    }
+
+    #[test]
+    fn more_than_the_bound_is_refused_and_reservations_are_given_back() {
+        let pool = DiskPool::new(1);
+        let reserved: Vec<_> = (0..WAITING_MAX).map(|_| pool.reserve(Kind::Requests, 1).unwrap()).collect();
+        assert!(pool.reserve(Kind::Requests, 1).is_err() && pool.reserve(Kind::Operators, 1).is_ok());
+        assert!(pool.reserve(Kind::Operators, WAITING_BYTES_MAX).is_err());
+        drop(reserved);
+        assert_eq!(pool.waiting_bytes(), 0);
+        assert!(pool.reserve(Kind::Operators, WAITING_BYTES_MAX).is_ok());
+        pool.close();
+        assert!(pool.reserve(Kind::Requests, 1).is_err());
+    }
+
+    #[test]
+    fn pulls_and_pops_that_find_no_place_are_counted_and_those_of_a_caller_that_is_gone_are_not_read() {
+        let (pool, refused) = (DiskPool::new(1), Refused::default());
+        let busy = || refused.status().find(|(name, _)| *name == "refusedColdReads").unwrap().1;
+        let peer = Arc::new(net::ConnectionHandle::detached(1, crate::testing::ADDRESS));
+        let (reads, ends) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+        let answer = || {
+            let (read, ended) = (reads.clone(), ends.clone());
+            let read = move |_: &Arc<dyn ReplySink>| {
+                read.fetch_add(1, Ordering::Relaxed);
+            };
+            let after = move || {
+                ended.fetch_add(1, Ordering::Relaxed);
+            };
+            pool.answer(&refused, crate::remoting::Call::first().later(&peer), read, after);
+        };
+        answer();
+        assert!(peer.unanswered() > 0, "its answer is charged to it");
+        peer.abort();
+        answer();
+        assert_eq!(busy(), "0");
+        pool.close();
+        answer();
+        assert_eq!(busy(), "1");
+        pool.threads().into_iter().for_each(|(_, run)| run());
+        assert_eq!((reads.load(Ordering::Relaxed), ends.load(Ordering::Relaxed)), (0, 3));
+    }
+}

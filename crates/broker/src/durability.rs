@@ -1,90 +1,175 @@
-//! Answers that wait for the disk: under sync flush no client is told that something is stored while a power cut could still undo
-//! it. The answers for a flush that failed or took too long are decided here, for sends and all other requests.
+//! What "stored" means: what an answer, a reader and an internal append wait for (`flushDiskType`, `brokerRole`,
+//! `inSyncReplicas`; in controller mode the in-sync set).
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use net::ConnectionHandle;
-use store::FlushOutcome;
-use wire::codes::response;
-use wire::frame::{Command, FrameWriter, frame_length};
+use store::{FlushMode, FlushOutcome, Store, WaitOutcome};
 use wire::units::LogOffset;
 
-use crate::Answer;
-use crate::broker::Broker;
-
-/// What a client can do about a request that may or may not be stored; part of the remark.
-const ADVICE: &str = "the outcome is unknown: the request may be stored and may be lost. Send it again, here when the broker was restarted or to another broker; what was stored then exists twice";
-
-/// Writes the answer to `command`: at once, or under sync flush when what the request appended is on disk.
-pub(crate) fn answer(
-    broker: &Broker,
-    peer: &Arc<ConnectionHandle>,
-    command: &Command<'_>,
-    answer: &Answer,
-    out: &mut Vec<u8>,
-) {
-    let mut late = Vec::new();
-    answer.write(command, &mut late);
-    answer_when_flushed(broker, peer, late, answer.appended, out);
+/// How the wait for "stored" ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The log is where it has to be.
+    Stored,
+    /// The log is not on disk after `syncFlushTimeout`, and may still come to be (`FLUSH_DISK_TIMEOUT`).
+    FlushTimedOut,
+    /// The log is stored here, but too few slaves have it after `slaveTimeout`; they may still get it (`FLUSH_SLAVE_TIMEOUT`).
+    SlaveTimedOut,
+    /// The store is fenced or closed; the log may or may not be durable. The text says why.
+    Failed(String),
 }
 
-/// Hands out encoded answers: at once, or under sync flush when the log is on disk up to `end`.
-pub(crate) fn answer_when_flushed(
-    broker: &Broker,
-    peer: &Arc<ConnectionHandle>,
-    mut answers: Vec<u8>,
-    end: LogOffset,
-    out: &mut Vec<u8>,
-) {
-    if answers.is_empty() || !broker.flushes_before_answer() || end <= broker.store.flushed() {
-        return out.extend_from_slice(&answers);
-    }
-    // Charged, so that a connection whose requests come faster than the disk takes them is not read for a while.
-    let charge = peer.charge(answers.len());
-    let peer = peer.clone();
-    let give = move |outcome: FlushOutcome| {
-        qualify(&mut answers, &outcome);
-        // The client may be gone; the request is performed all the same.
-        let _ = peer.push(|out| out.extend_from_slice(&answers));
-        drop(charge);
-    };
-    broker.store.when_flushed(end, Box::new(give));
-}
-
-/// Turns encoded answers that say "stored" into answers that fit the outcome of the flush.
-pub(crate) fn qualify(answers: &mut Vec<u8>, outcome: &FlushOutcome) {
-    match outcome {
-        FlushOutcome::Flushed => {}
-        FlushOutcome::TimedOut => {
-            let remark = format!("the disk did not confirm the flush in time (syncFlushTimeout): {ADVICE}");
-            recode(answers, response::FLUSH_DISK_TIMEOUT, &remark);
-        }
-        FlushOutcome::Failed(cause) => {
-            tracing::error!(%cause, "what was stored may not be on disk; those who wait for it are told");
-            let remark = format!(
-                "service not available now. The store is fenced until it is reopened ({cause}), {ADVICE}"
-            );
-            recode(answers, response::SERVICE_NOT_AVAILABLE, &remark);
+impl From<FlushOutcome> for Outcome {
+    fn from(outcome: FlushOutcome) -> Self {
+        match outcome {
+            FlushOutcome::Flushed => Self::Stored,
+            FlushOutcome::TimedOut => Self::FlushTimedOut,
+            FlushOutcome::Failed(cause) => Self::Failed(cause),
         }
     }
 }
 
-/// Changes code and remark of encoded answers. Their header fields stay, because clients read these without a null check.
-fn recode(answers: &mut Vec<u8>, code: i32, remark: &str) {
-    let mut encoded = std::mem::take(answers);
-    let mut rest = encoded.as_mut_slice();
-    while let Ok(Some(length)) = frame_length(rest) {
-        let (frame, after) = rest.split_at_mut(length);
-        if let Ok(command) = Command::decode(frame) {
-            let mut writer = FrameWriter::begin(answers, command.reply(code).remark(remark));
-            for (key, value) in command.fields.iter() {
-                writer = writer.bytes(std::str::from_utf8(key).unwrap_or_default(), value);
+impl Outcome {
+    /// The outcome for an answer that also waited for slaves: their failure is the one told, as in Java.
+    fn with_slaves(self, slaves: WaitOutcome) -> Self {
+        match slaves {
+            WaitOutcome::Reached => self,
+            WaitOutcome::TimedOut => Self::SlaveTimedOut,
+            WaitOutcome::Failed(cause) => Self::Failed(cause),
+        }
+    }
+}
+
+/// The durability policy of a broker. With `SYNC_FLUSH` a position counts once the log is on disk up to there, otherwise once it
+/// is appended. The answers of a `SYNC_MASTER` with more than one `inSyncReplicas` wait for slaves as well; consumers do not.
+/// In controller mode consumers wait for the confirm offset too.
+pub(crate) struct Durability {
+    store: Arc<Store>,
+    waits_for_flush: AtomicBool,
+    waits_for_slaves: AtomicBool,
+    /// Whether too few brokers are in sync, so that messages whose senders wait are refused.
+    lacks_replicas: AtomicBool,
+    /// How long answers wait for slaves, when they do.
+    slave_timeout: Duration,
+}
+
+impl Durability {
+    /// The policy for a flush mode; answers that wait for slaves do so for `slave_timeout`.
+    pub(crate) fn new(store: Arc<Store>, mode: FlushMode, slave_timeout: Duration) -> Self {
+        Self {
+            store,
+            waits_for_flush: AtomicBool::new(mode == FlushMode::Sync),
+            waits_for_slaves: AtomicBool::new(false),
+            lacks_replicas: AtomicBool::new(false),
+            slave_timeout,
+        }
+    }
+
+    /// Has answers wait for slaves from now on. What slaves have so far is unknown, and counts as nothing.
+    pub(crate) fn wait_for_slaves(&self) {
+        if self.store.replicated().is_none() {
+            self.store.set_replicated(Some(LogOffset::ZERO));
+        }
+        self.waits_for_slaves.store(true, Ordering::Release);
+    }
+
+    /// Has answers wait for slaves no more. Answers that wait already go on waiting: they must not become successes.
+    pub(crate) fn ignore_slaves(&self) {
+        self.waits_for_slaves.store(false, Ordering::Release);
+    }
+
+    /// Says whether too few brokers are in sync to take messages.
+    pub(crate) fn set_lacks_replicas(&self, lacks: bool) {
+        self.lacks_replicas.store(lacks, Ordering::Release);
+    }
+
+    /// Whether too few brokers are in sync to take messages whose senders wait for their storage.
+    pub(crate) fn lacks_replicas(&self) -> bool {
+        self.lacks_replicas.load(Ordering::Acquire)
+    }
+
+    /// Whether what is appended counts only later, so that answers have to wait.
+    pub(crate) fn waits(&self) -> bool {
+        self.waits_for_flush() || self.waits_for_slaves()
+    }
+
+    /// Whether consumers and answers wait for the disk.
+    pub(crate) fn waits_for_flush(&self) -> bool {
+        self.waits_for_flush.load(Ordering::Relaxed)
+    }
+
+    /// Whether answers wait for slaves.
+    pub(crate) fn waits_for_slaves(&self) -> bool {
+        self.waits_for_slaves.load(Ordering::Acquire)
+    }
+
+    /// The position up to which consumers may see the log; `None` when they may see everything appended.
+    pub(crate) fn limit(&self) -> Option<LogOffset> {
+        let flushed = self.waits_for_flush().then(|| self.store.flushed());
+        flushed.into_iter().chain(self.store.confirmed()).min()
+    }
+
+    /// Whether consumers may see the log up to `end`.
+    pub(crate) fn reaches(&self, end: LogOffset) -> bool {
+        self.limit().is_none_or(|limit| end <= limit)
+    }
+
+    /// Whether the log is stored up to `end`, so that an answer may say so.
+    pub(crate) fn is_stored(&self, end: LogOffset) -> bool {
+        let is_replicated = || self.store.replicated().is_none_or(|replicated| end <= replicated);
+        (!self.waits_for_flush() || end <= self.store.flushed())
+            && (!self.waits_for_slaves() || is_replicated())
+    }
+
+    /// Calls `then` once the log is stored up to `end`, or once it is known that this failed or takes too long: at once, or from
+    /// a thread of the store or of replication.
+    pub(crate) fn when(&self, end: LogOffset, then: impl FnOnce(Outcome) + Send + 'static) {
+        let store = self.store.clone();
+        let slave_timeout = self.waits_for_slaves().then_some(self.slave_timeout);
+        let flushed = move |outcome: FlushOutcome| match (slave_timeout, Outcome::from(outcome)) {
+            (Some(timeout), outcome @ (Outcome::Stored | Outcome::FlushTimedOut)) => {
+                store.when_replicated(end, timeout, Box::new(|slaves| then(outcome.with_slaves(slaves))));
             }
-            writer.finish(b"");
+            (_, outcome) => then(outcome),
+        };
+        if !self.waits_for_flush() {
+            return flushed(FlushOutcome::Flushed);
         }
-        rest = after;
+        self.store.when_flushed(end, Box::new(flushed));
+    }
+
+    /// `flushDiskType` as it is now.
+    pub(crate) fn mode(&self) -> FlushMode {
+        if self.waits_for_flush() { FlushMode::Sync } else { FlushMode::Async }
+    }
+
+    /// Changes `flushDiskType` and calls `done` once the change has taken effect; sends go on meanwhile. For `SYNC_FLUSH`
+    /// everything appended so far is flushed first: from then on consumers see only what is on disk, and a message that a
+    /// consumer has read must not become invisible.
+    pub(crate) fn set_mode(self: &Arc<Self>, mode: FlushMode, done: impl FnOnce() + Send + 'static) {
+        let durability = self.clone();
+        let switch = move || {
+            durability.waits_for_flush.store(mode == FlushMode::Sync, Ordering::Relaxed);
+            tracing::info!(?mode, "flushDiskType was changed");
+            done();
+        };
+        match mode {
+            FlushMode::Async => switch(),
+            FlushMode::Sync => when_over(self.store.clone(), self.store.appended(), Box::new(switch)),
+        }
     }
 }
 
-#[cfg(test)]
-mod tests;
+/// Calls `then` once the log is on disk up to `end`, however long that takes, or never will be.
+fn when_over(store: Arc<Store>, end: LogOffset, then: Box<dyn FnOnce() + Send>) {
+    let waiting = store.clone();
+    store.when_flushed(
+        end,
+        Box::new(move |outcome| match outcome {
+            FlushOutcome::TimedOut => when_over(waiting, end, then),
+            FlushOutcome::Flushed | FlushOutcome::Failed(_) => then(),
+        }),
+    );
+}

@@ -8,15 +8,15 @@ mod change;
 mod handlers;
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use wire::body::{DataVersion, Extra, SubscriptionGroupConfig, SubscriptionGroupTable};
 
-use crate::light::is_light;
-use crate::{Refusal, names, persist};
-pub(crate) use change::GroupChange;
-pub(crate) use handlers::{all_groups, check_group, delete_group, forbid, get_group, update_group};
+use crate::change::GroupChange;
+use crate::names::is_light;
+use crate::persist::{self, ConfigFile};
+use crate::{Refusal, names};
+pub(crate) use handlers::{ForbidTopic, check_group, delete_group, forbid, found, page, put_group};
 
 /// Bit of a group's forbidden mask that closes a topic for reading (`PermName.INDEX_PERM_READ`).
 const FORBIDDEN_READ: i32 = 1 << 2;
@@ -29,7 +29,7 @@ type Forbidden = BTreeMap<String, BTreeMap<String, i32>>;
 
 /// The groups of a broker.
 pub(crate) struct Groups {
-    path: PathBuf,
+    file: ConfigFile,
     /// The file that the table was read from: the table itself, an older copy, or none.
     source: persist::Source,
     lookup: RwLock<Lookup>,
@@ -48,11 +48,11 @@ struct Lookup {
 }
 
 impl Groups {
-    /// Loads `subscriptionGroup.json` from `path` and adds the system groups it lacks.
-    pub(crate) fn load(path: PathBuf) -> Result<Self, persist::Error> {
-        let (file, source) = persist::read_from(&path)?;
-        let file: SubscriptionGroupTable = file.unwrap_or_default();
-        let mut groups: Table = file
+    /// Loads `subscriptionGroup.json` and adds the system groups it lacks.
+    pub(crate) fn load(file: ConfigFile) -> Result<Self, persist::Error> {
+        let (table, source) = file.read_from()?;
+        let table: SubscriptionGroupTable = table.unwrap_or_default();
+        let mut groups: Table = table
             .subscription_group_table
             .into_iter()
             .map(|(name, mut config)| {
@@ -64,13 +64,13 @@ impl Groups {
             groups.entry(name.to_owned()).or_insert_with(|| Arc::new(SubscriptionGroupConfig::new(name)));
         }
         Ok(Self {
-            path,
+            file,
             source,
             lookup: RwLock::new(Lookup {
-                version: file.data_version,
+                version: table.data_version,
                 groups,
-                forbidden: file.forbidden_table,
-                extra: file.extra,
+                forbidden: table.forbidden_table,
+                extra: table.extra,
             }),
             writing: Mutex::default(),
             light: false,
@@ -95,9 +95,11 @@ impl Groups {
         self.lookup().groups.get(name).cloned()
     }
 
-    /// Names of all groups.
+    /// Names of all groups, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
-        self.lookup().groups.keys().cloned().collect()
+        let mut names: Vec<String> = self.lookup().groups.keys().cloned().collect();
+        names.sort_unstable();
+        names
     }
 
     /// The configuration of a group. A missing group with a legal name is created with defaults when `auto_create` is set or the

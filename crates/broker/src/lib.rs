@@ -1,21 +1,30 @@
 //! The broker: what RocketMQ does with messages, groups and offsets.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod admin;
-mod answer;
+pub mod api;
 mod assign;
 mod broker;
+mod caller;
+mod change;
 mod client_calls;
+mod client_link;
 mod client_relay;
 mod clients;
+mod clock;
 mod config;
 mod disk_pool;
-mod dispatcher;
 mod durability;
+mod engine;
+mod gate;
 mod groups;
-mod light;
+mod housekeeping;
 mod locks;
 mod long_polling;
 mod lookup;
+mod master_services;
+mod message_access;
 mod metadata_writer;
 mod names;
 mod offsets;
@@ -24,29 +33,39 @@ mod pop;
 mod position_writer;
 mod progress;
 mod pull;
+mod reachable;
+mod refusal;
 mod refused;
 mod register;
+mod remoting;
+mod replicas;
+#[expect(clippy::disallowed_methods, reason = "the shell of replication: its sockets, pauses and threads")]
+mod replication;
 mod reply;
+mod reply_sink;
 mod restore;
 mod retention;
+mod role;
+mod save;
 mod schedule;
 mod send;
 mod send_back;
+mod shell;
 mod sql;
 mod start;
+mod state;
 mod stats;
 mod supervisor;
+mod system_topics;
 #[cfg(test)]
 mod testing;
 mod timer;
 mod topics;
 mod transaction;
-mod users;
-mod visible;
 
-pub use answer::{Answer, FAQ, Refusal};
 pub use config::{
-    Config, ConfigError, Effect, Finding, LightQueues, PROPERTIES, Property, Transfer, page, settings_help,
+    Config, ConfigError, ControllerMode, Effect, Finding, LightQueues, PROPERTIES, Property, Replication,
+    Role, Timers, Transfer, page, settings_help,
 };
+pub use refusal::{FAQ, Refusal};
 pub use start::{RunningBroker, StartError};
-pub use timer::Timers;

@@ -4,12 +4,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use wire::body::{LockBatchBody, LockBatchResponseBody, MessageQueue};
-use wire::codes::request;
-use wire::frame::Command;
-use wire::json;
+use wire::body::{LockBatchBody, MessageQueue};
 
-use crate::{Answer, Refusal, names};
+use crate::{Refusal, names};
 
 /// Milliseconds after which a lock that was not renewed is free (`rocketmq.broker.rebalance.lockMaxLiveTime`).
 const LIFE_MS: i64 = 60_000;
@@ -28,7 +25,7 @@ pub(crate) struct Locks {
 
 /// A request with a body of more bytes than this names some hundred queues and takes so long to read that the disk pool serves
 /// it.
-const LARGE_BYTES: usize = 64 << 10;
+pub(crate) const LARGE_BYTES: usize = 64 << 10;
 
 #[derive(Default)]
 struct Table {
@@ -156,30 +153,15 @@ impl Table {
     }
 }
 
-/// Whether a request to lock or unlock queues is so large that the disk pool serves it.
-pub(crate) fn is_large(command: &Command<'_>) -> bool {
-    matches!(command.code, request::LOCK_BATCH_MQ | request::UNLOCK_BATCH_MQ)
-        && command.body.len() > LARGE_BYTES
-}
-
-/// 41 `LOCK_BATCH_MQ`. Every queue is on this broker alone, so `onlyThisBroker` makes no difference.
-pub(crate) fn lock(locks: &Locks, command: &Command<'_>, now_ms: i64) -> Result<Answer, Refusal> {
-    let body: LockBatchBody = json::from_slice(command.body)?;
+/// Locks queues for a client, or renews its locks, and returns those it holds now. Names that no client has are refused.
+pub(crate) fn lock(locks: &Locks, body: LockBatchBody, now_ms: i64) -> Result<Vec<MessageQueue>, Refusal> {
     names::check_length("client id", &body.client_id, names::CLIENT_ID_BYTES_MAX)?;
     names::check_length("group name", &body.consumer_group, names::DERIVED_TOPIC_LENGTH_MAX)?;
     for queue in &body.mq_set {
         names::check_length("topic", &queue.topic, names::DERIVED_TOPIC_LENGTH_MAX)?;
         names::check_length("broker name", &queue.broker_name, names::DERIVED_TOPIC_LENGTH_MAX)?;
     }
-    let held = locks.lock(&body.consumer_group, &body.client_id, body.mq_set, now_ms);
-    Ok(Answer::success().body(json::to_vec(&LockBatchResponseBody { lock_ok_mq_set: held })))
-}
-
-/// 42 `UNLOCK_BATCH_MQ`.
-pub(crate) fn unlock(locks: &Locks, command: &Command<'_>) -> Result<Answer, Refusal> {
-    let body: LockBatchBody = json::from_slice(command.body)?;
-    locks.unlock(&body.consumer_group, &body.client_id, &body.mq_set);
-    Ok(Answer::success())
+    Ok(locks.lock(&body.consumer_group, &body.client_id, body.mq_set, now_ms))
 }
 
 #[cfg(test)]

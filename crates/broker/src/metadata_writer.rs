@@ -14,250 +14,62 @@
 //! A request that waits here may be overtaken by later requests of its connection that need no change. In Java, too, several
 //! threads serve the requests of one connection.
 
-mod detached;
-
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use net::{ConnectionHandle, MemoryCharge};
 use store::AppendError;
-use wire::body::TopicConfig;
-use wire::codes::{request, response};
-use wire::frame::Command;
 
 use crate::broker::Broker;
-use crate::dispatcher::Dispatcher;
-use crate::groups::GroupChange;
-use crate::light::is_light;
-use crate::refused::Cause;
-use crate::supervisor::SupervisedWork;
-use crate::topics::TopicChange;
-use crate::{Answer, Refusal, disk_pool, lookup, pop};
-pub(crate) use detached::Detached;
-
-/// Most requests that wait for the metadata writer; a further one is refused as busy.
-const WAITING_MAX: usize = 100_000;
-/// Most bytes of the requests that wait for the metadata writer, and also of those that wait for name servers.
-const WAITING_BYTES_MAX: usize = 64 << 20;
-/// How often one request is served again at most: what it waited for may be removed each time before it is served.
-const ROUNDS_MAX: u32 = 4;
+use crate::change::{Change, GroupChange, TopicChange};
+use crate::engine::{Engine, Next};
+use crate::names::is_light;
+use crate::save::save;
+use crate::state::{WAITING_BYTES_MAX, Waiting, abandoned};
+use crate::{Refusal, pop};
 
 /// Longest wait for name servers to learn of a topic. It is below the three seconds for which clients wait for an answer; Java
 /// waits for 24 s (`registerBrokerTimeoutMills`).
 const NAME_SERVER_PATIENCE: Duration = Duration::from_secs(2);
 
-/// A change of topics and groups that must be on disk before a request goes on.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Change {
-    /// Changes of topics, applied in this order.
-    pub topics: Vec<TopicChange>,
-    /// Changes of groups, applied in this order.
-    pub groups: Vec<GroupChange>,
-}
-
-/// How a request goes on once its change is on disk.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Then {
-    /// The request is served again from the start.
-    Again,
-    /// The request is answered with this.
-    Answer(Answer),
-}
-
-/// A pending answer: the change that a request waits for, and how the request goes on afterwards.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Later {
-    pub change: Change,
-    pub then: Then,
-}
-
-impl From<TopicChange> for Change {
-    fn from(change: TopicChange) -> Self {
-        Self { topics: vec![change], groups: Vec::new() }
-    }
-}
-
-impl From<GroupChange> for Change {
-    fn from(change: GroupChange) -> Self {
-        Self { topics: Vec::new(), groups: vec![change] }
-    }
-}
-
-impl Change {
-    /// The change that creates a topic unless it exists.
-    pub(crate) fn ensure_topic(config: TopicConfig) -> Self {
-        TopicChange::Ensure(config).into()
-    }
-}
-
-struct Waiting {
-    change: Change,
-    then: Then,
-    peer: Arc<ConnectionHandle>,
-    request: Detached,
-    charge: MemoryCharge,
-}
-
-#[derive(Default)]
-struct Queue {
-    waiting: Vec<Waiting>,
-    bytes: usize,
-    stopped: bool,
-    /// The metadata writer ended before it was told to; requests are refused.
-    abandoned: bool,
-}
-
-/// The requests that wait for the metadata writer.
-#[derive(Default)]
+/// The engine that stores the changes of topics and groups.
 pub(crate) struct MetadataWriter {
-    queue: Mutex<Queue>,
-    added: Condvar,
-    /// Bytes of the requests whose topics are stored and that wait for name servers.
-    unacknowledged_bytes: AtomicUsize,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    broker: Arc<Broker>,
 }
 
 impl MetadataWriter {
-    /// Queues a request together with the change it waits for.
-    fn add(&self, waiting: Waiting) -> Result<(), Refusal> {
-        let mut queue = self.queue();
-        if queue.abandoned {
-            return Err(abandoned());
-        }
-        let bytes = queue.bytes + waiting.request.bytes();
-        if queue.stopped || queue.waiting.len() >= WAITING_MAX || bytes > WAITING_BYTES_MAX {
-            let count = queue.waiting.len();
-            let remark = format!(
-                "[OVERLOAD]system busy, start flow control for a while: {count} requests wait for topics or groups to be stored"
-            );
-            return Err(Refusal::because(Cause::Changes, response::SYSTEM_BUSY, remark));
-        }
-        queue.bytes = bytes;
-        queue.waiting.push(waiting);
-        self.added.notify_one();
-        Ok(())
-    }
-
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits for requests and takes all of them; `None` when there are none and the thread is told to end.
-    fn next(&self) -> Option<Vec<Waiting>> {
-        let mut queue = self.queue();
-        while queue.waiting.is_empty() {
-            if queue.stopped {
-                return None;
-            }
-            queue = self.added.wait(queue).unwrap_or_else(PoisonError::into_inner);
-        }
-        queue.bytes = 0;
-        Some(std::mem::take(&mut queue.waiting))
-    }
-
-    /// Starts the metadata writer.
-    pub(crate) fn start(broker: &Arc<Broker>) -> std::io::Result<()> {
-        let writer = broker.clone();
-        let run = move || {
-            let ending = Ending(writer.clone());
-            while let Some(waiting) = writer.metadata_writer.next() {
-                round(&writer, waiting);
-            }
-            drop(ending);
-        };
-        let thread = broker.supervisor.spawn(SupervisedWork::Metadata, "metadata-writer", run)?;
-        *broker.metadata_writer.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
-        Ok(())
-    }
-
-    /// Lets the metadata writer store what waits, and ends it.
-    pub(crate) fn stop(&self) {
-        self.queue().stopped = true;
-        self.added.notify_one();
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread {
-            let _ = thread.join();
-        }
+    /// The engine that works off the broker's queue of changes.
+    pub(crate) fn new(broker: Arc<Broker>) -> Self {
+        Self { broker }
     }
 }
 
-/// Dropped when the metadata writer ends, also by a panic: the requests that wait are refused, and later ones are refused at
-/// once.
-struct Ending(Arc<Broker>);
+impl Engine for MetadataWriter {
+    fn round(&mut self, _now_ms: i64) -> Next {
+        loop {
+            let waiting = self.broker.metadata_queue.take();
+            if waiting.is_empty() {
+                return Next::Woken;
+            }
+            round(&self.broker, waiting);
+        }
+    }
 
-impl Drop for Ending {
+    /// Stores what waits. Later requests are refused.
+    fn stop(&mut self) {
+        let waiting = self.broker.metadata_queue.close();
+        round(&self.broker, waiting);
+    }
+}
+
+/// Also after a panic: the requests that wait are refused, and later ones are refused at once.
+impl Drop for MetadataWriter {
     fn drop(&mut self) {
-        let waiting = {
-            let mut queue = self.0.metadata_writer.queue();
-            queue.abandoned = !queue.stopped;
-            queue.bytes = 0;
-            std::mem::take(&mut queue.waiting)
-        };
-        for waiting in waiting {
-            go_on(&self.0, waiting, Err(abandoned()));
+        for waiting in self.broker.metadata_queue.abandon() {
+            waiting.go_on(Err(abandoned()));
         }
     }
-}
-
-/// The refusal of a request that needs the metadata writer after that thread has ended.
-fn abandoned() -> Refusal {
-    let remark = "service not available now. The thread metadata-writer has stopped: topics and groups are not made or changed";
-    Refusal::new(response::SERVICE_NOT_AVAILABLE, remark)
-}
-
-/// Queues a request for the metadata writer until the change that its refusal asks for is on disk.
-///
-/// # Errors
-/// The refusal to answer with now: `refusal` itself when it asks for no change, `SYSTEM_BUSY` when too many requests wait.
-pub(crate) fn postpone(
-    broker: &Broker,
-    peer: &Arc<ConnectionHandle>,
-    command: &Command<'_>,
-    refusal: Refusal,
-    fast: bool,
-) -> Result<(), Refusal> {
-    queue(broker, peer, refusal, || Detached::new(command, fast, 0))
-}
-
-fn queue(
-    broker: &Broker,
-    peer: &Arc<ConnectionHandle>,
-    mut refusal: Refusal,
-    detach: impl FnOnce() -> Detached,
-) -> Result<(), Refusal> {
-    let Some(later) = refusal.later.take() else { return Err(refusal) };
-    let Later { change, then } = *later;
-    let request = detach();
-    let charge = peer.charge(request.bytes() + size_of::<Waiting>());
-    broker.metadata_writer.add(Waiting { change, then, peer: peer.clone(), request, charge })
-}
-
-/// Queues a request for the disk pool, because serving it may wait for the disk or takes long.
-///
-/// # Errors
-/// `SYSTEM_BUSY`: too many requests wait for the disk pool.
-pub(crate) fn serve_from_disk(
-    broker: &Arc<Broker>,
-    peer: &Arc<ConnectionHandle>,
-    command: &Command<'_>,
-    fast: bool,
-) -> Result<(), Refusal> {
-    // Only these requests have a body that is used; the bodies of others are not copied.
-    let bodies = [
-        request::UPDATE_BROKER_CONFIG,
-        request::SET_MESSAGE_REQUEST_MODE,
-        request::LOCK_BATCH_MQ,
-        request::UNLOCK_BATCH_MQ,
-    ];
-    let body = if bodies.contains(&command.code) { command.body } else { &[] };
-    let command = Command { body, ..command.clone() };
-    broker
-        .disk_pool
-        .serve(broker, peer, Detached::new(&command, fast, 0))
-        .map_err(|_| disk_pool::too_many(command.code))
 }
 
 /// Stores the changes of these requests and lets the requests go on.
@@ -274,7 +86,7 @@ fn round(broker: &Arc<Broker>, mut waiting: Vec<Waiting>) {
             if are_topics && outcome.is_ok() && !is_known {
                 unacknowledged.push(waiting);
             } else {
-                go_on(broker, waiting, outcome);
+                waiting.go_on(outcome);
             }
         }
         if !unacknowledged.is_empty() {
@@ -289,19 +101,21 @@ fn round(broker: &Arc<Broker>, mut waiting: Vec<Waiting>) {
 /// way must not bring a deleted topic back at a name server.
 fn go_on_acknowledged(broker: &Arc<Broker>, stored: Vec<Waiting>, generation: u64) {
     let bytes: usize = stored.iter().map(|waiting| waiting.request.bytes() + size_of::<Waiting>()).sum();
-    let unacknowledged_bytes = &broker.metadata_writer.unacknowledged_bytes;
+    let unacknowledged_bytes = &broker.metadata_queue.unacknowledged_bytes;
     if unacknowledged_bytes.load(Ordering::Relaxed) + bytes > WAITING_BYTES_MAX {
-        return stored.into_iter().for_each(|waiting| go_on(broker, waiting, Ok(())));
+        return stored.into_iter().for_each(|waiting| waiting.go_on(Ok(())));
     }
     unacknowledged_bytes.fetch_add(bytes, Ordering::Relaxed);
     let handle = broker.clone();
     let wait = move || async move {
         handle.registration_acks.wait(generation, NAME_SERVER_PATIENCE).await;
-        handle.metadata_writer.unacknowledged_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        stored.into_iter().for_each(|waiting| go_on(&handle, waiting, Ok(())));
+        handle.metadata_queue.unacknowledged_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        stored.into_iter().for_each(|waiting| waiting.go_on(Ok(())));
     };
     // Fails only while the broker stops; the connections of these requests are closed by then.
-    let _ = broker.client_calls.spawn(wait);
+    if broker.client_calls.spawn(wait).is_err() {
+        unacknowledged_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
 }
 
 /// How many of these requests, counted from the first, are stored together: those before a request that creates a topic which
@@ -316,72 +130,6 @@ fn written_together(waiting: &[Waiting]) -> usize {
         removed.extend(topics.iter().filter_map(TopicChange::removed));
     }
     waiting.len()
-}
-
-fn go_on(broker: &Arc<Broker>, waiting: Waiting, outcome: Result<(), Refusal>) {
-    let Waiting { then, peer, mut request, charge, .. } = waiting;
-    // The client may be gone; the change is made all the same.
-    let _ = match (outcome, then) {
-        (Ok(()), Then::Again) if lookup::needs_disk(request.code()) => {
-            match broker.disk_pool.serve(broker, &peer, request) {
-                Ok(()) => Ok(()),
-                Err(mut request) => {
-                    let mut out = Vec::new();
-                    let refusal = disk_pool::too_many(request.code());
-                    answer(broker, &mut request, Err(refusal), Then::Again, &mut out);
-                    peer.push(|bytes| bytes.extend_from_slice(&out))
-                }
-            }
-        }
-        (Ok(()), Then::Again) => {
-            let broker = broker.clone();
-            // On the connection's thread, because what the request reads or writes must not hold up the metadata writer.
-            peer.put_back(Box::new(move |peer, out| {
-                serve_again(&broker, peer, request, out);
-                drop(charge);
-            }))
-        }
-        (outcome, then) => {
-            let mut out = Vec::new();
-            answer(broker, &mut request, outcome, then, &mut out);
-            peer.push(|bytes| bytes.extend_from_slice(&out))
-        }
-    };
-}
-
-fn answer(
-    broker: &Arc<Broker>,
-    request: &mut Detached,
-    outcome: Result<(), Refusal>,
-    then: Then,
-    out: &mut Vec<u8>,
-) {
-    request.with(|command, fast| match (outcome, then) {
-        (Err(refusal), _) => Dispatcher { broker: broker.clone(), fast }.refuse(command, &refusal, out),
-        (Ok(()), Then::Answer(answer)) => answer.write(command, out),
-        (Ok(()), Then::Again) => {}
-    });
-}
-
-/// Serves a detached request again from the start.
-pub(crate) fn serve_again(
-    broker: &Arc<Broker>,
-    peer: &Arc<ConnectionHandle>,
-    mut request: Detached,
-    out: &mut Vec<u8>,
-) {
-    let rounds = request.rounds + 1;
-    request.with(|command, fast| {
-        let dispatcher = Dispatcher { broker: broker.clone(), fast };
-        let Err(mut refusal) = dispatcher.serve_alone(peer, command, out) else { return };
-        if rounds < ROUNDS_MAX {
-            match queue(broker, peer, refusal, || Detached::new(command, fast, rounds)) {
-                Ok(()) => return,
-                Err(error) => refusal = error,
-            }
-        }
-        dispatcher.refuse(command, &refusal, out);
-    });
 }
 
 impl Broker {
@@ -420,7 +168,7 @@ impl Broker {
             is_any = true;
         }
         if is_any {
-            self.save();
+            save(self);
         }
     }
 
@@ -436,7 +184,7 @@ impl Broker {
         }
         // The offsets are removed from disk before the queues: in a topic created again under the name they would be ahead of its
         // messages.
-        self.save();
+        save(self);
         for name in gone {
             // A light queue has no topic: only the offsets of its groups are removed.
             if !is_light(name)
@@ -460,19 +208,13 @@ impl Broker {
     #[cfg(test)]
     pub(crate) fn settle(self: &Arc<Self>) {
         loop {
-            let waiting = std::mem::take(&mut self.metadata_writer.queue().waiting);
+            let waiting = self.metadata_queue.take();
             if waiting.is_empty() {
                 return;
             }
-            let peers: Vec<_> = waiting.iter().map(|waiting| waiting.peer.clone()).collect();
+            let connections: Vec<_> = waiting.iter().map(|waiting| waiting.request.catch_up()).collect();
             round(self, waiting);
-            for peer in peers {
-                while let Some(work) = peer.take_work() {
-                    let mut out = Vec::new();
-                    work(&peer, &mut out);
-                    peer.push(|bytes| bytes.extend_from_slice(&out)).unwrap();
-                }
-            }
+            connections.iter().for_each(|catch_up| catch_up());
         }
     }
 }

@@ -16,6 +16,9 @@ pub const CLIENT_ID_BYTES_MAX: usize = 1024;
 
 pub use wire::names::*;
 
+/// The beginning of the names of light queues, and of groups that read only light queues (`MixAll.LMQ_PREFIX`).
+const LIGHT_PREFIX: &str = "%LMQ%";
+
 const CHECKPOINT_TOPIC: &str = "CHECKPOINT_TOPIC";
 
 /// Groups that every broker creates when it starts (`SubscriptionGroupManager.init`).
@@ -33,6 +36,11 @@ pub const SYSTEM_GROUPS: [&str; 8] = [
 /// Topics that clients may not send to.
 const UNSENDABLE: [&str; 6] =
     [SCHEDULE_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, CHECK_MAX_TIME_TOPIC, SELF_TEST_TOPIC, OFFSET_MOVED_TOPIC];
+
+/// True for names of light queues, and of groups that read only light queues.
+pub fn is_light(name: &str) -> bool {
+    name.starts_with(LIGHT_PREFIX)
+}
 
 /// Checks that `topic` is a legal topic name. Allocates only when it is not.
 ///

@@ -12,19 +12,20 @@ mod handlers;
 mod view;
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use wire::body::{ConsumerOffsetTable, DataVersion, Extra};
 
-use crate::persist;
-pub(crate) use handlers::{ResetContext, query, reset, reset_targets, update};
+use crate::persist::{self, ConfigFile, ConfigFiles};
+pub(crate) use handlers::{
+    CommitOffset, QueryOffset, ResetContext, ResetOffset, commit, no_group, query, reset, reset_targets,
+};
 pub(crate) use view::Reader;
 
 /// The offsets of all groups.
 pub(crate) struct Offsets {
-    path: PathBuf,
+    file: ConfigFile,
     groups: RwLock<HashMap<String, Topics>>,
     /// Number of pending resets, so that pulls do not look for them.
     resets: AtomicUsize,
@@ -76,33 +77,34 @@ struct Book {
 }
 
 impl Offsets {
-    /// Loads `consumerOffset.json` from `path`; starts empty when there is no such file.
-    pub(crate) fn load(path: PathBuf) -> Result<Self, persist::Error> {
-        let file = persist::read(&path)?.unwrap_or_default();
-        Ok(Self::of(path, file, false))
+    /// Loads `consumerOffset.json`; starts empty when there is no such file.
+    pub(crate) fn load(files: &ConfigFiles) -> Result<Self, persist::Error> {
+        let file = files.file("consumerOffset.json");
+        let table = file.read()?.unwrap_or_default();
+        Ok(Self::of(file, table, false))
     }
 
-    /// Loads `lmqConsumerOffset.json` from the directory `config`. While light queues are served, this file takes the place of
+    /// Loads `lmqConsumerOffset.json`. While light queues are served, this file takes the place of
     /// `consumerOffset.json`, which is loaded when there is no such file yet.
-    pub(crate) fn load_light(config: &Path) -> Result<Self, persist::Error> {
-        let path = config.join("lmqConsumerOffset.json");
-        let file = match persist::read(&path)? {
-            Some(file) => file,
-            None => persist::read(&config.join("consumerOffset.json"))?.unwrap_or_default(),
+    pub(crate) fn load_light(files: &ConfigFiles) -> Result<Self, persist::Error> {
+        let file = files.file("lmqConsumerOffset.json");
+        let table = match file.read()? {
+            Some(table) => table,
+            None => files.file("consumerOffset.json").read()?.unwrap_or_default(),
         };
-        Ok(Self::of(path, file, true))
+        Ok(Self::of(file, table, true))
     }
 
-    fn of(path: PathBuf, file: ConsumerOffsetTable, light: bool) -> Self {
+    fn of(file: ConfigFile, table: ConsumerOffsetTable, light: bool) -> Self {
         let offsets = Self {
-            path,
+            file,
             groups: RwLock::default(),
             resets: AtomicUsize::new(0),
             changed: AtomicBool::new(false),
             light,
             book: Mutex::default(),
         };
-        offsets.fill(file);
+        offsets.fill(table);
         offsets
     }
 

@@ -15,11 +15,12 @@
 //! Files in the directory `config` that Vostok does not use (`topicQueueMapping.json`, `consumerFilter.json`,
 //! `timermetrics`, …) are left as they are.
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
+use store::{Disk, Space};
 use wire::json::{self, JsonError};
 
 /// Why a configuration file could not be read or written. The text of the error names the file.
@@ -67,23 +68,60 @@ const ROCKS: [(&str, &str); 3] = [
     ("consumerOffsets", "consumerOffset.json"),
 ];
 
-/// Refuses a `config` directory whose tables exist only in RocksDB (`configManagerVersion`, `realTimePersistRocksDBConfig`),
-/// because starting with empty tables would lose all topics and offsets. A table whose JSON file exists is read from that.
-///
-/// # Errors
-/// [`Error::Rocks`] for the first table that exists only in RocksDB.
-pub fn refuse_rocks(config: &Path) -> Result<(), Error> {
-    for (kind, name) in ROCKS {
-        let file = config.join(name);
-        let table = [config.join(kind), config.join("rdb")].into_iter().find(|path| path.is_dir());
-        if let Some(table) = table
-            && !file.exists()
-            && !beside(&file, ".bak").exists()
-        {
-            return Err(Error::Rocks { table, file, kind, path: config.to_owned() });
-        }
+/// The directory of a broker's configuration files.
+#[derive(Clone)]
+pub struct ConfigFiles {
+    disk: Arc<dyn Disk>,
+    directory: PathBuf,
+}
+
+impl ConfigFiles {
+    /// The directory `directory` on a disk.
+    pub fn new(disk: Arc<dyn Disk>, directory: PathBuf) -> Self {
+        Self { disk, directory }
     }
-    Ok(())
+
+    /// The disk the directory is on.
+    pub fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
+    }
+
+    /// The file `name` of the directory.
+    pub fn file(&self, name: &str) -> ConfigFile {
+        self.at(self.directory.join(name))
+    }
+
+    /// The file at `path`, which may lie outside of the directory, on the same disk.
+    pub fn at(&self, path: PathBuf) -> ConfigFile {
+        ConfigFile { disk: self.disk.clone(), path }
+    }
+
+    /// Refuses a directory whose tables exist only in RocksDB (`configManagerVersion`, `realTimePersistRocksDBConfig`), because
+    /// starting with empty tables would lose all topics and offsets. A table whose JSON file exists is read from that.
+    ///
+    /// # Errors
+    /// [`Error::Rocks`] for the first table that exists only in RocksDB, [`Error::Disk`] when the directory cannot be listed.
+    pub fn refuse_rocks(&self) -> Result<(), Error> {
+        let config = &self.directory;
+        let entries = self.disk.list(config).map_err(|error| failed("list", config, error))?;
+        let exists = |path: &Path| entries.iter().any(|entry| config.join(&entry.name) == path);
+        // A symbolic link to a directory is listed as a file.
+        let is_dir = |path: &PathBuf| {
+            entries.iter().any(|entry| entry.is_dir && config.join(&entry.name) == *path)
+                || self.disk.list(path).is_ok_and(|inside| !inside.is_empty())
+        };
+        for (kind, name) in ROCKS {
+            let file = config.join(name);
+            let table = [config.join(kind), config.join("rdb")].into_iter().find(is_dir);
+            if let Some(table) = table
+                && !exists(&file)
+                && !exists(&beside(&file, ".bak"))
+            {
+                return Err(Error::Rocks { table, file, kind, path: config.to_owned() });
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Which file a configuration was read from.
@@ -97,92 +135,111 @@ pub enum Source {
     Nowhere,
 }
 
-/// Reads the file at `path`, or its copy `<file>.bak` when the file is missing, empty or broken. `None` when neither exists.
-///
-/// # Errors
-/// [`Error::Content`] when the copy is needed and broken, or the file is broken and has no copy; [`Error::Disk`] when reading,
-/// or renaming a broken file, fails. The content of files is never changed.
-pub fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
-    read_from(path).map(|(value, _)| value)
+/// A configuration file and its copy `<file>.bak`.
+#[derive(Clone)]
+pub struct ConfigFile {
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
 }
 
-/// Reads like [`read`], and also returns where the value was read from.
-///
-/// # Errors
-/// The same as those of [`read`].
-pub fn read_from<T: DeserializeOwned>(path: &Path) -> Result<(Option<T>, Source), Error> {
-    let broken = match read_one(path)? {
-        Content::Value(value) => return Ok((Some(value), Source::File)),
-        Content::Nothing => None,
-        Content::Broken(error) => Some(error),
-    };
-    let copy = beside(path, ".bak");
-    let value = match (read_one(&copy)?, broken) {
-        (Content::Value(value), broken) => {
-            tracing::warn!(path = %copy.display(), "config file is read from its copy");
-            if let Some(error) = broken {
-                let aside = beside(path, ".broken");
-                tracing::warn!(path = %path.display(), kept_as = %aside.display(), %error, "config file is broken");
-                rename(path, &aside)?;
+impl ConfigFile {
+    /// Reads the file, or its copy `<file>.bak` when the file is missing, empty or broken. `None` when neither exists.
+    ///
+    /// # Errors
+    /// [`Error::Content`] when the copy is needed and broken, or the file is broken and has no copy; [`Error::Disk`] when
+    /// reading, or renaming a broken file, fails. The content of files is never changed.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
+        self.read_from().map(|(value, _)| value)
+    }
+
+    /// Reads like [`Self::read`], and also returns where the value was read from.
+    ///
+    /// # Errors
+    /// The same as those of [`Self::read`].
+    pub fn read_from<T: DeserializeOwned>(&self) -> Result<(Option<T>, Source), Error> {
+        let path = &self.path;
+        let broken = match self.read_one(path)? {
+            Content::Value(value) => return Ok((Some(value), Source::File)),
+            Content::Nothing => None,
+            Content::Broken(error) => Some(error),
+        };
+        let copy = beside(path, ".bak");
+        let value = match (self.read_one(&copy)?, broken) {
+            (Content::Value(value), broken) => {
+                tracing::warn!(path = %copy.display(), "config file is read from its copy");
+                if let Some(error) = broken {
+                    let aside = beside(path, ".broken");
+                    tracing::warn!(path = %path.display(), kept_as = %aside.display(), %error, "config file is broken");
+                    self.rename(path, &aside)?;
+                }
+                value
             }
-            value
+            (Content::Broken(error), _) => return Err(Error::Content { path: copy, error }),
+            (Content::Nothing, Some(error)) => return Err(Error::Content { path: path.clone(), error }),
+            (Content::Nothing, None) => return Ok((None, Source::Nowhere)),
+        };
+        Ok((Some(value), Source::Copy))
+    }
+
+    /// The text of the file; empty when the file does not exist.
+    ///
+    /// # Errors
+    /// [`Error::Disk`] when the file cannot be read or is not UTF-8.
+    pub fn read_text(&self) -> Result<String, Error> {
+        let text = match self.disk.read(&self.path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
+            Err(error) => return Err(failed("read", &self.path, error)),
+        };
+        let is_no_text =
+            |error| failed("read", &self.path, io::Error::new(io::ErrorKind::InvalidData, error));
+        String::from_utf8(text).map_err(is_no_text)
+    }
+
+    /// Replaces the content of the file, and keeps the previous content as `<file>.bak`. The new content is durable when this
+    /// returns.
+    ///
+    /// # Errors
+    /// [`Error::Disk`] when a step fails; the previous content can still be read.
+    pub fn write(&self, text: &[u8]) -> Result<(), Error> {
+        let (disk, folder) = (&self.disk, folder_of(&self.path));
+        disk.create_dir_all(folder).map_err(|error| failed("create", folder, error))?;
+        let new = beside(&self.path, ".tmp");
+        let flushed = disk.create(&new, text.len() as u64, Space::Sparse).and_then(|file| {
+            file.write_at(text, 0)?;
+            file.sync()
+        });
+        flushed.map_err(|error| failed("write", &new, error))?;
+        // An empty file was left by a crash. Its copy has the content, and must not be replaced before the new file is there.
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        let entries = disk.list(folder).map_err(|error| failed("list", folder, error))?;
+        if entries.iter().any(|entry| entry.name == name && entry.length > 0) {
+            self.keep()?;
         }
-        (Content::Broken(error), _) => return Err(Error::Content { path: copy, error }),
-        (Content::Nothing, Some(error)) => return Err(Error::Content { path: path.to_owned(), error }),
-        (Content::Nothing, None) => return Ok((None, Source::Nowhere)),
-    };
-    Ok((Some(value), Source::Copy))
-}
-
-/// The text of a file; empty when the file does not exist.
-///
-/// # Errors
-/// [`Error::Disk`] when the file cannot be read or is not UTF-8.
-pub fn read_text(path: &Path) -> Result<String, Error> {
-    match fs::read_to_string(path) {
-        Ok(text) => Ok(text),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
-        Err(error) => Err(failed("read", path, error)),
+        self.rename(&new, &self.path)?;
+        disk.sync_dir(folder).map_err(|error| failed("flush", folder, error))
     }
-}
 
-/// Replaces the content of the file at `path`, and keeps the previous content as `<file>.bak`. The new content is durable when
-/// this returns.
-///
-/// # Errors
-/// [`Error::Disk`] when a step fails; the previous content can still be read.
-pub fn write(path: &Path, text: &[u8]) -> Result<(), Error> {
-    let folder = folder_of(path);
-    fs::create_dir_all(folder).map_err(|error| failed("create", folder, error))?;
-    let new = beside(path, ".tmp");
-    let flushed = File::create(&new).and_then(|mut file| {
-        file.write_all(text)?;
-        file.sync_all()
-    });
-    flushed.map_err(|error| failed("write", &new, error))?;
-    // An empty file was left by a crash. Its copy has the content, and must not be replaced before the new file is there.
-    if fs::metadata(path).is_ok_and(|file| file.len() > 0) {
-        keep(path)?;
+    /// Keeps the file as `<file>.bak` before a new file takes its name.
+    fn keep(&self) -> Result<(), Error> {
+        let copy = beside(&self.path, ".bak");
+        self.disk.remove(&copy).map_err(|error| failed("remove", &copy, error))?;
+        // Some file systems have no hard links, and some systems refuse hard links to files of other users.
+        self.disk.link(&self.path, &copy).or_else(|_| self.rename(&self.path, &copy))
     }
-    rename(&new, path)?;
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| failed("flush", folder, error))
-}
 
-/// The directory of a file; `.` for a path that is only a file name.
-fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// Keeps a file as `<file>.bak` before a new file takes its name.
-fn keep(path: &Path) -> Result<(), Error> {
-    let copy = beside(path, ".bak");
-    if let Err(error) = fs::remove_file(&copy)
-        && error.kind() != io::ErrorKind::NotFound
-    {
-        return Err(failed("remove", &copy, error));
+    fn read_one<T: DeserializeOwned>(&self, path: &Path) -> Result<Content<T>, Error> {
+        match self.disk.read(path) {
+            Ok(text) if text.trim_ascii().is_empty() => Ok(Content::Nothing),
+            Ok(text) => Ok(json::from_slice(&text).map_or_else(Content::Broken, Content::Value)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Content::Nothing),
+            Err(error) => Err(failed("read", path, error)),
+        }
     }
-    // Some file systems have no hard links, and some systems refuse hard links to files of other users.
-    fs::hard_link(path, &copy).or_else(|_| rename(path, &copy))
+
+    fn rename(&self, source: &Path, target: &Path) -> Result<(), Error> {
+        self.disk.rename(source, target).map_err(|error| failed("rename", source, error))
+    }
 }
 
 enum Content<T> {
@@ -191,17 +248,9 @@ enum Content<T> {
     Broken(JsonError),
 }
 
-fn read_one<T: DeserializeOwned>(path: &Path) -> Result<Content<T>, Error> {
-    match fs::read(path) {
-        Ok(text) if text.trim_ascii().is_empty() => Ok(Content::Nothing),
-        Ok(text) => Ok(json::from_slice(&text).map_or_else(Content::Broken, Content::Value)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Content::Nothing),
-        Err(error) => Err(failed("read", path, error)),
-    }
-}
-
-fn rename(source: &Path, target: &Path) -> Result<(), Error> {
-    fs::rename(source, target).map_err(|error| failed("rename", source, error))
+/// The directory of a file; `.` for a path that is only a file name.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn failed(action: &'static str, path: &Path, error: io::Error) -> Error {

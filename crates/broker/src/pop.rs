@@ -5,7 +5,7 @@
 //! |---|---|
 //! | a pop reads messages of one or more queues | [`pick`] |
 //! | for each queue a *checkpoint* of the messages is stored as a timed message, due when they are visible again | [`revive_records`] |
-//! | the group's offset passes the popped messages once their checkpoint is on disk | [`in_flight`] |
+//! | the group's offset passes the popped messages once their checkpoint is on disk | [`crate::state::Pops`] |
 //! | an acknowledgement is stored as a timed message as well | [`ack`] |
 //! | the timer delivers both to the revive topic, checkpoints one second before their acknowledgements | `crate::timer` |
 //! | messages of a checkpoint that are not acknowledged go to the retry topic of group and topic | [`open_checkpoints`], [`revive`] |
@@ -21,8 +21,6 @@
 //! ([`order`]).
 
 mod ack;
-mod in_flight;
-mod in_flight_queues;
 mod open_checkpoints;
 mod order;
 mod peek;
@@ -31,87 +29,32 @@ mod request;
 pub(crate) mod revive;
 pub(crate) mod revive_records;
 mod serve;
-pub(crate) mod settings;
-mod states;
 #[cfg(test)]
 mod tests;
 mod time;
-mod wait;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
 use wire::body::Checkpoint;
 
 use crate::broker::Broker;
-use crate::names;
+use crate::state::{Cell, HeldCheckpoint, InFlightPatience, Pops};
+pub use ack::{Invisible, PoppedMessage};
 pub(crate) use ack::{ack, batch_ack, change_invisible_time};
-use in_flight::{HeldCheckpoint, InFlightQueue, Patience};
-use in_flight_queues::{Cell, InFlightQueues};
-pub(crate) use peek::{peek, polling, rollback};
-pub(crate) use request::Ask;
+pub(crate) use peek::{peek, polling};
+pub use request::{Polling, PopRequest, PopTarget};
 use revive_records::ReviveRecords;
-pub(crate) use serve::{arrived, gone, notify, pop, refuse, serve_cold};
-use states::States;
-pub(crate) use time::run;
-use wait::PollTimeouts;
-pub(crate) use wait::Waiters;
+pub(crate) use serve::{arrived, gone, notify, pop};
+pub(crate) use time::due;
 
-/// The group whose offsets record how far the revive thread has processed the revive topic (`PopAckConstants.REVIVE_GROUP`).
+/// The group whose offsets record how far the revive engine has processed the revive topic (`PopAckConstants.REVIVE_GROUP`).
 pub(crate) const REVIVE_GROUP: &str = "CID_RMQ_SYS_REVIVE_GROUP";
 
 /// An in-flight queue whose group offset waits for the log to be flushed is checked again after this many milliseconds.
 const FLUSH_LOOK_MS: i64 = 500;
 
-/// The broker's state of pop consumption: queues with pops in flight, suspended requests, and the revive thread.
-pub(crate) struct Pops {
-    /// Name of the revive topic, to which the timer delivers checkpoints and acknowledgements.
-    pub(crate) revive_topic: String,
-    in_flight_queues: InFlightQueues,
-    poll_timeouts: PollTimeouts,
-    states: States,
-    reviver: revive::Handle,
-    revive_counter: AtomicU32,
-}
-
 impl Pops {
-    /// Creates the empty state; the name of the revive topic ends in the name of the `cluster`.
-    pub(crate) fn new(cluster: &str) -> Self {
-        Self {
-            revive_topic: format!("{}{cluster}", names::REVIVE_PREFIX),
-            in_flight_queues: InFlightQueues::default(),
-            poll_timeouts: PollTimeouts::default(),
-            states: States::default(),
-            reviver: revive::Handle::default(),
-            revive_counter: AtomicU32::new(0),
-        }
-    }
-
-    /// Wakes the revive thread, so that it reads what the timer delivered to the revive topic.
-    pub(crate) fn wake_reviver(&self) {
-        self.reviver.wake();
-    }
-
-    /// Drops the suspended pop requests of connection number `peer`, which has ended.
-    pub(crate) fn closed(&self, peer: u64) {
-        self.poll_timeouts.closed(peer);
-    }
-
-    /// Tells the revive thread to stop.
-    pub(crate) fn stop(&self) {
-        self.reviver.stop();
-    }
-
-    /// Removes the in-flight queues of a deleted group. Must be called before the group's offsets are removed.
-    pub(crate) fn forget_group(&self, group: &str) {
-        self.in_flight_queues.forget_group(group);
-    }
-
-    /// Removes the in-flight queues of a deleted topic. Must be called before the topic's offsets are removed.
-    pub(crate) fn forget_topic(&self, topic: &str) {
-        self.in_flight_queues.forget_topic(topic);
-    }
-
     /// Records that a checkpoint that goes to the log is pending: messages of it may have to be brought back. Nothing is
     /// recorded for a group that does not exist, since nobody would get those messages.
     fn add_pending(&self, broker: &Broker, checkpoint: &Checkpoint, now_ms: i64) {
@@ -125,17 +68,6 @@ impl Pops {
         }
     }
 
-    /// For each queue, the first message that was popped since the broker started and may still have to be brought back:
-    /// `topic@group` as in the table of offsets, queue id and queue offset.
-    pub(crate) fn pending(&self) -> Vec<(String, i32, i64)> {
-        let revived_ms = self.reviver.revived_ms.load(Ordering::Relaxed);
-        let pending = |cell: Arc<Cell>| {
-            let first = cell.in_flight().pending(revived_ms)?;
-            Some((format!("{}@{}", cell.topic, cell.group), cell.queue_id, first))
-        };
-        self.in_flight_queues.all().into_iter().filter_map(pending).collect()
-    }
-
     /// Advances the groups' offsets past the pops that are settled and on disk, and writes the file of ordered pops.
     pub(crate) fn save(&self, broker: &Broker) {
         let now_ms = broker.now_ms();
@@ -144,7 +76,7 @@ impl Pops {
                 self.advance(broker, &cell, now_ms);
             }
         }
-        if let Err(error) = self.states.save(broker) {
+        if let Err(error) = self.save_order(broker.now_ms(), &broker.files) {
             tracing::error!(%error, "the state of ordered pops could not be written; it is tried again");
         }
     }
@@ -154,18 +86,6 @@ impl Pops {
         for cell in self.in_flight_queues.all() {
             let left = cell.in_flight().leave_all();
             self.store_left(broker, &cell, left);
-        }
-    }
-
-    fn next_revive_queue(&self, queues: i32) -> i32 {
-        let next = self.revive_counter.fetch_add(1, Ordering::Relaxed);
-        (next % u32::try_from(queues).unwrap_or(1).max(1)) as i32
-    }
-
-    /// Has the in-flight queue checked at `due_ms` at the latest.
-    fn look_at(&self, cell: &Arc<Cell>, in_flight: &mut InFlightQueue, due_ms: i64) {
-        if self.in_flight_queues.set_alarm(cell, in_flight, due_ms) {
-            self.poll_timeouts.earlier.notify_one();
         }
     }
 
@@ -220,7 +140,7 @@ impl Pops {
 }
 
 /// How long checkpoints are kept in memory, by the broker's settings.
-fn patience(broker: &Broker) -> Patience {
+fn patience(broker: &Broker) -> InFlightPatience {
     let settings = &broker.config.pop;
-    Patience { stay_ms: settings.stay_ms, rest_ms: settings.rest_ms }
+    InFlightPatience { stay_ms: settings.stay_ms, rest_ms: settings.rest_ms }
 }

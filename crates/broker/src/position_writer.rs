@@ -1,45 +1,55 @@
-//! The position writer: a thread that waits for the disk, so that the threads that deliver messages do not.
+//! The position writer: an engine that waits for the disk, so that those that deliver messages do not.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 
 use store::{FlushOutcome, Store};
 use wire::units::LogOffset;
 
-use crate::supervisor::{SupervisedWork, Supervisor};
+use crate::engine::{Engine, Next, Wakeup};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The position writer. Each of its users has at most one job there, so its queue is short.
+/// Hands jobs to the position writer. Each of its users has at most one job there, so its queue is short.
+#[derive(Clone)]
 pub(crate) struct PositionWriter {
-    jobs: Mutex<Option<Sender<Job>>>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    jobs: Sender<Job>,
+    wakeup: Arc<Wakeup>,
+}
+
+/// The engine that runs the jobs of the position writer, one after the other.
+pub(crate) struct PositionWrites {
+    jobs: Receiver<Job>,
 }
 
 impl PositionWriter {
-    /// Starts the position writer.
-    pub(crate) fn start(supervisor: &Arc<Supervisor>) -> std::io::Result<Arc<Self>> {
-        let (jobs, queued): (Sender<Job>, Receiver<Job>) = channel();
-        let run = move || queued.iter().for_each(|job| job());
-        let thread = supervisor.spawn(SupervisedWork::Positions, "position-writer", run)?;
-        Ok(Arc::new(Self { jobs: Mutex::new(Some(jobs)), thread: Mutex::new(Some(thread)) }))
+    /// Creates the position writer and its engine.
+    pub(crate) fn new() -> (Self, PositionWrites) {
+        let (sender, jobs) = channel();
+        (Self { jobs: sender, wakeup: Arc::default() }, PositionWrites { jobs })
     }
 
-    /// Has the position writer run `job` after the jobs before it; drops `job` when the thread was stopped.
+    /// Wakes the engine.
+    pub(crate) fn wakeup(&self) -> &Arc<Wakeup> {
+        &self.wakeup
+    }
+
+    /// Has the engine run `job` after the jobs before it; drops `job` when the engine is gone.
     pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
-        if let Some(jobs) = &*self.jobs.lock().unwrap_or_else(PoisonError::into_inner) {
-            // The send fails only when the thread has ended, and then the sender is gone.
-            let _ = jobs.send(Box::new(job));
-        }
+        let _ = self.jobs.send(Box::new(job));
+        self.wakeup.wake();
+    }
+}
+
+impl Engine for PositionWrites {
+    fn round(&mut self, _now_ms: i64) -> Next {
+        self.jobs.try_iter().for_each(|job| job());
+        Next::Woken
     }
 
-    /// Finishes the queued jobs and ends the thread.
-    pub(crate) fn stop(&self) {
-        drop(self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take());
-        if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            let _ = thread.join();
-        }
+    /// Runs the jobs that are left.
+    fn stop(&mut self) {
+        self.jobs.try_iter().for_each(|job| job());
     }
 }
 

@@ -1,33 +1,24 @@
-//! Requests about the progress of groups and the content of topics: 202, 208, 300, 308, 314, 317 and 343
-//! (`AdminBrokerProcessor`). Those that return times of messages may read the disk and are served by the disk pool
-//! ([`crate::lookup::needs_disk`]).
+//! The progress of groups and the content of topics (`AdminBrokerProcessor`). Functions that return times of messages may read
+//! the disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::json;
-use wire::body::{ConsumeStats, MessageQueue, OffsetWrapper, TopicConfig, TopicOffset, TopicStats};
-use wire::codes::response;
-use wire::frame::Command;
-use wire::json;
+use wire::body::{
+    ConsumeStats, ConsumeStatsList, MessageQueue, OffsetWrapper, TopicConfig, TopicOffset, TopicStats,
+};
 use wire::units::QueueOffset;
 
 use crate::broker::Broker;
-use crate::stats::Name;
-use crate::{Answer, Refusal};
+use crate::state::Name;
+use crate::{Refusal, offsets, topics};
 
-/// Serves 202 `GET_TOPIC_STATS_INFO`: the first and next offset of every queue of a topic, and when its last message was
-/// stored.
-pub(crate) fn topic_stats(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
-    let name = command.fields.need("topic")?;
-    let topic = broker
-        .topics
-        .find(name)
-        .ok_or_else(|| Refusal::new(response::TOPIC_NOT_EXIST, format!("topic[{name}] not exist")))?;
+/// The first and next offset of every queue of a topic, and when its last message was stored.
+pub(crate) fn topic_stats(broker: &Broker, name: &str) -> Result<TopicStats, Refusal> {
+    let topic = broker.topics.find(name).ok_or_else(|| topics::not_exist(name))?;
     let offset_table = (0..topic.config.write_queue_nums.max(topic.config.read_queue_nums))
         .map(|queue_id| (broker.message_queue(name, queue_id), queue_range(broker, name, queue_id)))
         .collect();
-    let body = TopicStats { offset_table, topic_put_tps: broker.stats.tps(Name::TopicPutNums, name) };
-    Ok(Answer::success().body(json::to_vec(&body)))
+    Ok(TopicStats { offset_table, topic_put_tps: broker.stats.tps(Name::TopicPutNums, name) })
 }
 
 fn queue_range(broker: &Broker, topic: &str, queue_id: i32) -> TopicOffset {
@@ -40,21 +31,22 @@ fn queue_range(broker: &Broker, topic: &str, queue_id: i32) -> TopicOffset {
     }
 }
 
-/// Serves 208 `GET_CONSUME_STATS`: the offsets of a group in the topics the request names, or else in all topics the group
-/// committed offsets in.
-pub(crate) fn consume_stats(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
-    let fields = &command.fields;
-    let group = fields.need("consumerGroup")?;
-    let list = fields.text("topicList").unwrap_or_default();
-    let listed: BTreeSet<String> =
-        list.split(';').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
-    let topics = if listed.is_empty() {
-        let asked = fields.text("topic").map(str::trim).filter(|topic| !topic.is_empty());
-        let topics =
-            asked.map_or_else(|| broker.offsets.topics_of(group), |topic| BTreeSet::from([topic.to_owned()]));
-        topics.into_iter().filter(|topic| broker.clients.is_current(group, topic)).collect()
-    } else {
-        listed
+/// The topics in which the offsets of a group are asked for.
+pub(crate) enum TopicsOfGroup {
+    /// These topics, whether the group reads them or not.
+    Listed(BTreeSet<String>),
+    /// One topic, if the group reads it.
+    One(String),
+    /// All topics that the group reads and committed offsets in.
+    Committed,
+}
+
+/// The offsets of a group in some topics.
+pub(crate) fn consume_stats(broker: &Broker, group: &str, topics: TopicsOfGroup) -> ConsumeStats {
+    let topics = match topics {
+        TopicsOfGroup::Listed(topics) => topics,
+        TopicsOfGroup::One(topic) => read(broker, group, BTreeSet::from([topic])),
+        TopicsOfGroup::Committed => read(broker, group, broker.offsets.topics_of(group)),
     };
     let mut stats = ConsumeStats::default();
     for topic in topics {
@@ -62,7 +54,13 @@ pub(crate) fn consume_stats(broker: &Broker, command: &Command<'_>) -> Result<An
         stats.consume_tps += broker.stats.tps(Name::GroupGetNums, &format!("{topic}@{group}"));
         stats.offset_table.extend(progress(broker, group, &found.config, found.config.read_queue_nums));
     }
-    Ok(Answer::success().body(json::to_vec(&stats)))
+    stats
+}
+
+/// Those of the topics that a group reads.
+fn read(broker: &Broker, group: &str, mut topics: BTreeSet<String>) -> BTreeSet<String> {
+    topics.retain(|topic| broker.clients.is_current(group, topic));
+    topics
 }
 
 /// The offsets of a group in the first `queues` queues of a topic.
@@ -74,21 +72,20 @@ fn progress<'b>(
 ) -> impl Iterator<Item = (MessageQueue, OffsetWrapper)> + 'b {
     let name = topic.topic_name.as_str();
     (0..queues).map(move |queue_id| {
-        let place = broker.offsets.place(group, name, queue_id);
-        let consumer_offset = place.committed.max(0);
+        let offsets = broker.offsets.offsets_of(group, name, queue_id);
+        let consumer_offset = offsets.committed.max(0);
         let wrapper = OffsetWrapper {
             broker_offset: broker.log_queue(name, queue_id).map_or(0, |queue| broker.visible_end(&queue)),
             consumer_offset,
             last_timestamp: broker.time_at(name, queue_id, consumer_offset - 1).unwrap_or(0),
-            pull_offset: place.pulled.max(consumer_offset),
+            pull_offset: offsets.pulled.max(consumer_offset),
         };
         (broker.message_queue(name, queue_id), wrapper)
     })
 }
 
-/// Serves 317 `GET_BROKER_CONSUME_STATS`: the offsets of all groups in all topics they committed offsets in.
-pub(crate) fn broker_consume_stats(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
-    let only_ordered = command.fields.flag_or("isOrder", false);
+/// The offsets of all groups in all topics, or in all ordered topics, that they committed offsets in.
+pub(crate) fn broker_consume_stats(broker: &Broker, only_ordered: bool) -> ConsumeStatsList {
     let mut list = Vec::new();
     let (mut behind, mut in_flight) = (0, 0);
     for group in broker.groups.names() {
@@ -108,37 +105,30 @@ pub(crate) fn broker_consume_stats(broker: &Broker, command: &Command<'_>) -> Re
         }
         list.push(BTreeMap::from([(group, stats)]));
     }
-    let body = wire::body::ConsumeStatsList {
+    ConsumeStatsList {
         broker_addr: broker.address(),
         consume_stats_list: list,
         total_diff: behind,
         total_inflight_diff: in_flight,
-    };
-    Ok(Answer::success().body(json::to_vec(&body)))
+    }
 }
 
-/// Serves 300 `QUERY_TOPIC_CONSUME_BY_WHO`: the groups that subscribe to a topic or committed offsets in it.
-pub(crate) fn groups_of_topic(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
-    let topic = command.fields.need("topic")?;
+/// The groups that subscribe to a topic or committed offsets in it.
+pub(crate) fn groups_of_topic(broker: &Broker, topic: &str) -> BTreeSet<String> {
     let mut groups = broker.offsets.groups_of(topic);
     groups.extend(broker.clients.subscribers(topic));
-    Ok(Answer::success().body(json!({ "groupList": groups }).to_string().into_bytes()))
+    groups
 }
 
-/// Serves 343 `QUERY_TOPICS_BY_CONSUMER`: the topics a group committed offsets in.
-pub(crate) fn topics_of_group(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
-    let topics = broker.offsets.topics_of(command.fields.need("group")?);
-    let body = json!({ "brokerAddr": broker.address(), "topicList": topics });
-    Ok(Answer::success().body(body.to_string().into_bytes()))
-}
-
-/// Serves 308 `QUERY_CORRECTION_OFFSET`: for each queue of a topic the smallest offset of all groups, or `i64::MAX` where the
-/// offset of the group compared with is smaller still (`ConsumerOffsetManager.queryMinOffsetInAllGroup`). Java removes the
-/// filtered groups from its table for good; Vostok only leaves them out of the result.
-pub(crate) fn correction(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
-    let fields = &command.fields;
-    let (topic, compared) = (fields.need("topic")?, fields.need("compareGroup")?);
-    let filtered: BTreeSet<&str> = fields.text("filterGroups").unwrap_or_default().split(',').collect();
+/// For each queue of a topic the smallest offset of all groups but those in `filtered`, or `i64::MAX` where the offset of the
+/// group `compared` with is smaller still (`ConsumerOffsetManager.queryMinOffsetInAllGroup`). Java removes the filtered groups from
+/// its table for good; Vostok only leaves them out of the result.
+pub(crate) fn correction(
+    broker: &Broker,
+    topic: &str,
+    compared: &str,
+    filtered: &BTreeSet<&str>,
+) -> BTreeMap<i32, i64> {
     let mut smallest: BTreeMap<i32, i64> = BTreeMap::new();
     for group in broker.offsets.groups_of(topic).iter().filter(|group| !filtered.contains(group.as_str())) {
         for (queue_id, offset) in broker.offsets.places(group, topic) {
@@ -153,33 +143,40 @@ pub(crate) fn correction(broker: &Broker, command: &Command<'_>) -> Result<Answe
         let known = smallest.entry(queue_id).or_insert(i64::MAX);
         *known = if *known > offset { i64::MAX } else { *known };
     }
-    let body = wire::body::CorrectionOffsets { correction_offsets: smallest };
-    Ok(Answer::success().body(json::to_vec(&body)))
+    smallest
 }
 
-/// Serves 314 `CLONE_GROUP_OFFSET`: copies the offsets of a group to another group, in one topic or in all topics the first
-/// group committed offsets in. Waits for the disk.
-pub(crate) fn clone_offsets(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
-    let fields = &command.fields;
-    let (source, target) = (fields.need("srcGroup")?, fields.need("destGroup")?);
+/// Offsets that a group takes over from another group.
+pub(crate) struct CloneOffsets<'a> {
+    /// The group whose offsets are copied.
+    pub source: &'a str,
+    /// The group that gets the offsets.
+    pub target: &'a str,
+    /// The topic; `None` for all topics the first group committed offsets in.
+    pub topic: Option<&'a str>,
+    /// Whether offsets are copied also in topics that the first group does not read any more.
+    pub is_offline: bool,
+}
+
+/// Copies the offsets of a group to another group. Waits for the disk.
+pub(crate) fn clone_offsets(broker: &Broker, wanted: &CloneOffsets<'_>) -> Result<(), Refusal> {
+    let CloneOffsets { source, target, topic, is_offline } = *wanted;
     if broker.group(target)?.is_none() {
-        let remark = format!("Group {target} does not exist");
-        return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
+        return Err(offsets::no_group(target));
     }
-    let topics = match fields.text("topic").map(str::trim).filter(|topic| !topic.is_empty()) {
+    let topics = match topic {
         Some(topic) => BTreeSet::from([topic.to_owned()]),
         None => broker.offsets.topics_of(source),
     };
-    let is_offline = fields.flag_or("offline", false);
     for topic in topics.iter().filter(|topic| broker.topics.find(topic).is_some()) {
         if is_offline || broker.clients.is_current(source, topic) {
             broker.offsets.clone_topic(source, target, topic);
         }
     }
     // Saved before the answer, so that the copied offsets survive a kill.
-    broker.save();
+    crate::save::save(broker);
     tracing::info!(source, target, ?topics, "offsets are cloned");
-    Ok(Answer::success())
+    Ok(())
 }
 
 impl Broker {

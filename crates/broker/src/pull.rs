@@ -1,30 +1,30 @@
-//! Pulls: requests 11 `PULL_MESSAGE` and 361 `LITE_PULL_MESSAGE`.
+//! Pulls: messages of one queue from an offset on.
 //!
 //! A pull is answered at once when its messages are in memory, by the disk pool when they must be read from the disk, and
 //! later when there is nothing to return yet ([`crate::long_polling`], long polling). All three ways use [`answer`].
 
 mod check;
 mod scan;
+mod suspend;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
-use std::time::Instant;
 
-use net::ConnectionHandle;
 use store::{Damage, Numbered, Read, ReadError};
 use wire::codes::response;
-use wire::frame::{Command, Encoding, FrameWriter, Head};
 use wire::header::{PullHeader, PullReply, pull_flag};
 
 use crate::Refusal;
 use crate::broker::Broker;
-use crate::clients::Subscription;
-use crate::long_polling::SuspendedPull;
-use crate::offsets::Reader;
+use crate::caller::Caller;
+use crate::long_polling::{PullAsk, SuspendedPull};
 use crate::refused::Cause;
-use crate::topics::{Queue, Topic};
+use crate::reply_sink::{PullAnswer, ReplySink, ReplyWriter};
+use crate::topics::Queue;
 pub(crate) use scan::Scan;
+use suspend::{HOLD_MAX_MS, Suspension, hold};
+pub(crate) use suspend::{arrived, expire};
 
 /// Buffers that the pulls of one read batch share.
 #[derive(Default)]
@@ -32,30 +32,22 @@ pub(crate) struct PullScratch {
     units: Vec<Numbered>,
 }
 
-/// A pull request that passed its checks.
-#[derive(Clone)]
-pub(crate) struct Pull {
-    pub topic: Arc<Topic>,
-    pub queue: Arc<Queue>,
-    /// The entry of group and topic in which deliveries are counted.
-    pub reader: Reader,
-    pub filter: Arc<Subscription>,
-    pub group_sys_flag: i32,
-    /// Settings `brokerId` and `whichBrokerWhenConsumeSlowly` of the group: the broker suggested for the next pull, usually and
-    /// when the group is far behind.
-    pub read_from: (i64, i64),
-    pub opaque: i32,
-    pub encoding: Encoding,
-    /// Queue offset of the first message to read.
-    pub offset: i64,
-    /// Offset the client asked for. Less than `offset` when the pull was suspended and has already examined messages.
-    pub asked: i64,
-    pub max_messages: i32,
+/// A pull as a front decoded it.
+pub(crate) struct PullRequest<'a> {
+    pub caller: &'a Caller,
+    pub header: PullHeader<'a>,
+    /// The request is 361 `LITE_PULL_MESSAGE`, which the broker may be told to refuse.
+    pub is_lite: bool,
 }
 
-/// Longest time a pull is suspended, in milliseconds, whatever the client asks for; the client then pulls again. Bounds how
-/// long pulls of a client that went away are kept.
-const HOLD_MAX_MS: i64 = 60_000;
+/// A pull that passed its checks.
+#[derive(Clone)]
+pub(crate) struct Pull {
+    /// The queue to read.
+    pub queue: Arc<Queue>,
+    /// What is asked of the queue.
+    pub ask: PullAsk,
+}
 
 /// From where a request may read messages.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,32 +58,19 @@ pub(crate) enum Source {
     Disk,
 }
 
-/// Serves 11 `PULL_MESSAGE` and 361 `LITE_PULL_MESSAGE`.
-pub(crate) fn serve(
+/// Pulls messages: the answer is written to `out` now, or goes to the sink that `later` makes.
+///
+/// # Errors
+/// The refusal, with RocketMQ's code, of `PullMessageProcessor.processRequest`; `SYSTEM_BUSY` when too many pulls wait.
+pub(crate) fn pull(
     broker: &Arc<Broker>,
     scratch: &mut PullScratch,
-    peer: &Arc<ConnectionHandle>,
-    command: &Command<'_>,
-    out: &mut Vec<u8>,
+    request: &PullRequest<'_>,
+    out: &mut dyn ReplyWriter,
+    later: &dyn Fn() -> Arc<dyn ReplySink>,
 ) -> Result<(), Refusal> {
-    // A one-way pull gets no answer, so there is nothing to do.
-    if command.is_one_way() { Ok(()) } else { try_serve(broker, scratch, peer, command, out) }
-}
-
-/// Writes the answer of a pull that is refused.
-pub(crate) fn refuse(head: Head<'_>, out: &mut Vec<u8>) {
-    PullReply::default().write(FrameWriter::begin(out, head)).finish(b"");
-}
-
-fn try_serve(
-    broker: &Arc<Broker>,
-    scratch: &mut PullScratch,
-    peer: &Arc<ConnectionHandle>,
-    command: &Command<'_>,
-    out: &mut Vec<u8>,
-) -> Result<(), Refusal> {
-    let header = PullHeader::decode(&command.fields)?;
-    let (mut pull, group) = check::check(broker, peer, command, &header)?;
+    let header = &request.header;
+    let (mut pull, group) = check::check(broker, request)?;
     if header.sys_flag & pull_flag::COMMIT_OFFSET != 0 {
         broker.offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset);
     }
@@ -109,14 +88,14 @@ fn try_serve(
             broker.config.short_polling_time_ms
         };
         let held = SuspendedPull {
-            peer: peer.clone(),
-            pull: pull.clone(),
+            sink: later(),
+            ask: pull.ask.clone(),
             group,
             brings_filter: header.sys_flag & pull_flag::SUBSCRIPTION != 0,
             deadline_ms: broker.now_ms() + suspend_ms.min(HOLD_MAX_MS),
             id: 0,
         };
-        match hold(broker, held) {
+        match hold(broker, &pull.queue, held) {
             Suspension::Waits => return Ok(()),
             Suspension::Full => {
                 let remark = "[OVERLOAD]system busy, start flow control for a while: too many pulls wait";
@@ -124,67 +103,30 @@ fn try_serve(
             }
             // A message came while the pull was put into the list of its queue.
             Suspension::Ready(held) => {
-                pull = held.pull;
+                pull.ask = held.ask;
                 scan = Scan::of(broker, &pull, Source::Memory, &mut scratch.units);
             }
         }
     }
     let answered = scan.is_some_and(|scan| answer(broker, &pull, &scan, &scratch.units, Source::Memory, out));
     if !answered {
-        broker.disk_pool.submit(broker, peer.clone(), pull);
+        read_from_disk(broker, later(), pull);
     }
     Ok(())
 }
 
-enum Suspension {
-    Waits,
-    Ready(SuspendedPull),
-    Full,
-}
-
-fn hold(broker: &Broker, held: SuspendedPull) -> Suspension {
-    let (queue, offset) = (held.pull.queue.clone(), held.pull.offset);
-    let Some(id) = broker.poll_timeouts.hold(held) else { return Suspension::Full };
-    if broker.visible_end(&queue) <= offset {
-        return Suspension::Waits;
-    }
-    match queue.suspended.take_one(id) {
-        Some(held) => {
-            broker.poll_timeouts.forget(held.deadline_ms, held.id);
-            Suspension::Ready(held)
+/// Answers a pull from the disk pool, because its messages are not in memory.
+fn read_from_disk(broker: &Arc<Broker>, sink: Arc<dyn ReplySink>, pull: Pull) {
+    let reader = broker.clone();
+    let read = move |sink: &Arc<dyn ReplySink>| {
+        let mut units = Vec::new();
+        if let Some(scan) = Scan::of(&reader, &pull, Source::Disk, &mut units) {
+            sink.write(&mut |out| {
+                answer(&reader, &pull, &scan, &units, Source::Disk, out);
+            });
         }
-        // The thread that appended the message has taken the pull and answers it.
-        None => Suspension::Waits,
-    }
-}
-
-/// Runs a suspended pull again after its queue grew, or when its polling time is over (`expired`). Returns the pull when it
-/// stays suspended.
-pub(crate) fn resume(
-    broker: &Arc<Broker>,
-    mut held: SuspendedPull,
-    expired: bool,
-    out: &mut Vec<u8>,
-) -> Option<SuspendedPull> {
-    let mut units = Vec::new();
-    if !check::renew(broker, &mut held) {
-        // The client pulls again, and the answer to that request says why it is refused.
-        let scan = Scan::again(broker, &held.pull);
-        write_empty(broker, &held.pull, &scan, out);
-        return None;
-    }
-    let Some(scan) = Scan::of(broker, &held.pull, Source::Memory, &mut units) else {
-        broker.disk_pool.submit(broker, held.peer, held.pull);
-        return None;
     };
-    if !expired && matches!(scan.code, response::PULL_NOT_FOUND | response::PULL_RETRY_IMMEDIATELY) {
-        held.pull.offset = scan.next;
-        return Some(held);
-    }
-    if !answer(broker, &held.pull, &scan, &units, Source::Memory, out) {
-        broker.disk_pool.submit(broker, held.peer, held.pull);
-    }
-    None
+    broker.disk_pool.answer(&broker.refused, sink, read, || ());
 }
 
 /// Writes the answer of a pull with the messages its scan found. False when they are not in memory and `source` forbids
@@ -195,23 +137,22 @@ pub(crate) fn answer(
     scan: &Scan,
     units: &[Numbered],
     source: Source,
-    out: &mut Vec<u8>,
+    out: &mut dyn ReplyWriter,
 ) -> bool {
     if scan.code != response::SUCCESS {
         write_empty(broker, pull, scan, out);
         return true;
     }
-    let start = out.len();
     let body_len = units.iter().map(|message| message.unit.size as usize).sum();
-    let head = Head::response(pull.encoding, response::SUCCESS, pull.opaque).remark("FOUND");
-    scan.header(broker, pull).write(FrameWriter::begin(out, head)).finish_header(body_len);
+    let answered = PullAnswer { code: response::SUCCESS, remark: "FOUND", header: scan.header(broker, pull) };
+    let records = out.pull(&answered, body_len);
     let queue = &pull.queue.index;
-    let begin = Instant::now();
+    let begin = broker.clock.steady();
     let read = match source {
-        Source::Memory => broker.store.read_messages(queue, units, out),
-        Source::Disk => broker.store.read_messages_blocking(queue, units, out).map(|()| Read::Done),
+        Source::Memory => broker.store.read_messages(queue, units, records),
+        Source::Disk => broker.store.read_messages_blocking(queue, units, records).map(|()| Read::Done),
     };
-    broker.stats.puts.get_took(begin.elapsed());
+    broker.stats.puts.get_took(broker.clock.steady().saturating_sub(begin));
     match read {
         Ok(Read::Done) => {
             let messages = match units.first() {
@@ -221,15 +162,15 @@ pub(crate) fn answer(
                 }
                 _ => units.len(),
             };
-            broker.offsets.note_pull(&pull.reader, queue.queue_id(), scan.next, messages, body_len);
+            broker.offsets.note_pull(&pull.ask.reader, queue.queue_id(), scan.next, messages, body_len);
             true
         }
         Ok(Read::NotResident) => {
-            out.truncate(start);
+            out.take_back();
             false
         }
         Err(ReadError::Damaged(damaged)) => {
-            out.truncate(start);
+            out.take_back();
             let rest = without(units, &damaged);
             if rest.is_empty() {
                 let passed =
@@ -241,7 +182,7 @@ pub(crate) fn answer(
             answer(broker, pull, scan, &rest, source, out)
         }
         Err(error) => {
-            out.truncate(start);
+            out.take_back();
             unreadable(broker, pull, scan, &error, out);
             true
         }
@@ -255,11 +196,11 @@ pub(crate) fn without(messages: &[Numbered], damaged: &[Damage]) -> Vec<Numbered
 }
 
 /// Answers a pull whose messages cannot be read: the log was deleted while it was read, or the disk cannot read that range.
-fn unreadable(broker: &Broker, pull: &Pull, scan: &Scan, error: &ReadError, out: &mut Vec<u8>) {
+fn unreadable(broker: &Broker, pull: &Pull, scan: &Scan, error: &ReadError, out: &mut dyn ReplyWriter) {
     let queue_min = pull.queue.index.min().to_i64();
     let (code, remark) = match error {
         // The client continues at the first offset of the queue, not behind all messages found: the newer ones may still exist.
-        ReadError::Range { from, min, .. } if from < min && queue_min > pull.offset => {
+        ReadError::Range { from, min, .. } if from < min && queue_min > pull.ask.offset => {
             return write_empty(
                 broker,
                 pull,
@@ -271,23 +212,21 @@ fn unreadable(broker: &Broker, pull: &Pull, scan: &Scan, error: &ReadError, out:
             (response::PULL_RETRY_IMMEDIATELY, "MESSAGE_WAS_REMOVING".to_owned())
         }
         _ => {
-            tracing::error!(topic = pull.topic.name(), offset = pull.offset, %error, "a range of the log cannot be read");
-            (response::SYSTEM_ERROR, format!("queue offset {} cannot be read: {error}", pull.offset))
+            tracing::error!(topic = pull.queue.index.topic(), offset = pull.ask.offset, %error, "a range of the log cannot be read");
+            (response::SYSTEM_ERROR, format!("queue offset {} cannot be read: {error}", pull.ask.offset))
         }
     };
-    let head = Head::response(pull.encoding, code, pull.opaque).remark(&remark);
-    scan.header(broker, pull).write(FrameWriter::begin(out, head)).finish(b"");
+    out.pull(&PullAnswer { code, remark: &remark, header: scan.header(broker, pull) }, 0);
 }
 
-fn write_empty(broker: &Broker, pull: &Pull, scan: &Scan, out: &mut Vec<u8>) {
-    broker.offsets.note_pull(&pull.reader, pull.queue.index.queue_id(), scan.next, 0, 0);
-    let head = Head::response(pull.encoding, scan.code, pull.opaque).remark(scan.status);
-    scan.header(broker, pull).write(FrameWriter::begin(out, head)).finish(b"");
+fn write_empty(broker: &Broker, pull: &Pull, scan: &Scan, out: &mut dyn ReplyWriter) {
+    broker.offsets.note_pull(&pull.ask.reader, pull.queue.index.queue_id(), scan.next, 0, 0);
+    out.pull(&PullAnswer { code: scan.code, remark: scan.status, header: scan.header(broker, pull) }, 0);
 }
 
 impl Scan {
     fn header(&self, broker: &Broker, pull: &Pull) -> PullReply {
-        let (usual, slow) = pull.read_from;
+        let (usual, slow) = pull.ask.read_from;
         let suggest_broker_id = match (broker.config.slave_read_enable, self.is_far_behind) {
             (false, _) => 0,
             (true, false) => usual,
@@ -298,8 +237,8 @@ impl Scan {
             next_offset: self.next,
             min_offset: self.min,
             max_offset: self.max,
-            topic_sys_flag: pull.topic.config.topic_sys_flag,
-            group_sys_flag: pull.group_sys_flag,
+            topic_sys_flag: pull.ask.topic_sys_flag,
+            group_sys_flag: pull.ask.group_sys_flag,
         }
     }
 }

@@ -54,7 +54,7 @@ impl From<&AppendError> for Cause {
             AppendError::Busy { .. } => Self::Behind,
             AppendError::NoSpace(_) | AppendError::DiskFull { .. } => Self::DiskFull,
             AppendError::Fenced(_) => Self::Fenced,
-            AppendError::Closed | AppendError::Removed { .. } => Self::Other,
+            AppendError::Closed | AppendError::Following | AppendError::Removed { .. } => Self::Other,
         }
     }
 }

@@ -9,11 +9,8 @@
 //! topics only when the version differs from the one it knows. So each part but the last has a made-up version of its own, and
 //! the name server has the true version only when all parts have arrived.
 
-mod acks;
-
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,12 +21,15 @@ use wire::body::queue::DataVersion;
 use wire::body::topic::{PERM_READ, PERM_WRITE, TopicConfig};
 use wire::body::{QueueData, TopicRouteData};
 use wire::codes::{request, response};
-use wire::frame::{Command, Encoding, FrameWriter};
+use wire::frame::{Command, FrameWriter};
 use wire::{hash, json};
 
 use crate::broker::Broker;
-use crate::topics::{Topic, TopicChange};
-pub(crate) use acks::RegistrationAcks;
+use crate::change::TopicChange;
+use crate::clock::pause;
+use crate::engine::{BLOCKING, Every};
+use crate::role::Part;
+use crate::topics::Topic;
 
 /// Most topics in one registration unless `enableSplitRegistration` asks for fewer, and number of topics registered again
 /// each period; about a megabyte.
@@ -38,12 +38,15 @@ const TOPICS_PER_REQUEST: usize = 5_000;
 /// How long a name server may take to answer (`registerBrokerTimeoutMills` in Java).
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(24);
 
-/// Longest `registerNameServerPeriod` that is used, as in Java. Name servers remove brokers they have not heard of for two
+/// Longest `registerNameServerPeriod` that is used, in milliseconds, as in Java. Name servers remove brokers they have not heard of for two
 /// minutes.
-const PERIOD_MAX: Duration = Duration::from_secs(60);
+const PERIOD_MAX_MS: u64 = 60_000;
 
 /// Pause before a name server that cannot be reached is tried again.
 const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
+
+/// Pause before a slave asks again for the address of a master that was elected and is not registered yet.
+const MASTER_PAUSE: Duration = Duration::from_millis(50);
 
 /// Most changed topics that are registered one by one with `enableSingleTopicRegister`; a larger number is registered in one
 /// request.
@@ -70,89 +73,113 @@ impl Service for Silent {
 
 /// Keeps the broker registered with one name server until the workers stop.
 pub(crate) async fn run(broker: Arc<Broker>, workers: Workers, name_server: String) {
+    let mut roles = broker.role.changes();
     loop {
+        // A broker of which the controllers have not said what it is serves nobody.
+        while broker.role.part() == Part::Fenced {
+            let _ = roles.changed().await;
+        }
         match workers.dial_name(&name_server, Arc::new(Silent)).await {
             Ok(peer) => {
-                keep_registered(&broker, &peer, &name_server).await;
+                let link = Link { broker: &broker, peer: &peer, tasks: &workers };
+                keep_registered(&link, &name_server).await;
                 broker.registration_acks.lose(&name_server);
             }
             Err(error) => {
                 tracing::warn!(%name_server, %error, "the name server cannot be reached; trying again");
             }
         }
-        tokio::time::sleep(RECONNECT_PAUSE).await;
+        pause(RECONNECT_PAUSE).await;
     }
 }
 
 /// Keeps the broker registered over one connection, until the connection ends or a registration fails.
-async fn keep_registered(broker: &Arc<Broker>, peer: &ConnectionHandle, name_server: &str) {
+async fn keep_registered(link: &Link<'_>, name_server: &str) {
+    let Link { broker, peer, .. } = link;
     let mut changes = broker.topics.watch();
+    let mut roles = broker.role.changes();
+    let mut masters = broker.replicas.master();
     let mut registered = None;
     let mut reminder = Reminder::default();
-    let mut due = tokio::time::Instant::now();
+    let mut periods = Every::at_once();
     while !peer.is_closed() {
-        let generation = *changes.borrow_and_update();
-        let now = tokio::time::Instant::now();
-        let is_due = now >= due;
-        if is_due {
-            let period = Duration::from_millis(broker.config.register_name_server_period_ms);
-            due = now + period.min(PERIOD_MAX);
+        if roles.has_changed().unwrap_or(false) {
+            roles.mark_unchanged();
+            registered = None;
         }
+        // Only the answer to a registration says where the master's slaves connect to.
+        masters.mark_unchanged();
+        let lacks_master = broker.config.is_controlled()
+            && broker.role.part() == Part::Slave
+            && broker.replicas.lacks_master();
+        if lacks_master {
+            registered = None;
+        }
+        let generation = *changes.borrow_and_update();
+        let period_ms = broker.config.register_name_server_period_ms.min(PERIOD_MAX_MS);
+        let is_due = periods.is_due(broker.now_ms(), period_ms.cast_signed());
         let reminder = is_due.then_some(&mut reminder);
         let known = || broker.registration_acks.note(name_server, generation);
-        if let Err(error) = bring_up_to_date(broker, peer, registered, known, reminder).await {
+        if let Err(error) = bring_up_to_date(link, registered, known, reminder).await {
             tracing::warn!(%name_server, %error, "the registration failed; it is repeated");
             return peer.close();
         }
         registered = Some(generation);
         // The end of the connection is noticed at the latest after one pause.
-        let tick = tokio::time::sleep(RECONNECT_PAUSE);
         tokio::select! {
-            () = tick => {}
+            () = pause(if lacks_master { MASTER_PAUSE } else { RECONNECT_PAUSE }) => {}
             _ = changes.changed() => {}
+            _ = roles.changed() => registered = None,
+            // A slave that stays one gets another master without a change of its role.
+            _ = masters.changed() => {}
         }
     }
+}
+
+/// A connection to a name server, and what the broker needs to register over it.
+struct Link<'a> {
+    broker: &'a Arc<Broker>,
+    peer: &'a ConnectionHandle,
+    /// The task threads of the broker, for work that may wait for the disk.
+    tasks: &'a Workers,
 }
 
 /// Registers the topics that changed since `registered`, the generation of the table that was last registered over this
 /// connection. With a `reminder`, once a period, also repeats topics the name server may have lost. `known` is called as soon
 /// as the name server has answered the registration of the changes.
 async fn bring_up_to_date(
-    broker: &Arc<Broker>,
-    peer: &ConnectionHandle,
+    link: &Link<'_>,
     registered: Option<u64>,
     known: impl Fn(),
     reminder: Option<&mut Reminder>,
 ) -> Result<(), RegisterError> {
+    let broker = link.broker;
     if let Some((version, topics)) = registered.and_then(|known| broker.topics.changed_after(known)) {
         let told = topics.is_empty() && registered == Some(broker.topics.generation());
         if !told {
             if broker.config.single_topic_register && (1..=SINGLY_MAX).contains(&topics.len()) {
-                register_singly(broker, peer, &topics).await?;
+                register_singly(link, &topics).await?;
             } else {
                 // Also when topics were only removed, because the version of the table has changed.
-                register(broker, peer, version, &topics).await?;
+                register(link, version, &topics).await?;
             }
         }
         known();
         let Some(reminder) = reminder else { return Ok(()) };
-        if has_version(broker, peer, version).await? {
-            return remind(broker, peer, version, reminder).await;
+        if has_version(link, version).await? {
+            return remind(link, version, reminder).await;
         }
     }
     let (version, topics) = broker.topics.snapshot();
-    register(broker, peer, version, &topics).await?;
+    register(link, version, &topics).await?;
     known();
     Ok(())
 }
 
 /// Registers topics one by one with `REGISTER_TOPIC_IN_NAMESRV` (217), which does not contain the table's version. The next
 /// query of the version therefore leads to a registration of the whole table (`BrokerController.registerSingleTopicAll`).
-async fn register_singly(
-    broker: &Broker,
-    peer: &ConnectionHandle,
-    topics: &[Arc<Topic>],
-) -> Result<(), RegisterError> {
+async fn register_singly(link: &Link<'_>, topics: &[Arc<Topic>]) -> Result<(), RegisterError> {
+    let Link { broker, peer, .. } = link;
     for topic in topics {
         let config = masked(broker.config.broker_permission, &topic.config);
         let queues = QueueData {
@@ -165,7 +192,7 @@ async fn register_singly(
         let body = json::to_vec(&TopicRouteData { queue_datas: vec![queues], ..TopicRouteData::default() });
         let write = |writer: FrameWriter<'_>| writer.text("topic", topic.name()).finish(&body);
         let code = request::REGISTER_TOPIC_IN_NAMESRV;
-        accepted(peer.call(Encoding::Json, code, ANSWER_TIMEOUT, write).await?)?;
+        accepted(broker.call(peer, code, ANSWER_TIMEOUT, write).await?)?;
     }
     Ok(())
 }
@@ -187,33 +214,26 @@ impl Reminder {
 }
 
 /// Registers the next topics again with a name server that has `version` of the table.
-async fn remind(
-    broker: &Arc<Broker>,
-    peer: &ConnectionHandle,
-    version: DataVersion,
-    reminder: &mut Reminder,
-) -> Result<(), RegisterError> {
+async fn remind(link: &Link<'_>, version: DataVersion, reminder: &mut Reminder) -> Result<(), RegisterError> {
+    let broker = link.broker;
     let (now, topics) = broker.topics.snapshot();
     // Under a version that it does not have, the name server would take these topics for all that changed.
     if !broker.config.force_register || now != version {
         return Ok(());
     }
     for part in topics[reminder.take(topics.len())].chunks(part_size(broker)) {
-        register_part(broker, peer, version, part).await?;
+        register_part(link, version, part).await?;
     }
     Ok(())
 }
 
 /// Asks a name server with `QUERY_DATA_VERSION` (322) whether it has this version of the table. The request also counts as a
 /// heartbeat of the broker.
-async fn has_version(
-    broker: &Broker,
-    peer: &ConnectionHandle,
-    version: DataVersion,
-) -> Result<bool, RegisterError> {
+async fn has_version(link: &Link<'_>, version: DataVersion) -> Result<bool, RegisterError> {
+    let Link { broker, peer, .. } = link;
     let body = json::to_vec(&version);
     let write = |writer: FrameWriter<'_>| identify(broker, writer).finish(&body);
-    let reply = peer.call(Encoding::Json, request::QUERY_DATA_VERSION, ANSWER_TIMEOUT, write).await?;
+    let reply = broker.call(peer, request::QUERY_DATA_VERSION, ANSWER_TIMEOUT, write).await?;
     // An answer without `changed` counts as no, so that the whole table is sent.
     Ok(reply.code == response::SUCCESS && reply.text("changed") == Some("false"))
 }
@@ -234,19 +254,15 @@ fn accepted(reply: Reply) -> Result<Reply, RegisterError> {
     }
 }
 
-async fn register(
-    broker: &Arc<Broker>,
-    peer: &ConnectionHandle,
-    version: DataVersion,
-    topics: &[Arc<Topic>],
-) -> Result<(), RegisterError> {
+async fn register(link: &Link<'_>, version: DataVersion, topics: &[Arc<Topic>]) -> Result<(), RegisterError> {
+    let broker = link.broker;
     let size = part_size(broker);
     // At least one part, so that an empty table is registered as well.
     let count = topics.len().div_ceil(size).max(1);
     for (index, part_version) in part_versions(version, count).enumerate() {
         let first = index * size;
         let part = &topics[first..topics.len().min(first + size)];
-        register_part(broker, peer, part_version, part).await?;
+        register_part(link, part_version, part).await?;
     }
     Ok(())
 }
@@ -293,36 +309,51 @@ fn masked(permission: i32, config: &TopicConfig) -> Cow<'_, TopicConfig> {
 }
 
 async fn register_part(
-    broker: &Arc<Broker>,
-    peer: &ConnectionHandle,
+    link: &Link<'_>,
     data_version: DataVersion,
     topics: &[Arc<Topic>],
 ) -> Result<(), RegisterError> {
+    let Link { broker, peer, .. } = link;
     let permission = broker.config.broker_permission;
     let table = topics.iter().map(|topic| (topic.name(), masked(permission, &topic.config))).collect();
     let wrapper = TopicsBody { data_version, topic_config_table: table, ..TopicsBody::default() };
     let body = json::to_vec(&Body { topic_config_serialize_wrapper: wrapper });
-    let host = broker.store_host;
-    let ha = SocketAddr::new(host.ip(), host.port().wrapping_add(1));
     let write = |writer: FrameWriter<'_>| {
         identify(broker, writer)
-            .text("haServerAddr", &ha.to_string())
+            .text("haServerAddr", &broker.ha_address())
             .flag("enableActingMaster", false)
             .flag("compressed", false)
             .number("bodyCrc32", hash::crc32(&body))
             .finish(&body);
     };
-    let reply = accepted(peer.call(Encoding::Json, request::REGISTER_BROKER, ANSWER_TIMEOUT, write).await?)?;
+    let reply = accepted(broker.call(peer, request::REGISTER_BROKER, ANSWER_TIMEOUT, write).await?)?;
+    if broker.role.is_slave() {
+        learn_master(broker, &reply);
+    }
     if !reply.body.is_empty() {
-        let (broker, body) = (broker.clone(), reply.body);
-        // On a thread that may block: the table of topics may be written, and this task must not wait for the disk.
-        drop(tokio::task::spawn_blocking(move || take_order(&broker, &body)));
+        let (broker, body) = (Arc::clone(broker), reply.body);
+        // On the thread that may block: the table of topics may be written, and this task must not wait for the disk. The
+        // threads end only when the broker stops.
+        let _ = link.tasks.spawn(BLOCKING, move || async move { take_order(&broker, &body) });
     }
     Ok(())
 }
 
+/// Notes what a name server says about the master. In controller mode it may still name the one before.
+fn learn_master(broker: &Broker, reply: &Reply) {
+    let (address, ha) = (reply.text("masterAddr"), reply.text("haServerAddr"));
+    let elected = broker.replicas.master().borrow().broker.clone();
+    if !broker.config.is_controlled() || elected.as_deref() == address {
+        broker.replicas.learn(address, ha);
+    }
+}
+
 /// Marks topics as ordered for which a name server has an order configuration (`TopicConfigManager.updateOrderTopicConfig`).
 fn take_order(broker: &Broker, body: &[u8]) {
+    if broker.role.is_slave() {
+        // A slave takes its topics from its master.
+        return;
+    }
     let KvTable { table } = match json::from_slice(body) {
         Ok(table) => table,
         Err(error) => {
@@ -347,7 +378,7 @@ fn identify<'b>(broker: &Broker, writer: FrameWriter<'b>) -> FrameWriter<'b> {
         .text("brokerName", &config.broker_name)
         .text("brokerAddr", &broker.address())
         .text("clusterName", &config.broker_cluster_name)
-        .number("brokerId", config.broker_id)
+        .number("brokerId", broker.role.id())
 }
 
 /// Unregisters the broker from a name server.
@@ -355,7 +386,7 @@ pub(crate) async fn unregister(broker: &Broker, workers: &Workers, name_server: 
     let Ok(peer) = workers.dial_name(name_server, Arc::new(Silent)).await else { return };
     let write = |writer: FrameWriter<'_>| identify(broker, writer).finish(b"");
     let timeout = Duration::from_secs(1);
-    match peer.call(Encoding::Json, request::UNREGISTER_BROKER, timeout, write).await {
+    match broker.call(&peer, request::UNREGISTER_BROKER, timeout, write).await {
         Ok(_) => tracing::info!(%name_server, "unregistered"),
         Err(error) => {
             tracing::warn!(%name_server, %error, "the name server was not told that the broker leaves")

@@ -1,5 +1,4 @@
-//! Replies of the request-reply pattern between applications: 324 `SEND_REPLY_MESSAGE` and 325 `SEND_REPLY_MESSAGE_V2`
-//! (`ReplyMessageProcessor`).
+//! Replies of the request-reply pattern between applications (`ReplyMessageProcessor`).
 //!
 //! The requester's message names its client in the property `REPLY_TO_CLIENT`. The consumer of that message sends its reply to
 //! the broker, which pushes it to the requester's connection (326). The replier is answered once the requester has accepted
@@ -8,15 +7,13 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use net::ConnectionHandle;
-use store::Message;
-use wire::codes::{request, response};
-use wire::frame::{Command, Encoding, FrameWriter, Head};
-use wire::header::SendHeader;
-use wire::id::OffsetId;
+use store::{Message, Placed};
+use wire::codes::response;
 use wire::properties::{self, key};
 
 use crate::broker::Broker;
+use crate::client_link::{ClientLink, Question};
+use crate::send::SendRequest;
 use crate::{Refusal, client_calls, send};
 
 /// A reply, copied from its frame.
@@ -34,92 +31,69 @@ struct Reply {
     reconsume_times: i32,
 }
 
-/// The client that sent the reply and waits for the outcome.
-struct Replier {
-    peer: Arc<ConnectionHandle>,
-    opaque: i32,
-    encoding: Encoding,
-    one_way: bool,
+/// What became of a reply.
+pub(crate) struct Replied {
+    /// Why the requester did not get the reply; `None` when it did.
+    pub failed: Option<String>,
+    pub queue_id: i32,
+    /// Where the reply was stored, if it was.
+    pub stored: Option<Placed>,
 }
 
-/// Serves `SEND_REPLY_MESSAGE` (324) and `SEND_REPLY_MESSAGE_V2` (325).
-pub(crate) fn serve(
-    broker: &Broker,
-    peer: &Arc<ConnectionHandle>,
-    command: &Command<'_>,
-    out: &mut Vec<u8>,
-) -> Result<(), Refusal> {
-    let header = SendHeader::decode(command.code, &command.fields)?;
-    let queue_id = send::check_reply(broker, peer, command, header)?;
-    let reply = Reply::new(broker, peer, command, &header, queue_id);
-    let replier = Replier {
-        peer: peer.clone(),
-        opaque: command.opaque,
-        encoding: command.encoding,
-        one_way: command.is_one_way(),
-    };
-    let client_id = properties::get_str(header.properties, key::REPLY_TO_CLIENT);
+/// Takes the outcome of a reply.
+pub(crate) type OnReplied = Box<dyn FnOnce(&Broker, Replied) + Send>;
+
+/// Pushes a reply to the requester its properties name; `replied` is called when the requester has answered or timed out, or at
+/// once when it is not connected.
+///
+/// # Errors
+/// The refusal of any send that does not pass its checks; `SYSTEM_BUSY` when too many clients are asked.
+pub(crate) fn reply(broker: &Broker, request: &SendRequest<'_>, replied: OnReplied) -> Result<(), Refusal> {
+    let queue_id = send::check_reply(broker, request)?;
+    let reply = Reply::new(broker, request, queue_id);
+    let client_id = properties::get_str(request.header.properties, key::REPLY_TO_CLIENT);
     let Some(client_id) = client_id else {
         let remark = format!("reply message properties[{}] is null", key::REPLY_TO_CLIENT);
-        replier.answer(broker, &reply, Some(remark), out);
+        replied(broker, reply.ended(broker, Some(remark)));
         return Ok(());
     };
     let Some(requester) = broker.clients.producer_by_id(client_id) else {
         let remark = format!("push reply message fail, channel of <{client_id}> not found.");
-        replier.answer(broker, &reply, Some(remark), out);
+        replied(broker, reply.ended(broker, Some(remark)));
         return Ok(());
     };
-    push(broker, requester, client_id, reply, replier)
+    push(broker, requester, client_id, reply, replied)
 }
 
-/// Sends a reply to its requester with `PUSH_REPLY_MESSAGE_TO_CLIENT` (326), and answers the replier when the requester has
-/// answered or timed out.
+/// Sends a reply to its requester, and tells the outcome when the requester has answered or timed out.
 fn push(
     broker: &Broker,
-    requester: Arc<ConnectionHandle>,
+    requester: Arc<dyn ClientLink>,
     client_id: &str,
     reply: Reply,
-    replier: Replier,
+    replied: OnReplied,
 ) -> Result<(), Refusal> {
-    let reply = Arc::new(reply);
-    let pushed = reply.clone();
-    let pushed_ms = broker.now_ms();
+    let question = reply.question(broker.now_ms());
     let failed = format!("push reply message to {client_id}fail.");
-    let code = request::PUSH_REPLY_MESSAGE_TO_CLIENT;
-    client_calls::ask(
-        broker,
-        requester,
-        code,
-        move |frame| pushed.write(frame, pushed_ms),
-        move |broker, answer| {
-            let remark = match answer {
-                Ok(answer) if answer.code == response::SUCCESS => None,
-                Ok(answer) => {
-                    tracing::warn!(remark = answer.remark, "a reply was refused by its requester");
-                    Some(failed)
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "a reply did not reach its requester");
-                    Some(failed)
-                }
-            };
-            // The answer is built before it is pushed, because storing the reply may answer consumers on the same connection.
-            let mut frame = Vec::new();
-            replier.answer(broker, &reply, remark, &mut frame);
-            // The push fails for a replier that has disconnected, which does not matter.
-            let _ = replier.peer.push(|out| out.append(&mut frame));
-        },
-    )
+    client_calls::ask(broker, requester, question, move |broker, answer| {
+        let remark = match answer {
+            Ok(answer) if answer.code == response::SUCCESS => None,
+            Ok(answer) => {
+                tracing::warn!(remark = answer.remark, "a reply was refused by its requester");
+                Some(failed)
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a reply did not reach its requester");
+                Some(failed)
+            }
+        };
+        replied(broker, reply.ended(broker, remark));
+    })
 }
 
 impl Reply {
-    fn new(
-        broker: &Broker,
-        peer: &ConnectionHandle,
-        command: &Command<'_>,
-        header: &SendHeader<'_>,
-        queue_id: i32,
-    ) -> Self {
+    fn new(broker: &Broker, request: &SendRequest<'_>, queue_id: i32) -> Self {
+        let SendRequest { caller, header, body, .. } = *request;
         let fields = vec![
             ("producerGroup", header.producer_group.to_owned()),
             ("topic", header.topic.to_owned()),
@@ -131,7 +105,7 @@ impl Reply {
             ("flag", header.flag.to_string()),
             ("reconsumeTimes", header.reconsume_times.to_string()),
             ("unitMode", header.unit_mode.to_string()),
-            ("bornHost", peer.remote().to_string()),
+            ("bornHost", caller.remote.to_string()),
             ("storeHost", broker.store_host.to_string()),
         ];
         Self {
@@ -139,27 +113,33 @@ impl Reply {
             topic: header.topic.to_owned(),
             queue_id,
             properties: header.properties.to_vec(),
-            body: command.body.to_vec(),
+            body: body.to_vec(),
             flag: header.flag,
             sys_flag: send::record_flags(header.sys_flag),
             born_timestamp: header.born_timestamp,
-            born_host: peer.remote(),
+            born_host: caller.remote,
             reconsume_times: header.reconsume_times.max(0),
         }
     }
 
-    fn write(&self, mut frame: FrameWriter<'_>, pushed_ms: i64) {
+    /// The push to the requester.
+    fn question(&self, pushed_ms: i64) -> Question {
         let mut text = Vec::new();
         let time = pushed_ms.to_string();
         properties::rewrite(&mut text, &self.properties, &[], &[(key::PUSH_REPLY_TIME, time.as_bytes())]);
-        for (name, value) in &self.fields {
-            frame = frame.text(name, value);
-        }
-        frame.number("storeTimestamp", pushed_ms).bytes("properties", &text).finish(&self.body);
+        let mut fields = self.fields.clone();
+        fields.push(("storeTimestamp", time));
+        Question::TakeReply { fields, properties: text, body: self.body.clone() }
+    }
+
+    /// Stores the reply if `storeReplyMessageEnable` is set. `failed` says why the reply was not pushed, if it was not.
+    fn ended(&self, broker: &Broker, failed: Option<String>) -> Replied {
+        let stored = broker.config.store_reply_message_enable.then(|| self.store(broker)).flatten();
+        Replied { failed, queue_id: self.queue_id, stored }
     }
 
     /// Stores the reply in its topic. A failure changes nothing for the replier, as in Java.
-    fn store(&self, broker: &Broker) -> Option<store::Placed> {
+    fn store(&self, broker: &Broker) -> Option<Placed> {
         // The Go client sends replies without a body, and messages without a body are not stored.
         if self.body.is_empty() {
             return None;
@@ -180,38 +160,5 @@ impl Reply {
         let put = broker.put(&self.topic, self.queue_id, &message);
         put.inspect_err(|error| tracing::warn!(topic = self.topic, %error, "a reply could not be stored"))
             .ok()
-    }
-}
-
-impl Replier {
-    /// Stores the reply if `storeReplyMessageEnable` is set, and answers the replier. `failed` says why the reply was not pushed,
-    /// if it was not.
-    fn answer(&self, broker: &Broker, reply: &Reply, failed: Option<String>, out: &mut Vec<u8>) {
-        let stored = broker.config.store_reply_message_enable.then(|| reply.store(broker)).flatten();
-        if self.one_way {
-            return;
-        }
-        let code = if failed.is_none() { response::SUCCESS } else { response::SYSTEM_ERROR };
-        let remark = failed.unwrap_or_default();
-        let mut head = Head::response(self.encoding, code, self.opaque);
-        if !remark.is_empty() {
-            head = head.remark(&remark);
-        }
-        let frame = FrameWriter::begin(out, head);
-        let frame = match stored {
-            Some(placed) => {
-                let id = OffsetId { store_host: broker.store_host, log_offset: placed.log_offset };
-                frame
-                    .text("msgId", &id.to_string())
-                    .number("queueId", reply.queue_id)
-                    .number("queueOffset", placed.queue_offset.get())
-            }
-            // Clients require the fields of a successful send.
-            None if code == response::SUCCESS => {
-                frame.text("msgId", "0").number("queueId", reply.queue_id).number("queueOffset", 0)
-            }
-            None => frame,
-        };
-        send::region(broker, frame).finish(b"");
     }
 }

@@ -8,15 +8,20 @@ use std::io;
 
 use store::{Disk, batched_topics};
 use wire::body::topic::{PERM_READ, PERM_WRITE, TopicConfig};
+use wire::units::QueueOffset;
 
 use crate::broker::Broker;
+use crate::change::GroupChange;
+use crate::change::TopicChange;
 use crate::config::Config;
-use crate::groups::GroupChange;
-use crate::light::is_light;
 use crate::persist::Source;
+use crate::system_topics::system_topic_config;
 use crate::topics::attributes::{BATCHED, QUEUE_TYPE};
-use crate::topics::{QUEUES_MAX, TopicChange, Topics, system_topic_config};
+use crate::topics::{QUEUES_MAX, Topics};
 use crate::{Refusal, names};
+
+/// How far the clocks of a group's brokers may be apart, in milliseconds.
+const SKEW_MAX_MS: i64 = 1_000;
 
 /// The topics with queues of batches (`queue.type=BatchCQ`), which must be known to open the store: those configured so, and,
 /// when `topics.json` could not be read, unknown topics that have such queues in the store.
@@ -32,12 +37,27 @@ pub(crate) fn batched(topics: &Topics, config: &Config, disk: &dyn Disk) -> io::
 /// Creates the missing topics and groups. Called before the broker serves requests.
 pub(crate) fn restore(broker: &Broker) -> Result<(), Refusal> {
     if broker.topics.source() != Source::File {
-        restore_topics(broker)?;
+        restore_topics(broker, |_| true)?;
     }
     if broker.groups.source() != Source::File {
         restore_groups(broker)?;
     }
     Ok(())
+}
+
+/// Creates the topics of which there are messages in the log of a broker that becomes master: the master before it may have
+/// ended before its table of topics was taken.
+pub(crate) fn restore_from_log(broker: &Broker) {
+    let taken_ms = broker.replicas.tables_taken_ms();
+    // A topic without newer messages was known to the master before, or deleted by it.
+    let is_newer = |queue: &store::Queue| {
+        let newest = queue.max().get().checked_sub(1).map(QueueOffset::new);
+        let stored = newest.and_then(|newest| broker.store.store_time(queue, newest).ok().flatten());
+        stored.is_some_and(|stored_ms| stored_ms + SKEW_MAX_MS >= taken_ms)
+    };
+    if let Err(refusal) = restore_topics(broker, is_newer) {
+        tracing::error!(reason = %refusal.remark, "topics of the log could not be made");
+    }
 }
 
 /// The queues of a topic that exist in the store.
@@ -47,15 +67,16 @@ struct Stored {
     batched: bool,
 }
 
-fn restore_topics(broker: &Broker) -> Result<(), Refusal> {
+/// Gives the topics of those queues that count what they lack.
+fn restore_topics(broker: &Broker, counts: impl Fn(&store::Queue) -> bool) -> Result<(), Refusal> {
     let mut stored = BTreeMap::<String, Stored>::new();
-    for queue in broker.store.queues() {
+    for queue in broker.store.queues().into_iter().filter(|queue| counts(queue)) {
         let topic = stored.entry(queue.topic().to_owned()).or_default();
         topic.count = topic.count.max(queue.queue_id().saturating_add(1)).min(QUEUES_MAX);
         topic.batched |= queue.is_batched();
     }
     let is_topic = |name: &str| {
-        let is_light = broker.config.store.multi_dispatch && is_light(name);
+        let is_light = broker.config.store.multi_dispatch && names::is_light(name);
         !is_light && names::check_topic(name).is_ok()
     };
     let lost = stored.into_iter().filter(|(name, _)| is_topic(name));
@@ -105,7 +126,7 @@ fn change(broker: &Broker, name: &str, stored: &Stored) -> Option<TopicChange> {
 fn restore_groups(broker: &Broker) -> Result<(), Refusal> {
     let is_lost = |name: &String| {
         !names::is_system_group(name)
-            && !is_light(name)
+            && !names::is_light(name)
             && names::check_group(name).is_ok()
             && broker.groups.find(name).is_none()
     };

@@ -1,4 +1,4 @@
-//! Retention: the thread that deletes old messages by age, size and disk space, watches how full the disk is, and warns before
+//! Retention: the engine that deletes old messages by age, size and disk space, watches how full the disk is, and warns before
 //! it is full. Which files are deleted is decided by [`store::decide`].
 
 mod lag;
@@ -7,124 +7,82 @@ mod requests;
 mod timed;
 mod topics;
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use store::{Forecast, GaveBack, Level, RetentionSettings, Round, Unconsumed};
+use store::{GaveBack, Level, RetentionSettings, Round, Unconsumed};
 
 use crate::broker::Broker;
-use crate::supervisor::SupervisedWork;
+use crate::engine::{Engine, Every, Next};
 use lag::Lags;
 pub(crate) use report::{size, status};
 pub(crate) use requests::{clean_expired_queues, clean_unused_topics, delete_expired_log};
 
-/// Interval between two checks of how full the disk is.
-const WATCH: Duration = Duration::from_secs(1);
+/// Interval in milliseconds between two checks of how full the disk is.
+const WATCH_MS: i64 = 1000;
 
-/// Pause between freeing two pieces of a deleted file's space, while one deleted file is left. With more files the pause is
-/// shorter by that factor, since a broker may store more than a gigabyte per second.
-const PIECE_PAUSE: Duration = Duration::from_millis(10);
+/// Pause in milliseconds between freeing two pieces of a deleted file's space, while one deleted file is left. With more files
+/// the pause is shorter by that factor, down to 1 ms, since a broker may store more than a gigabyte per second.
+const PIECE_PAUSE_MS: i64 = 10;
 
-/// What the retention thread shares with request handlers.
-#[derive(Default)]
-pub(crate) struct Retention {
-    /// Number of delayed, timed and popped messages that were given up since the broker started, because their record is deleted
-    /// or cannot be read.
-    pub(crate) undelivered: AtomicU64,
-    /// Number of coming rounds that delete expired files whatever the hour (`deleteWhen`).
-    asked: AtomicU32,
-    /// When topics with a retention time of their own were last checked, in milliseconds since the epoch; 0 when the next round
-    /// is to check them.
-    topics_ms: AtomicI64,
-    /// Whether an operator asked to remove the queues of topics that are not configured.
-    unused_asked: AtomicBool,
-    stopping: AtomicBool,
-    woken: (Mutex<bool>, Condvar),
-    forecast: Mutex<Forecast>,
-    /// When each warning was last logged, so that it is not repeated every second.
-    warned: Mutex<report::Warned>,
-}
-
-impl Retention {
-    fn wake(&self) {
-        *self.woken.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.woken.1.notify_all();
-    }
-
-    fn wait(&self, pause: Duration) {
-        let woken = self.woken.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.woken.1.wait_timeout_while(woken, pause, |woken| !*woken);
-        *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
-    }
-}
-
-/// The running retention thread; dropping this value stops and joins the thread.
-pub(crate) struct RetentionThread {
+/// The engine that watches the disk and deletes what is old.
+pub(crate) struct Deletion {
     broker: Arc<Broker>,
-    thread: Option<JoinHandle<()>>,
+    watched: Every,
+    cleaned: Every,
+    /// Whether the last round that was to delete files deleted any.
+    deleted: bool,
 }
 
-impl RetentionThread {
-    /// Checks how full the disk is, expires messages of topics with a retention time of their own, and starts the thread.
-    pub(crate) fn start(broker: Arc<Broker>) -> std::io::Result<Self> {
+impl Deletion {
+    /// Checks how full the disk is, and expires messages of topics with a retention time of their own.
+    pub(crate) fn new(broker: Arc<Broker>) -> Self {
         watch(&broker);
         topics::expire_when_due(&broker, broker.now_ms());
-        let running = broker.clone();
-        let thread =
-            broker.supervisor.spawn(SupervisedWork::Retention, "retention", move || run(&running))?;
-        Ok(Self { broker, thread: Some(thread) })
+        Self { broker, watched: Every::default(), cleaned: Every::default(), deleted: false }
     }
-}
 
-impl Drop for RetentionThread {
-    fn drop(&mut self) {
-        self.broker.supervisor.stop();
-        self.broker.retention.stopping.store(true, Ordering::Release);
-        self.broker.retention.wake();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+    /// Gives back a piece of a deleted file's space, and returns the pause until the next piece in milliseconds.
+    fn give_back(&self) -> i64 {
+        let store = &self.broker.store;
+        let waiting = i64::from(store.files_to_give_back()).max(1);
+        match store.give_back() {
+            Ok(GaveBack::Nothing) => WATCH_MS,
+            Ok(GaveBack::Piece) => (PIECE_PAUSE_MS / waiting).max(1),
+            Ok(GaveBack::LastPiece) => {
+                let pause_ms = self.broker.config.delete_files_interval_ms;
+                i64::try_from(pause_ms).unwrap_or(i64::MAX) / waiting
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the space of a deleted file is given back when the broker stops");
+                WATCH_MS
+            }
         }
     }
 }
 
-fn run(broker: &Broker) {
-    let (mut watched, mut cleaned) = (Instant::now(), Instant::now());
-    let (mut pause, mut deleted) = (WATCH, false);
-    loop {
-        let interval = Duration::from_millis(broker.config.clean_resource_interval_ms.unsigned_abs());
-        broker.retention.wait(pause.min(interval));
-        if broker.retention.stopping.load(Ordering::Acquire) {
-            return;
-        }
+impl Engine for Deletion {
+    fn round(&mut self, now_ms: i64) -> Next {
+        let broker = &self.broker;
+        let interval_ms = broker.config.clean_resource_interval_ms;
         if broker.retention.unused_asked.swap(false, Ordering::AcqRel) {
             requests::remove_unused_topics(broker);
         }
         let asked = broker.retention.asked.load(Ordering::Acquire) > 0;
         let mut is_short = false;
-        if watched.elapsed() >= WATCH || asked {
-            watched = Instant::now();
+        if self.watched.is_due(now_ms, WATCH_MS) || asked {
+            self.watched.restart(now_ms);
             // While the log is over its size only a round that deleted something is followed by another at once; files
             // that cannot be deleted are tried again with the next regular round.
-            is_short = watch(broker) >= Level::Clean || deleted && is_over(broker);
+            is_short = watch(broker) >= Level::Clean || self.deleted && is_over(broker);
         }
-        if cleaned.elapsed() >= interval || is_short || asked {
-            cleaned = Instant::now();
-            deleted = clean(broker, broker.now_ms(), store::local_hour(broker.now_ms()));
+        if self.cleaned.is_due(now_ms, interval_ms) || is_short || asked {
+            self.cleaned.restart(now_ms);
+            self.deleted = clean(broker, now_ms, store::local_hour(now_ms));
         }
-        let waiting = broker.store.files_to_give_back().max(1);
-        pause = match broker.store.give_back() {
-            Ok(GaveBack::Nothing) => WATCH,
-            Ok(GaveBack::Piece) => PIECE_PAUSE / waiting,
-            Ok(GaveBack::LastPiece) => {
-                Duration::from_millis(broker.config.delete_files_interval_ms) / waiting
-            }
-            Err(error) => {
-                tracing::warn!(%error, "the space of a deleted file is given back when the broker stops");
-                WATCH
-            }
-        };
+        let pause_ms = self.give_back().min(WATCH_MS).min(interval_ms);
+        // The pause begins when the piece is given back, which takes a while on some file systems.
+        Next::At(self.broker.now_ms() + pause_ms)
     }
 }
 

@@ -2,35 +2,25 @@
 //!
 //! A message with delay level L waits in queue L-1 of `SCHEDULE_TOPIC_XXXX`; the tags code of its index unit is the time at
 //! which it is due. Messages of one level are due in the order in which they were stored, so only the first of each queue
-//! needs to be checked, and one thread serves all levels. The messages of a level that are due are appended with one write.
+//! needs to be checked, and one engine serves all levels. The messages of a level that are due are appended with one write.
 
-mod patience;
-mod set_back;
-
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::{self, JoinHandle, Thread};
-use std::time::Duration;
 
 use store::{AppendError, Batch, Message, Numbered, PushError, Unit};
-use wire::body::offset::DelayOffsetTable;
 use wire::body::topic::{PERM_READ, PERM_WRITE, TopicConfig};
-use wire::json;
 use wire::properties::{self, key};
 use wire::record::RecordView;
 use wire::units::QueueOffset;
 
-use crate::broker::{Broker, PutError};
+use crate::broker::Broker;
+use crate::engine::{Engine, Every, Next};
 use crate::names;
-use crate::persist;
 use crate::position_writer::{PositionWriter, wait_flushed};
-use crate::supervisor::SupervisedWork;
-use crate::topics::{Queue, Topic, is_system_topic};
-pub(crate) use patience::Patience;
-pub(crate) use set_back::SetBack;
+use crate::refusal::PutError;
+use crate::system_topics::is_system_topic;
+use crate::topics::{Queue, Topic};
 
 /// Most messages of one level that are delivered before the other levels are served.
 const STEP: usize = 256;
@@ -41,132 +31,33 @@ const BATCH_BYTES_MAX: usize = 1 << 20;
 /// Pause in milliseconds after a failed delivery.
 const RETRY_AFTER_MS: i64 = 1000;
 
-/// Longest sleep in milliseconds, so that a jump of the clock is noticed.
-const SLEEP_MAX_MS: i64 = 1000;
-
 /// Interval in milliseconds at which changed positions are written.
 const SAVE_MS: i64 = 1000;
 
-/// The delivery position of each delay level, and the handle of the delivering thread.
-pub(crate) struct Schedule {
-    path: PathBuf,
-    table: Mutex<Table>,
-    thread: OnceLock<Thread>,
-    stopping: AtomicBool,
-}
-
-struct Table {
-    file: DelayOffsetTable,
-    offsets: BTreeMap<i32, i64>,
-    dirty: bool,
-    /// State of the first undelivered message of each level.
-    heads: BTreeMap<i32, Head>,
-}
-
-#[derive(Default)]
-struct Head {
-    patience: Patience,
-    set_back: SetBack,
-}
-
-impl Schedule {
-    /// Loads `delayOffset.json` from `path`; starts empty when there is no such file.
-    pub(crate) fn load(path: PathBuf) -> Result<Self, persist::Error> {
-        let file: DelayOffsetTable = persist::read(&path)?.unwrap_or_default();
-        let offsets = file.offset_table.clone();
-        let table = Mutex::new(Table { offsets, file, dirty: false, heads: BTreeMap::new() });
-        Ok(Self { path, table, thread: OnceLock::new(), stopping: AtomicBool::new(false) })
-    }
-
-    /// Wakes the delivering thread after a message was stored with a delay level.
-    pub(crate) fn wake(&self) {
-        if let Some(thread) = self.thread.get() {
-            thread.unpark();
-        }
-    }
-
-    /// Tells the delivering thread to stop.
-    pub(crate) fn stop(&self) {
-        self.stopping.store(true, Ordering::Release);
-        self.wake();
-    }
-
-    /// The positions, if they changed since the last call. The copies of all messages before them are in the log by then.
-    fn changed(&self) -> Option<BTreeMap<i32, i64>> {
-        let mut table = self.table();
-        std::mem::take(&mut table.dirty).then(|| table.offsets.clone())
-    }
-
-    /// Writes positions to the file. The copies of all messages before them must be on disk. After a failure the next
-    /// [`Self::changed`] returns the positions of then.
-    fn write(&self, offsets: BTreeMap<i32, i64>, now_ms: i64) -> Result<(), persist::Error> {
-        let file = {
-            let mut table = self.table();
-            table.file.offset_table = offsets;
-            table.file.data_version.advance(0, now_ms);
-            table.file.clone()
-        };
-        let written = persist::write(&self.path, &json::to_vec(&file));
-        if written.is_err() {
-            self.table().dirty = true;
-        }
-        written
-    }
-
-    /// Writes the positions if they changed. The whole log must be on disk.
-    pub(crate) fn save(&self, now_ms: i64) -> Result<(), persist::Error> {
-        self.changed().map_or(Ok(()), |offsets| self.write(offsets, now_ms))
-    }
-
-    /// The delivery position of a level: the offset of its first message that is not delivered yet.
-    pub(crate) fn offset(&self, level: i32) -> i64 {
-        self.table().offsets.get(&level).copied().unwrap_or(0)
-    }
-
-    fn set_offset(&self, level: i32, offset: i64) {
-        let mut table = self.table();
-        if table.offsets.insert(level, offset) != Some(offset) {
-            table.dirty = true;
-        }
-    }
-
-    fn with_head<T>(&self, level: i32, ask: impl FnOnce(&mut Head) -> T) -> T {
-        ask(self.table().heads.entry(level).or_default())
-    }
-
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Starts the thread that delivers delayed messages until [`Schedule::stop`].
-pub(crate) fn start(
+/// The engine that delivers delayed messages of all levels.
+pub(crate) struct DelayLevels {
     broker: Arc<Broker>,
-    position_writer: Arc<PositionWriter>,
-) -> std::io::Result<JoinHandle<()>> {
-    let supervisor = broker.supervisor.clone();
-    supervisor.spawn(SupervisedWork::Delay, "delay", move || {
-        let _ = broker.schedule.thread.set(thread::current());
-        run(&broker, &position_writer);
-    })
+    position_writer: PositionWriter,
+    /// Disconnected once the positions that the position writer was given last are on disk.
+    saving: Option<Receiver<()>>,
+    saved: Every,
 }
 
-fn run(broker: &Arc<Broker>, position_writer: &PositionWriter) {
-    let mut saving: Option<Receiver<()>> = None;
-    let mut saved_ms = broker.now_ms();
-    while !broker.schedule.stopping.load(Ordering::Acquire) {
-        let now_ms = broker.now_ms();
-        let next_ms = deliver_due(broker, now_ms).min(now_ms + SLEEP_MAX_MS);
-        saved_ms = saved_ms.min(now_ms);
-        let under_way = saving.as_ref().is_some_and(|done| done.try_recv() == Err(TryRecvError::Empty));
-        if !under_way && now_ms - saved_ms >= SAVE_MS {
-            saved_ms = now_ms;
-            saving = save(broker, position_writer);
+impl DelayLevels {
+    /// Continues at the delivery positions of [`Schedule`], which are saved by `position_writer`.
+    pub(crate) fn new(broker: Arc<Broker>, position_writer: PositionWriter) -> Self {
+        Self { broker, position_writer, saving: None, saved: Every::default() }
+    }
+}
+
+impl Engine for DelayLevels {
+    fn round(&mut self, now_ms: i64) -> Next {
+        let next_ms = deliver_due(&self.broker, now_ms);
+        let under_way = self.saving.as_ref().is_some_and(|done| done.try_recv() == Err(TryRecvError::Empty));
+        if !under_way && self.saved.is_due(now_ms, SAVE_MS) {
+            self.saving = save(&self.broker, &self.position_writer);
         }
-        let left_ms = u64::try_from(next_ms - broker.now_ms()).unwrap_or(0);
-        if left_ms > 0 {
-            thread::park_timeout(Duration::from_millis(left_ms));
-        }
+        Next::At(next_ms).or(Next::At(now_ms + SAVE_MS))
     }
 }
 
@@ -224,8 +115,8 @@ fn deliver_level(broker: &Broker, level: i32, now_ms: i64, batch: &mut Batch) ->
     for unit in units {
         let mut due_ms = if unit.is_blank() { now_ms } else { due(broker, &queue, offset, &unit, longest) };
         if due_ms > now_ms + longest {
-            let stored = |head: &mut Head| head.set_back.stored_ms(offset, max, now_ms);
-            due_ms = broker.schedule.with_head(level, stored) + longest;
+            due_ms = longest
+                + broker.schedule.with_head(level, |head| head.set_back.stored_ms(offset, max, now_ms));
         }
         if batch.size() > BATCH_BYTES_MAX || due_ms > now_ms {
             next_ms = due_ms.max(now_ms);

@@ -1,8 +1,9 @@
-//! Send-back, 36 `CONSUMER_SEND_MSG_BACK`: a consumer returns a message that it could not process, to get it again later.
+//! Send-back: a consumer returns a message that it could not process, to get it again later.
+
+use std::fmt::Display;
 
 use store::Message;
-use wire::codes::{VERSION_3_4_9, response};
-use wire::frame::Command;
+use wire::codes::response;
 use wire::id::OffsetId;
 use wire::properties::{self, key};
 use wire::record::RecordView;
@@ -11,20 +12,31 @@ use wire::units::LogOffset;
 use crate::broker::Broker;
 use crate::send::message::delayed;
 use crate::send::not_put;
-use crate::stats::Name;
-use crate::{Answer, FAQ, Refusal, names};
+use crate::state::Name;
+use crate::{FAQ, Refusal, names};
+
+/// A message that a consumer returns.
+pub(crate) struct SendBack<'a> {
+    pub group: &'a str,
+    /// Where the message's record begins in the log.
+    pub log_offset: LogOffset,
+    /// How long the message is delayed: a delay level, 0 for the level that follows from how often the message was sent back, or
+    /// negative for the dead letter topic.
+    pub delay_level: i32,
+    /// After this many times the message goes to the dead letter topic; `None` for the group's own number.
+    pub times_max: Option<i32>,
+}
+
+/// The refusal of a message that is not in the log.
+pub(crate) fn not_found(log_offset: impl Display) -> Refusal {
+    Refusal::error(format!("look message by offset failed, {log_offset}"))
+}
 
 /// Stores a copy of the message in the group's retry topic, delayed by the delay level, or in its dead letter topic
-/// (`AbstractSendMessageProcessor.consumerSendMsgBack`).
-pub(crate) fn send_back(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
-    let fields = &command.fields;
-    let group = fields.need("group")?;
-    let offset: i64 = fields.need_number("offset")?;
-    let delay_level: i32 = fields.need_number("delayLevel")?;
-    let asked_max: Option<i32> = match fields.bytes("maxReconsumeTimes") {
-        Some(_) => Some(fields.need_number("maxReconsumeTimes")?),
-        None => None,
-    };
+/// (`AbstractSendMessageProcessor.consumerSendMsgBack`). Returns the log offset up to which the log must be on disk before the
+/// consumer is answered under sync flush.
+pub(crate) fn send_back(broker: &Broker, message: &SendBack<'_>) -> Result<LogOffset, Refusal> {
+    let SendBack { group, log_offset: at, delay_level, times_max } = *message;
     let config = broker.group(group)?.ok_or_else(|| {
         let remark = format!("subscription group not exist, {group} {FAQ}");
         Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark)
@@ -34,19 +46,17 @@ pub(crate) fn send_back(broker: &Broker, command: &Command<'_>) -> Result<Answer
         return Err(Refusal::new(response::NO_PERMISSION, remark));
     }
     if config.retry_queue_nums <= 0 {
-        return Ok(Answer::success());
+        return Ok(LogOffset::ZERO);
     }
     let retry = broker.retry_topic(group, config.retry_queue_nums)?;
     if !retry.is_writable() {
         let remark = format!("the topic[{}] sending message is forbidden", retry.name());
         return Err(Refusal::new(response::NO_PERMISSION, remark));
     }
-    let missing = || Refusal::error(format!("look message by offset failed, {offset}"));
     let mut bytes = Vec::new();
-    let at = LogOffset::from_i64(offset).ok_or_else(missing)?;
-    broker.store.record_at(at, &mut bytes).map_err(|_| missing())?;
-    let record = RecordView::parse(&bytes).map_err(|_| missing())?;
-    let times_max = asked_max.filter(|_| command.version >= VERSION_3_4_9).unwrap_or(config.retry_max_times);
+    broker.store.record_at(at, &mut bytes).map_err(|_| not_found(at))?;
+    let record = RecordView::parse(&bytes).map_err(|_| not_found(at))?;
+    let times_max = times_max.unwrap_or(config.retry_max_times);
     let dead = record.reconsume_times() >= times_max || delay_level < 0;
     let (topic, queue_id) = if dead {
         (broker.dead_letter_topic(group)?, 0)
@@ -60,7 +70,7 @@ pub(crate) fn send_back(broker: &Broker, command: &Command<'_>) -> Result<Answer
     let original = properties::get_str(record.properties(), key::RETRY_TOPIC);
     let original = original.or_else(|| std::str::from_utf8(record.topic()).ok()).unwrap_or_default();
     broker.stats.count(if dead { Name::DeadLetters } else { Name::SendBack }, original, group);
-    Ok(Answer::success().appended(end))
+    Ok(end)
 }
 
 /// Appends the copy of the message and returns the end of its record, for which the answer waits under sync flush. Java's answer

@@ -29,7 +29,7 @@ mod token;
 use eval::Value;
 use wire::properties;
 
-/// A parsed filter.
+/// A filter expression in SQL92, parsed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Filter(Expr);
 

@@ -1,42 +1,36 @@
 //! Starting and stopping a broker.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use net::Workers;
+use replica::agent::Identity;
 use store::timer::TimerFiles;
-use store::{OpenError, RealDisk, Store};
+use store::{Disk, OpenError, RealDisk, Store};
 
-use crate::assign::{self, Modes};
-use crate::broker::{Broker, Loaded};
+use crate::assign;
+use crate::broker::{Arrivals, Broker, LoadError, Loaded};
 use crate::config::Config;
 use crate::disk_pool::DiskPool;
-use crate::dispatcher::Dispatcher;
-use crate::groups::Groups;
+use crate::engine::{BLOCKING, PUNCTUAL};
+use crate::housekeeping::{self, Housekeeping, Rereading, Saving};
 use crate::metadata_writer::MetadataWriter;
-use crate::offsets::Offsets;
-use crate::position_writer::PositionWriter;
-use crate::retention::RetentionThread;
-use crate::schedule::{self, Schedule};
+use crate::persist::ConfigFiles;
+use crate::remoting::Dispatcher;
+use crate::replication::{self, Replication};
+use crate::retention::Deletion;
+use crate::save::save;
+use crate::shell::{Post, Shell};
 use crate::supervisor::SupervisedWork;
-use crate::timer::scheduler;
-use crate::topics::{self, Topics};
-use crate::{persist, pop, restore};
-use crate::{register, stats, transaction};
+use crate::topics::Topics;
+use crate::{master_services, persist, pop, pull, register, restore, system_topics, transaction};
 
 /// Number of disk pool threads for pulls and pops of consumers far behind, and as many for other requests except those of
 /// operators.
 const DISK_READERS: usize = 2;
-
-/// Index of the task thread whose tasks may wait for the disk. Thread 0 runs the tasks that must be on time.
-const BLOCKING: usize = 1;
-
-/// Interval at which clients without heartbeats are removed (`ClientHousekeepingService`).
-const CLIENT_SWEEP: Duration = Duration::from_secs(10);
 
 /// Why a broker cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +41,9 @@ pub enum StartError {
     /// A configuration file cannot be read or written.
     #[error(transparent)]
     Persist(#[from] persist::Error),
+    /// Users, acls or the rules of ACL 1.0 cannot be used.
+    #[error(transparent)]
+    Auth(#[from] auth::StartError),
     /// A port cannot be bound or a thread cannot be started.
     #[error("{what}: {source}")]
     Io {
@@ -60,54 +57,14 @@ pub enum StartError {
     Config(String),
 }
 
-/// A running broker.
+/// A broker that serves clients, with all its threads, until [`RunningBroker::stop`] is called.
 pub struct RunningBroker {
-    broker: Arc<Broker>,
+    pub(crate) broker: Arc<Broker>,
     workers: Workers,
-    /// The task threads: timeouts, calls to name servers, and tasks that may wait for the disk.
-    tasks: Workers,
-    retention: RetentionThread,
+    /// The threads and tasks of the engines.
+    shell: Shell,
     address: SocketAddr,
-    delivery: Delivery,
-}
-
-/// The threads that deliver delayed and timed messages and bring popped messages back, and the position writer.
-struct Delivery {
-    position_writer: Arc<PositionWriter>,
-    threads: Vec<JoinHandle<()>>,
-}
-
-impl Delivery {
-    fn start(broker: &Arc<Broker>, timers: Option<TimerFiles>) -> io::Result<Self> {
-        let position_writer = PositionWriter::start(&broker.supervisor)?;
-        let mut delivery = Self { position_writer: position_writer.clone(), threads: Vec::new() };
-        match delivery.spawn(broker, timers) {
-            Ok(()) => Ok(delivery),
-            Err(error) => {
-                delivery.stop(broker);
-                Err(error)
-            }
-        }
-    }
-
-    fn spawn(&mut self, broker: &Arc<Broker>, timers: Option<TimerFiles>) -> io::Result<()> {
-        self.threads.push(schedule::start(broker.clone(), self.position_writer.clone())?);
-        if let Some(files) = timers {
-            self.threads.push(scheduler::start(broker.clone(), files, self.position_writer.clone())?);
-            self.threads.push(pop::revive::start(broker.clone())?);
-        }
-        Ok(())
-    }
-
-    /// Stops and joins the threads. No message is delivered after this returns.
-    fn stop(&mut self, broker: &Broker) {
-        broker.supervisor.stop();
-        broker.schedule.stop();
-        broker.timer.stop();
-        broker.pops.stop();
-        self.threads.drain(..).for_each(|thread| drop(thread.join()));
-        self.position_writer.stop();
-    }
+    replication: Replication,
 }
 
 impl RunningBroker {
@@ -118,22 +75,24 @@ impl RunningBroker {
     /// written, [`StartError::Io`] when a port or thread fails, and [`StartError::Config`] when a setting cannot be used.
     pub fn start(config: Config, workers: Workers) -> Result<Self, StartError> {
         let ip = own_ip(&config.broker_ip1)?;
-        let files = config.store.root.join("config");
-        persist::refuse_rocks(&files)?;
-        let topics = Topics::load(files.join("topics.json"))?;
-        let batched_topics = restore::batched(&topics, &config, &RealDisk)
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+        let files = ConfigFiles::new(disk.clone(), config.store.root.join("config"));
+        files.refuse_rocks()?;
+        let topics = Topics::load(files.file("topics.json"))?;
+        let batched_topics = restore::batched(&topics, &config, &*disk)
             .map_err(io_error("the queues of batches cannot be listed"))?;
         let in_store = store::Config { batched_topics, ..config.store.clone() };
-        let store = Arc::new(Store::open(in_store, Arc::new(RealDisk))?);
-        let started = load(config, topics, store.clone(), ip).and_then(|(broker, timers)| {
-            let started = Self::serve(broker.clone(), timers, workers);
+        let store = Arc::new(Store::open(in_store, disk.clone())?);
+        let started = load(config, topics, store.clone(), files, ip).and_then(|(broker, timers)| {
+            let started = Self::serve(broker.clone(), timers, workers.clone());
             if started.is_err() {
-                broker.disk_pool.stop();
+                // Clients may have been served for a moment: the same steps as in `stop`.
+                workers.shutdown();
+                save(&broker);
             }
             started
         });
-        // No message was stored. The store is closed so that the next start, be it of Vostok or of RocketMQ, does not take
-        // this for a crash and recover.
+        // The store is closed so that the next start, be it of Vostok or of RocketMQ, does not take this for a crash and recover.
         if started.is_err()
             && let Err(error) = store.close()
         {
@@ -144,20 +103,36 @@ impl RunningBroker {
 
     fn serve(broker: Arc<Broker>, timers: Option<TimerFiles>, workers: Workers) -> Result<Self, StartError> {
         restore::restore(&broker)
-            .and_then(|()| topics::create_system_topics(&broker))
+            .and_then(|()| system_topics::create_system_topics(&broker))
             .map_err(|refusal| StartError::Config(refusal.remark.into_owned()))?;
-        let loaded = transaction::load(&broker);
-        loaded.map_err(|error| {
-            StartError::Config(format!("the state of transactions cannot be read: {error}"))
-        })?;
-        let retention = RetentionThread::start(broker.clone())
-            .map_err(io_error("the thread that deletes old messages cannot be started"))?;
+        let identity = load_controlled(&broker)?;
+        if broker.role.is_slave() {
+            broker
+                .store
+                .start_following()
+                .map_err(|error| StartError::Config(format!("the store cannot follow a master: {error}")))?;
+        } else {
+            master_services::load(&broker).map_err(|error| StartError::Config(error.to_string()))?;
+        }
         let port = broker.config.listen_port;
         // The task threads call name servers with the same TLS settings and within the same memory budget as all connections.
         let (security, budget) = (workers.security().clone(), workers.budget().clone());
         let limits = net::Limits::default();
         let tasks = Workers::start_within("broker-tasks", BLOCKING + 1, limits, security, budget)
             .map_err(io_error("the broker's timers cannot be started"))?;
+        let mut shell = Shell::new(broker.clone(), tasks);
+        shell.disk_pool().map_err(io_error("the threads of the disk pool cannot be started"))?;
+        start_retention(&mut shell, &broker)
+            .map_err(io_error("the thread that deletes old messages cannot be started"))?;
+        // Before clients are served, because this may fail.
+        let is_controlled = broker.config.is_controlled();
+        let (replication, links) = if is_controlled {
+            Replication::start_controlled(&broker, identity)
+                .map(|(replication, links)| (replication, Some(links)))
+        } else {
+            Replication::start(&broker).map(|replication| (replication, None))
+        }
+        .map_err(io_error("replication cannot be started (haListenPort)"))?;
         let listen = |port: u16, fast: bool| {
             let bind = SocketAddr::new(broker.config.bind_address, port);
             workers.listen(bind, Arc::new(Dispatcher { broker: broker.clone(), fast }))
@@ -170,46 +145,20 @@ impl RunningBroker {
         }
         let address =
             listen(port, false).map_err(io_error(&format!("port {port} cannot be bound for the broker")))?;
-        let delivery = Delivery::start(&broker, timers)
-            .map_err(io_error("the delivery of delayed messages cannot be started"))?;
-        let mut running = Self { broker, workers, tasks, retention, address, delivery };
-        if let Err(error) = running.spawn_tasks() {
-            running.delivery.stop(&running.broker);
-            return Err(io_error("the broker's timers cannot be started")(error));
+        if !broker.role.is_slave() && !is_controlled {
+            master_services::start(shell.threads(), &broker, timers)
+                .map_err(io_error("the delivery of delayed messages cannot be started"))?;
         }
-        Ok(running)
-    }
-
-    fn spawn_tasks(&self) -> io::Result<()> {
-        MetadataWriter::start(&self.broker)?;
-        self.broker.client_calls.start(self.tasks.clone());
-        self.watched(BLOCKING, (SupervisedWork::Checks, "transaction-check"), transaction::run)?;
-        self.watched(0, (SupervisedWork::Pulls, "suspended-pulls"), answer_expired)?;
-        self.watched(0, (SupervisedWork::Clients, "clients"), housekeep)?;
-        self.watched(BLOCKING, (SupervisedWork::Offsets, "offsets"), save_regularly)?;
-        self.watched(0, (SupervisedWork::Pops, "suspended-pops"), pop::run)?;
-        let tasks = self.tasks.clone();
-        self.watched(0, (SupervisedWork::Routes, "routes"), move |broker| assign::run(broker, tasks))?;
-        for name_server in self.broker.config.name_servers() {
-            let tasks = self.tasks.clone();
-            let run = move |broker| register::run(broker, tasks, name_server);
-            self.watched(0, (SupervisedWork::Register, "register"), run)?;
+        start_tasks(&mut shell, &broker).map_err(io_error("the broker's timers cannot be started"))?;
+        if let Some(links) = links {
+            let post = Post { work: SupervisedWork::Agent, name: "controller-agent" };
+            let tasks = shell.tasks().clone();
+            let run = move |broker| replication::controller::run(broker, tasks, links);
+            shell
+                .future((PUNCTUAL, post), run)
+                .map_err(io_error("the task that speaks with the controllers cannot be started"))?;
         }
-        Ok(())
-    }
-
-    /// Runs a supervised task on one of the task threads until the broker stops.
-    fn watched<F: Future<Output = ()> + 'static>(
-        &self,
-        thread: usize,
-        (duty, name): (SupervisedWork, &'static str),
-        make: impl FnOnce(Arc<Broker>) -> F + Send + 'static,
-    ) -> io::Result<()> {
-        let broker = self.broker.clone();
-        self.tasks.spawn(thread, move || async move {
-            let supervisor = broker.supervisor.clone();
-            supervisor.task(duty, name, make(broker)).await;
-        })
+        Ok(Self { broker, workers, shell, address, replication })
     }
 
     /// The broker's address; when `brokerIP1` is a host name, the address it resolved to.
@@ -222,7 +171,7 @@ impl RunningBroker {
         self.broker.address()
     }
 
-    /// The broker's name (`brokerName`).
+    /// The name of the broker in routes and message queues (`brokerName`).
     pub fn name(&self) -> &str {
         &self.broker.config.broker_name
     }
@@ -241,9 +190,9 @@ impl RunningBroker {
         self.broker.draining.store(true, Ordering::Relaxed);
         self.broker.supervisor.stop();
         for name_server in self.broker.config.name_servers() {
-            let (broker, tasks) = (self.broker.clone(), self.tasks.clone());
+            let (broker, tasks) = (self.broker.clone(), self.shell.tasks().clone());
             let (sender, receiver) = std::sync::mpsc::channel();
-            let told = self.tasks.spawn(0, move || async move {
+            let told = self.shell.tasks().spawn(PUNCTUAL, move || async move {
                 register::unregister(&broker, &tasks, &name_server).await;
                 let _ = sender.send(());
             });
@@ -253,15 +202,15 @@ impl RunningBroker {
             }
         }
         self.workers.shutdown();
-        self.broker.metadata_writer.stop();
-        self.tasks.shutdown();
-        self.delivery.stop(&self.broker);
-        self.broker.disk_pool.stop();
-        drop(self.retention);
-        self.broker.pops.store_all(&self.broker);
+        self.shell.stop();
+        if !self.broker.role.is_slave() && !self.broker.config.is_controlled() {
+            // Before replication ends, so that connected slaves get the checkpoints.
+            self.broker.pops.store_all(&self.broker);
+        }
+        self.replication.stop();
         let closed = self.broker.store.close();
         // Saved after the log is on disk, so that offsets and delivery positions may be written as they are.
-        self.broker.save();
+        save(&self.broker);
         if closed.is_ok()
             && let Err(error) = self.broker.schedule.save(self.broker.now_ms())
         {
@@ -300,101 +249,93 @@ fn load(
     config: Config,
     topics: Topics,
     store: Arc<Store>,
+    files: ConfigFiles,
     ip: IpAddr,
 ) -> Result<(Arc<Broker>, Option<TimerFiles>), StartError> {
-    let files = config.store.root.join("config");
     let port = config.listen_port;
-    let timers = config.timers.files(&config.store, config.retention.reserved_ms);
-    let timers = config.timers.enabled.then(|| TimerFiles::open(timers, Arc::new(RealDisk))).transpose()?;
-    let disk_pool =
-        DiskPool::start(DISK_READERS).map_err(io_error("the threads of the disk pool cannot be started"))?;
-    let light = config.store.multi_dispatch;
-    let loaded = Loaded {
-        topics,
-        groups: Groups::load(files.join("subscriptionGroup.json"))?.with_light(light),
-        offsets: if light {
-            Offsets::load_light(&files)?
-        } else {
-            Offsets::load(files.join("consumerOffset.json"))?
-        },
-        schedule: Schedule::load(files.join("delayOffset.json"))?,
-        modes: Modes::load(files.join("messageRequestMode.json"))?,
-        store,
-        disk_pool,
-        config,
-    };
-    let broker = Broker::new(loaded, ip, port);
+    let disk_pool = DiskPool::new(DISK_READERS);
+    let loaded =
+        Loaded::read(config, topics, store, files.clone(), disk_pool).map_err(|error| match error {
+            LoadError::Table(error) => StartError::Persist(error),
+            LoadError::Auth(error) => StartError::Auth(error),
+        })?;
+    let arrivals = Arrivals { pulls: pull::arrived, pops: pop::arrived };
+    let broker = Broker::new(loaded, arrivals, ip, port);
     broker.pops.load(&files)?;
+    // In controller mode the files are opened when this broker becomes master.
+    let timers = if broker.config.is_controlled() { None } else { master_services::open_timer(&broker)? };
     Ok((broker, timers))
 }
 
-/// Answers suspended pulls when their polling time is over.
-async fn answer_expired(broker: Arc<Broker>) {
-    loop {
-        let wait_ms = broker.poll_timeouts.earliest().map_or(1000, |deadline| deadline - broker.now_ms());
-        if wait_ms > 0 {
-            let timer = tokio::time::sleep(Duration::from_millis(wait_ms.unsigned_abs().min(1000)));
-            tokio::select! {
-                () = timer => {}
-                () = broker.poll_timeouts.earlier.notified() => {}
-            }
-        }
-        broker.answer_expired();
+/// Reads the epochs of the log and the broker's id, in controller mode.
+fn load_controlled(broker: &Broker) -> Result<Option<Identity>, StartError> {
+    if !broker.config.is_controlled() {
+        return Ok(None);
     }
-}
-
-/// Saves the offsets of groups every `flushConsumerOffsetInterval`.
-async fn save_regularly(broker: Arc<Broker>) {
-    loop {
-        tokio::time::sleep(Duration::from_millis(broker.config.flush_consumer_offset_interval_ms)).await;
-        broker.save();
+    let refused = |error: replication::FilesError| StartError::Config(error.to_string());
+    let mut epochs = replication::load_epochs(&broker.config, &broker.files).map_err(refused)?;
+    let may_have_lost = replication::load_may_have_lost(broker).map_err(refused)?;
+    if may_have_lost {
+        epochs.cut(broker.store.appended());
     }
+    let mut elected = broker.replicas.elected();
+    (elected.epochs, elected.may_have_lost) = (epochs, may_have_lost);
+    drop(elected);
+    replication::load_identity(&broker.config, &broker.files).map_err(refused)
 }
 
-/// Samples statistics, and removes clients without heartbeats.
-async fn housekeep(broker: Arc<Broker>) {
-    let mut sweep = tokio::time::interval(CLIENT_SWEEP);
-    let mut sample = tokio::time::interval(Duration::from_millis(stats::SAMPLE_MS.unsigned_abs()));
-    loop {
-        tokio::select! {
-            _ = sample.tick() => stats::sample(&broker, broker.now_ms()),
-            _ = sweep.tick() => {
-                broker.announce(&broker.clients.expire(broker.now_ms()));
-            }
-        }
+/// Starts the thread that deletes old messages, once the disk was checked for the first time.
+fn start_retention(shell: &mut Shell, broker: &Arc<Broker>) -> io::Result<()> {
+    let deletion = Deletion::new(broker.clone());
+    let post = Post { work: SupervisedWork::Retention, name: "retention" };
+    shell.threads().start(post, broker.retention.wakeup(), move || Ok(deletion))
+}
+
+/// Starts the tasks, and the metadata writer.
+fn start_tasks(shell: &mut Shell, broker: &Arc<Broker>) -> io::Result<()> {
+    use SupervisedWork::{
+        Checks, Clients, Metadata, Offsets, Pops, Pulls, Refusals, Register, Routes, Rules, Tables,
+    };
+    broker.client_calls.start(shell.tasks().clone());
+    let metadata_writer = MetadataWriter::new(broker.clone());
+    let post = Post { work: Metadata, name: "metadata-writer" };
+    shell.threads().start(post, broker.metadata_queue.wakeup(), move || Ok(metadata_writer))?;
+    let post = |thread, work, name| (thread, Post { work, name });
+    if broker.role.is_slave() {
+        let tasks = shell.tasks().clone();
+        let sync = move |broker| replication::sync_metadata(broker, tasks);
+        shell.future(post(BLOCKING, Tables, "metadata"), sync)?;
     }
-}
-
-/// An address of this machine that other machines can reach. This is the source address the system chooses for a public
-/// address, or, on a machine without a default route, for a network the machine is part of. No packet is sent.
-pub fn reachable_ip() -> IpAddr {
-    let public = [Ipv4Addr::new(192, 0, 2, 1)];
-    let routes = std::fs::read_to_string("/proc/net/route").unwrap_or_default();
-    let ours =
-        public.into_iter().chain(neighbours(&routes)).find_map(|address| source_towards(address.into()));
-    let six = || source_towards(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into());
-    ours.or_else(six).unwrap_or(Ipv4Addr::LOCALHOST.into())
-}
-
-fn source_towards(address: IpAddr) -> Option<IpAddr> {
-    let any: IpAddr =
-        if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-    let socket = UdpSocket::bind((any, 0)).ok()?;
-    socket.connect((address, 9)).ok()?;
-    Some(socket.local_addr().ok()?.ip()).filter(|ip| !ip.is_loopback() && !ip.is_unspecified())
-}
-
-/// An address in each network of a routing table (`/proc/net/route`), except networks that exist only within this machine,
-/// like loopback and bridges of containers (`NetworkUtil.getLocalInetAddress` skips the same).
-fn neighbours(routes: &str) -> impl Iterator<Item = Ipv4Addr> {
-    const OWN: [&str; 5] = ["lo", "docker", "br-", "veth", "virbr"];
-    routes.lines().skip(1).filter_map(|line| {
-        let mut words = line.split_whitespace();
-        let (device, network) = (words.next()?, words.next()?);
-        let network = u32::from_str_radix(network, 16).ok().filter(|network| *network != 0)?;
-        let first = u32::from_be_bytes(network.to_ne_bytes()).checked_add(1)?;
-        (!OWN.iter().any(|own| device.starts_with(own))).then(|| Ipv4Addr::from(first))
-    })
+    if !broker.role.is_slave() || broker.config.is_controlled() {
+        let checks = transaction::Checks::new(broker.clone());
+        shell.task(post(BLOCKING, Checks, "transaction-check"), None, checks)?;
+    }
+    let of_pulls = broker.clone();
+    let pulls = move |now_ms| housekeeping::answer_expired(&of_pulls, now_ms);
+    shell.task(
+        post(PUNCTUAL, Pulls, "suspended-pulls"),
+        Some(|broker| &broker.poll_timeouts.earlier),
+        pulls,
+    )?;
+    shell.task(post(PUNCTUAL, Clients, "clients"), None, Housekeeping::new(broker.clone()))?;
+    shell.task(post(BLOCKING, Offsets, "offsets"), None, Saving::new(broker.clone()))?;
+    let of_pops = broker.clone();
+    let pops = move |now_ms| pop::due(&of_pops, now_ms);
+    shell.task(post(PUNCTUAL, Pops, "suspended-pops"), Some(|broker| broker.pops.earlier()), pops)?;
+    let of_delays = broker.clone();
+    let delays = move |now_ms| of_delays.gate.delays.due(now_ms);
+    shell.task(post(PUNCTUAL, Refusals, "refusals"), Some(|broker| &broker.gate.delays.added), delays)?;
+    if broker.gate.plain().is_some() {
+        shell.task(post(BLOCKING, Rules, "acl-rules"), None, Rereading::new(broker.clone()))?;
+    }
+    let tasks = shell.tasks().clone();
+    shell.future(post(PUNCTUAL, Routes, "routes"), move |broker| assign::run(broker, tasks))?;
+    for name_server in broker.config.name_servers() {
+        let tasks = shell.tasks().clone();
+        let run = move |broker| register::run(broker, tasks, name_server);
+        shell.future(post(PUNCTUAL, Register, "register"), run)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

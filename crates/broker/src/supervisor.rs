@@ -1,7 +1,7 @@
 //! The supervisor of the broker's threads and tasks. When one panics or ends before the broker stops, its work is no longer
 //! done: that is logged and shown in the broker's status, and requests that depend on this work are refused.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,6 +25,8 @@ pub(crate) enum SupervisedWork {
     Revive,
     /// Writes changes of topics and groups to their files.
     Metadata,
+    /// Serves requests that may wait for the disk.
+    Disk,
     /// Deletes old messages and watches the disk.
     Retention,
     /// Saves the offsets of groups.
@@ -41,6 +43,20 @@ pub(crate) enum SupervisedWork {
     Routes,
     /// Keeps the broker registered with a name server.
     Register,
+    /// Sends the log to slaves.
+    Replicate,
+    /// Takes the master's log.
+    Follow,
+    /// Takes the master's tables.
+    Tables,
+    /// Answers requests that failed authentication, later.
+    Refusals,
+    /// Looks at the files of ACL 1.0.
+    Rules,
+    /// Speaks with the controllers.
+    Agent,
+    /// Changes the broker's role.
+    Role,
 }
 
 impl SupervisedWork {
@@ -51,6 +67,7 @@ impl SupervisedWork {
             Self::Positions => "delayed and timed messages may be delivered again after a restart",
             Self::Revive => "popped messages that are not acknowledged do not come back",
             Self::Metadata => "topics and groups are not made or changed",
+            Self::Disk => "requests that read the disk are answered late or not at all",
             Self::Retention => "old messages are not deleted and the disk is not watched",
             Self::Offsets => "offsets of groups are not saved",
             Self::Checks => "producers are not asked about undecided transactions",
@@ -58,6 +75,13 @@ impl SupervisedWork {
             Self::Pops => "pops that wait are not answered when their time is over",
             Self::Clients => "silent clients are not forgotten and no figures are sampled",
             Self::Routes => "clients that ask for their queues are not answered",
+            Self::Replicate => "slaves do not get the log",
+            Self::Follow => "this slave does not follow its master",
+            Self::Tables => "this slave does not learn of topics, groups and offsets",
+            Self::Refusals => "clients whose requests fail authentication are not told",
+            Self::Rules => "changes of plain_acl.yml do not count",
+            Self::Agent => "the controllers hear nothing of this broker",
+            Self::Role => "this broker is neither master nor slave",
             Self::Register => "a name server does not learn of topics, and forgets the broker",
         }
     }
@@ -69,10 +93,13 @@ pub(crate) struct Supervisor {
     stopped: Mutex<BTreeMap<SupervisedWork, String>>,
     /// Whether the broker stops, so that threads and tasks may end.
     stopping: AtomicBool,
+    /// Work that has been told to end although the broker goes on, because the broker has another role now.
+    dismissed: Mutex<BTreeSet<SupervisedWork>>,
 }
 
 impl Supervisor {
     /// Starts a supervised thread, which must run until the broker stops.
+    #[expect(clippy::disallowed_methods, reason = "the one place where the broker starts threads")]
     pub(crate) fn spawn(
         self: &Arc<Self>,
         work: SupervisedWork,
@@ -81,22 +108,9 @@ impl Supervisor {
     ) -> io::Result<JoinHandle<()>> {
         let (supervisor, thread) = (self.clone(), name.to_owned());
         thread::Builder::new().name(name.to_owned()).spawn(move || {
-            if supervisor.watch(work, &thread, run) {
-                supervisor.ended(work, &thread, "ended");
-            }
-        })
-    }
-
-    /// Starts a thread that works for another thread with the same `work` and may end with it. Only a panic is reported.
-    pub(crate) fn spawn_for_another(
-        self: &Arc<Self>,
-        work: SupervisedWork,
-        name: &str,
-        run: impl FnOnce() + Send + 'static,
-    ) -> io::Result<JoinHandle<()>> {
-        let (supervisor, thread) = (self.clone(), name.to_owned());
-        thread::Builder::new().name(name.to_owned()).spawn(move || {
-            supervisor.watch(work, &thread, run);
+            // State shared with other threads is behind locks, and consistent whenever a holder of a lock may panic.
+            let is_whole = catch_unwind(AssertUnwindSafe(run)).is_ok();
+            supervisor.ended(work, &thread, if is_whole { "ended" } else { "panicked" });
         })
     }
 
@@ -106,19 +120,10 @@ impl Supervisor {
         self.ended(work, name, how);
     }
 
-    /// Runs the body of a thread and reports a panic. True when it did not panic.
-    fn watch(&self, work: SupervisedWork, thread: &str, run: impl FnOnce()) -> bool {
-        // State shared with other threads is behind locks, and consistent whenever a holder of a lock may panic.
-        let is_whole = catch_unwind(AssertUnwindSafe(run)).is_ok();
-        if !is_whole {
-            self.ended(work, thread, "panicked");
-        }
-        is_whole
-    }
-
     /// Records that the thread or task that does this work has ended, unless the broker stops.
     fn ended(&self, work: SupervisedWork, thread: &str, how: &str) {
-        if self.stopping.load(Ordering::Acquire) {
+        let is_dismissed = || how == "ended" && self.dismissed().contains(&work);
+        if self.stopping.load(Ordering::Acquire) || is_dismissed() {
             return;
         }
         tracing::error!(thread, "a thread {how}: {} until the broker is started again", work.text());
@@ -129,6 +134,21 @@ impl Supervisor {
     /// Tells the supervisor that the broker stops, so that threads and tasks may end from now on.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
+    }
+
+    /// Says that the threads that do this work may end from now on.
+    pub(crate) fn dismiss(&self, work: SupervisedWork) {
+        self.dismissed().insert(work);
+    }
+
+    /// Says that this work is to be done again, by new threads.
+    pub(crate) fn employ(&self, work: SupervisedWork) {
+        self.dismissed().remove(&work);
+        self.stopped().remove(&work);
+    }
+
+    fn dismissed(&self) -> MutexGuard<'_, BTreeSet<SupervisedWork>> {
+        self.dismissed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Refuses a request that depends on a thread or task that has ended.
@@ -176,8 +196,22 @@ mod tests {
     fn a_thread_that_ends_by_itself_is_missed() {
         let supervisor = Arc::new(Supervisor::default());
         supervisor.spawn(SupervisedWork::Retention, "retention", || ()).unwrap().join().unwrap();
-        supervisor.spawn_for_another(SupervisedWork::Timer, "timer-fetch", || ()).unwrap().join().unwrap();
         assert_eq!(supervisor.names(), ["retention"]);
+    }
+
+    #[test]
+    fn who_is_dismissed_may_end_but_not_panic_and_is_employed_again() {
+        let supervisor = Arc::new(Supervisor::default());
+        let run = |run: fn()| supervisor.spawn(SupervisedWork::Delay, "delay", run).unwrap().join().unwrap();
+        supervisor.dismiss(SupervisedWork::Delay);
+        run(|| ());
+        assert_eq!(supervisor.names(), Vec::<String>::new());
+        run(|| panic!("on purpose"));
+        assert_eq!(supervisor.names(), ["delay"]);
+        supervisor.employ(SupervisedWork::Delay);
+        assert_eq!(supervisor.names(), Vec::<String>::new());
+        run(|| ());
+        assert_eq!(supervisor.names(), ["delay"], "nobody told it to end");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! A broker on a temporary directory and without connections, for tests.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 
 use net::ConnectionHandle;
 use store::{Disk, Message, RealDisk, Store};
@@ -10,23 +11,32 @@ use wire::body::SubscriptionGroupConfig;
 use wire::body::topic::TopicConfig;
 use wire::record::RecordView;
 
-use crate::assign::Modes;
-use crate::broker::{Broker, Loaded};
+use crate::Refusal;
+use crate::broker::{Arrivals, Broker, Loaded};
+use crate::caller::Caller;
+use crate::change::GroupChange;
+use crate::change::TopicChange;
+use crate::change::{Later, Then};
 use crate::clients::Member;
+use crate::clock::Clock;
 use crate::config::Config;
 use crate::disk_pool::DiskPool;
-use crate::groups::{GroupChange, Groups};
-use crate::metadata_writer::{Later, Then};
-use crate::offsets::Offsets;
-use crate::schedule::Schedule;
-use crate::topics::{Queue, TopicChange, Topics};
-use crate::{Answer, Refusal};
+use crate::groups::Groups;
+use crate::persist::ConfigFiles;
+use crate::remoting::Answer;
+use crate::supervisor::SupervisedWork;
+use crate::topics::{Queue, Topics};
 
 pub(crate) const ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10911);
+
+/// A client where everybody is served.
+pub(crate) const CALLER: Caller = Caller { remote: ADDRESS, version: 0, user: auth::Identity::Off };
 
 pub(crate) struct Fixture {
     pub broker: Arc<Broker>,
     directory: Option<TempDir>,
+    /// The threads of the disk pool.
+    disk_pool: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Fixture {
@@ -42,7 +52,7 @@ impl Fixture {
     /// Closes the broker and opens another on the same directory.
     pub(crate) fn reopened(mut self) -> Self {
         self.broker.store.close().unwrap();
-        self.broker.save();
+        crate::save::save(&self.broker);
         self.broker.schedule.save(0).unwrap();
         let directory = self.directory.take().unwrap();
         drop(self);
@@ -56,10 +66,20 @@ impl Fixture {
         Self::at(directory, |_| {})
     }
 
+    /// Drops the broker without closing it and returns its directory.
+    pub(crate) fn left(mut self) -> TempDir {
+        self.directory.take().unwrap()
+    }
+
     /// Registers a connection as a producer of a group.
     pub(crate) fn meet_producer(&self, group: &str, peer: &Arc<ConnectionHandle>) {
-        let member =
-            Member { client_id: "p".to_owned(), language: None, version: 0, peer: peer.clone(), seen_ms: 0 };
+        let member = Member {
+            client_id: "p".to_owned(),
+            language: None,
+            version: 0,
+            link: crate::remoting::link(peer),
+            seen_ms: 0,
+        };
         self.broker.clients.join_producer(group, member);
     }
 
@@ -68,38 +88,46 @@ impl Fixture {
         Self::on(Arc::new(RealDisk), directory, change)
     }
 
-    /// Opens a broker whose store is on `disk`, and whose configuration files are in `directory`.
+    /// Opens a broker in `directory` on `disk`.
     pub(crate) fn on(disk: Arc<dyn Disk>, directory: TempDir, change: impl FnOnce(&mut Config)) -> Self {
+        Self::timed(disk, Clock::default(), directory, change)
+    }
+
+    /// Opens a broker in `directory` on `disk` whose time is that of `clock`.
+    pub(crate) fn timed(
+        disk: Arc<dyn Disk>,
+        clock: Clock,
+        directory: TempDir,
+        change: impl FnOnce(&mut Config),
+    ) -> Self {
         let (mut config, _) = Config::from_properties(b"").unwrap();
         config.set_store_root(directory.path());
         config.broker_ip1 = ADDRESS.ip().to_string();
         config.store.segment_bytes = 1 << 20;
         config.store.queue_file_bytes = 20 * 100;
         // No file is deleted for lack of space, however full the machine's disk is.
-        config.retention.clean_at = store::Watermark::Percent(100);
+        config.retention.clean_at = store::UsageLimit::Percent(100);
         change(&mut config);
-        let files = directory.path().join("config");
-        let light = config.store.multi_dispatch;
-        let topics = Topics::load(files.join("topics.json")).unwrap();
+        let files = ConfigFiles::new(disk.clone(), directory.path().join("config"));
+        let topics = Topics::load(files.file("topics.json")).unwrap();
         config.store.batched_topics = crate::restore::batched(&topics, &config, &*disk).unwrap();
-        let loaded = Loaded {
-            topics,
-            groups: Groups::load(files.join("subscriptionGroup.json")).unwrap().with_light(light),
-            offsets: if light {
-                Offsets::load_light(&files)
-            } else {
-                Offsets::load(files.join("consumerOffset.json"))
-            }
-            .unwrap(),
-            schedule: Schedule::load(files.join("delayOffset.json")).unwrap(),
-            modes: Modes::load(files.join("messageRequestMode.json")).unwrap(),
-            store: Arc::new(Store::open(config.store.clone(), disk).unwrap()),
-            disk_pool: DiskPool::start(1).unwrap(),
-            config,
-        };
-        let broker = Broker::new(loaded, ADDRESS.ip(), ADDRESS.port());
+        let store = Arc::new(Store::open(config.store.clone(), disk).unwrap());
+        let disk_pool = DiskPool::new(1);
+        let loaded = Loaded::read(config, topics, store, files.clone(), disk_pool).unwrap();
+        let arrivals = Arrivals { pulls: crate::pull::arrived, pops: crate::pop::arrived };
+        let broker = Broker::new(Loaded { clock, ..loaded }, arrivals, ADDRESS.ip(), ADDRESS.port());
         broker.pops.load(&files).unwrap();
-        Self { broker, directory: Some(directory) }
+        let spawn =
+            |(name, run): (String, _)| broker.supervisor.spawn(SupervisedWork::Disk, &name, run).unwrap();
+        let disk_pool = Mutex::new(broker.disk_pool.threads().into_iter().map(spawn).collect());
+        Self { broker, directory: Some(directory), disk_pool }
+    }
+
+    /// Has the disk pool do what was queued, and ends its threads.
+    pub(crate) fn stop_disk_pool(&self) {
+        self.broker.supervisor.stop();
+        self.broker.disk_pool.close();
+        self.disk_pool.lock().unwrap().drain(..).for_each(|thread| thread.join().unwrap());
     }
 
     /// Path of a file in the directory `config`.
@@ -144,7 +172,7 @@ impl Fixture {
 
 impl Drop for Fixture {
     fn drop(&mut self) {
-        self.broker.disk_pool.stop();
+        self.stop_disk_pool();
     }
 }
 
@@ -160,6 +188,11 @@ pub(crate) fn message<'a>(body: &'a [u8], properties: &'a [u8]) -> Message<'a> {
         reconsume_times: 0,
         prepared_transaction_offset: 0,
     }
+}
+
+/// The configuration files in a directory of the real disk.
+pub(crate) fn real_files(directory: &std::path::Path) -> ConfigFiles {
+    ConfigFiles::new(Arc::new(RealDisk), directory.to_owned())
 }
 
 impl Groups {
@@ -194,8 +227,8 @@ pub(crate) fn settled(
         };
         let Later { change, then } = *later;
         groups.commit(vec![change.groups], now_ms).remove(0)?;
-        if let Then::Answer(answer) = then {
-            return Ok(answer);
+        if then == Then::Done {
+            return Ok(Answer::success());
         }
     }
 }
@@ -209,11 +242,11 @@ impl Fixture {
         fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(body);
         let command = Command::decode(&mut bytes).unwrap();
         let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
-        let dispatcher = crate::dispatcher::Dispatcher { broker: self.broker.clone(), fast: false };
+        let dispatcher = crate::remoting::Dispatcher { broker: self.broker.clone(), fast: false };
         let mut out = Vec::new();
-        if let Err(refusal) = dispatcher.serve_alone(&peer, &command, &mut out)
-            && let Err(refusal) =
-                crate::metadata_writer::postpone(&self.broker, &peer, &command, refusal, false)
+        let request = dispatcher.request(&peer, &command, &CALLER);
+        if let Err(refusal) = dispatcher.serve_alone(&request, &mut out)
+            && let Err(refusal) = crate::remoting::postpone(&dispatcher, &request, refusal)
         {
             dispatcher.refuse(&command, &refusal, &mut out);
         }

@@ -2,11 +2,10 @@
 
 pub(crate) mod attributes;
 mod change;
-mod system;
+mod sent;
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
@@ -17,16 +16,11 @@ use wire::body::queue::DataVersion;
 use wire::body::topic::{PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig};
 use wire::codes::response;
 
-use crate::long_polling::SuspendedPulls;
-use crate::metadata_writer::Change;
-use crate::persist;
-use crate::pop::Waiters;
-use crate::stats::Sent;
+use crate::change::Change;
+use crate::long_polling::{SuspendedPulls, Waiters};
+use crate::persist::{self, ConfigFile};
 use crate::{FAQ, Refusal, names};
-pub(crate) use change::TopicChange;
-pub(crate) use system::{
-    create_system_topics, is_system_topic, renew_template, system_topic_config, system_topic_names,
-};
+pub(crate) use sent::Sent;
 
 /// Most queues of a topic; a larger number is refused as a mistake.
 pub const QUEUES_MAX: i32 = 65_535;
@@ -63,7 +57,7 @@ impl Queue {
 }
 
 /// A queue and a direct pointer to its index, so that both can be prefetched at once.
-struct Place {
+struct QueueSlot {
     queue: Arc<Queue>,
     index: Arc<store::Queue>,
 }
@@ -80,7 +74,7 @@ pub struct Topic {
     pub batched: bool,
     /// Suspended pops of the topic; shared by all values of the topic.
     pub(crate) waiters: Arc<Waiters>,
-    queues: Vec<OnceLock<Place>>,
+    queues: Vec<OnceLock<QueueSlot>>,
     /// The queues that have been used, by queue id; shared by all values of the topic.
     used: Arc<Mutex<BTreeMap<usize, Arc<Queue>>>>,
 }
@@ -121,7 +115,7 @@ impl Topic {
             Entry::Occupied(used) => used.get().clone(),
             Entry::Vacant(free) => free.insert(self.open(store, queue_id)?).clone(),
         };
-        Some(&slot.get_or_init(|| Place { index: queue.index.clone(), queue }).queue)
+        Some(&slot.get_or_init(|| QueueSlot { index: queue.index.clone(), queue }).queue)
     }
 
     /// Opens a queue that was not used before.
@@ -142,7 +136,7 @@ impl Topic {
     /// Prefetches a queue's data into the processor cache, because a message for it comes soon.
     pub(crate) fn prefetch(&self, queue_id: i32) {
         let slot = self.queues.get(usize::try_from(queue_id).unwrap_or(usize::MAX));
-        if let Some(Place { queue, index }) = slot.and_then(OnceLock::get) {
+        if let Some(QueueSlot { queue, index }) = slot.and_then(OnceLock::get) {
             store::prefetch(queue);
             store::prefetch(index);
         }
@@ -155,6 +149,12 @@ impl Topic {
     /// The queues that have been used, by queue id.
     pub(crate) fn opened(&self) -> Vec<(usize, Arc<Queue>)> {
         self.used().iter().map(|(queue_id, queue)| (*queue_id, queue.clone())).collect()
+    }
+
+    /// Whether a request holds the topic or waits at one of its queues. `topic` is the value in the table.
+    pub(crate) fn is_in_use(topic: &Arc<Self>) -> bool {
+        // A queue nobody uses is held twice: by its slot, and by the table of queues that have been used.
+        Arc::strong_count(topic) > 1 || topic.used().values().any(|queue| Arc::strong_count(queue) > 2)
     }
 
     /// Whether the topic has read permission.
@@ -180,7 +180,7 @@ struct Book {
 
 /// The table of topics. Every change is on disk before it is visible.
 pub struct Topics {
-    path: PathBuf,
+    file: ConfigFile,
     /// Whether the table was read from `topics.json`, from its copy, or from neither.
     source: persist::Source,
     table: RwLock<HashMap<String, Arc<Topic>>>,
@@ -202,18 +202,23 @@ pub struct Template<'a> {
     pub queue_nums: i32,
 }
 
+/// The refusal of a request about a topic that does not exist.
+pub(crate) fn not_exist(name: &str) -> Refusal {
+    Refusal::new(response::TOPIC_NOT_EXIST, format!("topic[{name}] not exist"))
+}
+
 impl Topics {
-    /// Loads `topics.json` from `path`; starts empty when there is no such file.
-    pub fn load(path: PathBuf) -> Result<Self, persist::Error> {
-        let (file, source) = persist::read_from(&path)?;
-        let (version, configs, extra) = change::split(file.unwrap_or_default());
+    /// Loads `topics.json`; starts empty when there is no such file.
+    pub fn load(file: ConfigFile) -> Result<Self, persist::Error> {
+        let (table, source) = file.read_from()?;
+        let (version, configs, extra) = change::split(table.unwrap_or_default());
         let topic = |(name, config): (String, TopicConfig)| {
             // The key of an entry is the topic's name, whatever name its value contains.
             let config = TopicConfig { topic_name: name.clone(), ..config };
             (name, Arc::new(Topic::new(config, None)))
         };
         Ok(Self {
-            path,
+            file,
             source,
             table: RwLock::new(configs.into_iter().map(topic).collect()),
             writing: Mutex::new(extra),
@@ -243,8 +248,12 @@ impl Topics {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// All topics, in no particular order.
+    /// All topics, sorted by name.
     pub fn all(&self) -> Vec<Arc<Topic>> {
+        sorted(self.unsorted())
+    }
+
+    fn unsorted(&self) -> Vec<Arc<Topic>> {
         self.table.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
@@ -256,11 +265,10 @@ impl Topics {
     /// The version of the table and all topics, sorted by name, as registered with name servers.
     pub fn snapshot(&self) -> (DataVersion, Vec<Arc<Topic>>) {
         let book = self.book();
-        let mut topics = self.all();
+        let topics = self.unsorted();
         let version = book.version;
         drop(book);
-        topics.sort_unstable_by(|one, other| one.name().cmp(other.name()));
-        (version, topics)
+        (version, sorted(topics))
     }
 
     /// The version of the table and the topics that changed after `generation`; `None` when so many changes are no longer kept.
@@ -277,10 +285,12 @@ impl Topics {
         Some((book.version, names.into_iter().filter_map(|name| self.find(name)).collect()))
     }
 
-    /// Gives the table a new version, so that it is registered as a whole with all name servers again.
-    pub(crate) fn renew(&self, now_ms: i64) {
+    /// Gives the table a new version, so that it is registered as a whole with all name servers again. `state_version` is the
+    /// epoch of a broker that became master; name servers prefer the broker with the larger one.
+    pub(crate) fn renew(&self, state_version: Option<i64>, now_ms: i64) {
         let mut book = self.book();
-        book.version.advance(0, now_ms);
+        let state_version = state_version.unwrap_or(book.version.state_version);
+        book.version.advance(state_version, now_ms);
         book.changes.clear();
         book.generation += 1;
         self.show(book.generation);
@@ -325,6 +335,11 @@ impl Topics {
     fn book(&self) -> MutexGuard<'_, Book> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn sorted(mut topics: Vec<Arc<Topic>>) -> Vec<Arc<Topic>> {
+    topics.sort_unstable_by(|one, other| one.name().cmp(other.name()));
+    topics
 }
 
 impl From<persist::Error> for Refusal {

@@ -23,51 +23,38 @@ mod check;
 mod end;
 mod load;
 mod resume;
-mod state;
 #[cfg(test)]
 mod tests;
-
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use store::{Batch, Message};
 use wire::record::RecordView;
 use wire::units::LogOffset;
 
-use crate::broker::{Broker, PutError};
+use crate::broker::Broker;
 use crate::names;
+use crate::refusal::PutError;
 use crate::schedule::target;
-pub(crate) use check::run;
-pub(crate) use end::end;
+use crate::state::HalfMessages;
+pub(crate) use check::Checks;
+pub use end::{Decision, EndTransaction};
+pub(crate) use end::{end, not_found};
 pub(crate) use load::load;
 pub(crate) use resume::resume;
-use state::State;
 
 /// The group whose offsets record the progress of transactions in the half and op topics.
 const GROUP: &str = "CID_RMQ_SYS_TRANS";
 
-/// The state of undecided half messages.
-#[derive(Default)]
-pub(crate) struct Transactions {
-    state: Mutex<State>,
-}
-
-impl Transactions {
-    /// Locks the state. The lock is held during one append, so that a half message is decided only once.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Commits the progress as consumer offsets once the records it depends on are on disk: a position must not outlive them.
-    pub(crate) fn note(&self, broker: &Broker, flushed: LogOffset) {
-        let positions = {
-            let mut state = self.state();
-            // Under the lock, so that every record the state depends on lies before the end of the log read here.
-            state.positions(flushed, broker.store.appended())
-        };
-        let Some((half, op)) = positions else { return };
-        broker.offsets.commit(GROUP, names::HALF_TOPIC, 0, half);
-        broker.offsets.commit(GROUP, names::OP_HALF_TOPIC, 0, op);
-    }
+/// Commits the progress as consumer offsets once the records it depends on are on disk: a position must not outlive them.
+/// `flushed` is how far the log was flushed before the call.
+pub(crate) fn note(broker: &Broker, flushed: LogOffset) {
+    let positions = {
+        let mut half_messages = broker.transactions.lock();
+        // Under the lock, so that every record the state depends on lies before the end of the log read here.
+        half_messages.positions(flushed, broker.store.appended())
+    };
+    let Some((half, op)) = positions else { return };
+    broker.offsets.commit(GROUP, names::HALF_TOPIC, 0, half);
+    broker.offsets.commit(GROUP, names::OP_HALF_TOPIC, 0, op);
 }
 
 /// A message and the queue it is to be stored in.
@@ -88,7 +75,7 @@ struct Appended {
 /// Appends a message, if given, and behind it the op record for the half message at half offset `half`, in one write.
 fn append_with_op(
     broker: &Broker,
-    state: &mut State,
+    state: &mut HalfMessages,
     half: i64,
     put: Option<Put<'_>>,
 ) -> Result<Appended, PutError> {

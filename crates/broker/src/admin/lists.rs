@@ -1,37 +1,23 @@
-//! Requests 18 and 225, which create or change many topics or groups. The whole list is stored with one write, or not at all.
+//! Creating or changing many topics or groups. The whole list is stored with one write, or not at all.
 //! Java changes nothing when one entry already is as requested; here that entry is left alone and the others are changed.
 
-use serde::Deserialize;
 use wire::body::{SubscriptionGroupConfig, TopicConfig};
-use wire::frame::Command;
-use wire::json;
 
 use super::check_topic;
+use crate::Refusal;
 use crate::broker::Broker;
-use crate::groups::{GroupChange, check_group};
-use crate::metadata_writer::Change;
-use crate::topics::{TopicChange, attributes};
-use crate::{Answer, Refusal};
+use crate::change::Change;
+use crate::change::GroupChange;
+use crate::change::TopicChange;
+use crate::groups::check_group;
+use crate::topics::attributes;
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Topics {
-    topic_config_list: Vec<TopicConfig>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Groups {
-    group_config_list: Vec<SubscriptionGroupConfig>,
-}
-
-/// 18 `UPDATE_AND_CREATE_TOPIC_LIST`: creates or changes the listed topics.
-pub(crate) fn put_topics(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
-    let Topics { topic_config_list } = json::from_slice(command.body)?;
+/// Creates or changes topics. The attributes of each configuration are alterations: a name begins with `+`, which sets, or `-`,
+/// which removes.
+pub(crate) fn put_topics(broker: &Broker, list: Vec<TopicConfig>) -> Result<(), Refusal> {
     let mut topics = Vec::new();
-    for mut config in topic_config_list {
+    for mut config in list {
         check_topic(broker, &config)?;
-        // The attribute names of the body begin with the sign of an alteration: `+` sets, `-` removes.
         let text = |(name, value): (&String, &String)| match name.strip_prefix('-') {
             Some(_) => name.clone(),
             None => format!("{name}={value}"),
@@ -42,22 +28,21 @@ pub(crate) fn put_topics(broker: &Broker, command: &Command<'_>) -> Result<Answe
         tracing::info!(topic = config.topic_name, "topic created or changed");
         topics.push(TopicChange::Put(config, alterations));
     }
-    answer(Change { topics, groups: Vec::new() })
+    make(Change { topics, groups: Vec::new() })
 }
 
-/// 225 `UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST`: creates or changes the listed groups.
-pub(crate) fn put_groups(command: &Command<'_>) -> Result<Answer, Refusal> {
-    let Groups { group_config_list } = json::from_slice(command.body)?;
-    for config in &group_config_list {
+/// Creates or changes groups.
+pub(crate) fn put_groups(list: Vec<SubscriptionGroupConfig>) -> Result<(), Refusal> {
+    for config in &list {
         check_group(config)?;
     }
-    let groups = group_config_list.into_iter().map(|config| GroupChange::Put(Box::new(config))).collect();
-    answer(Change { topics: Vec::new(), groups })
+    let groups = list.into_iter().map(|config| GroupChange::Put(Box::new(config))).collect();
+    make(Change { topics: Vec::new(), groups })
 }
 
-fn answer(change: Change) -> Result<Answer, Refusal> {
+fn make(change: Change) -> Result<(), Refusal> {
     if change == Change::default() {
-        return Ok(Answer::success());
+        return Ok(());
     }
-    Err(Refusal::answer_after(change, Answer::success()))
+    Err(Refusal::done_after(change))
 }

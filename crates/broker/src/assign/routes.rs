@@ -1,132 +1,50 @@
 //! Which queues topics have on all brokers, as name servers say (`TopicRouteInfoManager`).
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use net::{ConnectionHandle, Workers};
-use tokio::sync::mpsc::{Receiver, Sender, channel};
 use wire::body::topic::PERM_READ;
 use wire::body::{MessageQueue, TopicRouteData};
 use wire::codes::{request, response};
-use wire::frame::{Encoding, FrameWriter};
+use wire::frame::FrameWriter;
 
-use super::Question;
-use crate::Refusal;
 use crate::broker::Broker;
 use crate::register::Silent;
+use crate::state::Queues;
 
-/// Milliseconds for which the answer of a name server is used (`loadBalancePollNameServerInterval`).
-const KEPT_MS: i64 = 30_000;
-/// Most topics kept; at the bound all are forgotten.
-const TOPICS_MAX: usize = 100_000;
-/// Most requests that wait for a name server; a further one is refused as busy.
-const WAITING_MAX: usize = 4096;
-/// For this many milliseconds after no name server answered, requests are answered from what was known last. Asking all name
-/// servers again would take seconds for each request and hold up those behind it.
-const DOWN_MS: i64 = 10_000;
 /// How long a name server may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The queues of a topic; `None` when no name server knows it.
-type Queues = Option<Arc<Vec<MessageQueue>>>;
-
-struct Known {
-    queues: Queues,
-    asked_ms: i64,
-    /// Generation of the broker's own topic table when the route was asked for; a later one may have changed this topic.
-    generation: u64,
-}
-
-/// The routes of topics, and the requests that wait for one.
-pub(crate) struct Routes {
-    known: Mutex<HashMap<String, Known>>,
-    questions: Sender<Question>,
-    waiting: Mutex<Option<Receiver<Question>>>,
-    /// When a request found no name server that answered, milliseconds; `i64::MIN` once one has answered since.
-    down_ms: AtomicI64,
-}
-
-impl Default for Routes {
-    fn default() -> Self {
-        let (questions, waiting) = channel(WAITING_MAX);
-        Self {
-            known: Mutex::default(),
-            questions,
-            waiting: Mutex::new(Some(waiting)),
-            down_ms: AtomicI64::new(i64::MIN),
-        }
-    }
-}
-
-impl Routes {
-    /// The queues of a topic; `None` when a name server must be asked first. While no name server answers, these are the queues
-    /// known last, and `Some(None)` for a topic that nobody asked about.
-    pub(super) fn find(&self, broker: &Broker, topic: &str) -> Option<Queues> {
-        let is_down = broker.now_ms().saturating_sub(self.down_ms.load(Ordering::Relaxed)) < DOWN_MS;
-        let known = self.known();
-        let Some(found) = known.get(topic) else { return is_down.then_some(None) };
-        let is_new = broker.now_ms() - found.asked_ms < KEPT_MS
-            && found.generation == broker.topics.generation()
-            && found.queues.is_some();
-        let is_new = is_new || is_down;
-        is_new.then(|| found.queues.clone())
-    }
-
-    /// Queues a request to be answered after a name server was asked.
-    pub(super) fn ask(&self, question: Question) -> Result<(), Refusal> {
-        self.questions.try_send(question).map_err(|_| {
-            let remark =
-                "[OVERLOAD]system busy, start flow control for a while: too many clients ask for queues";
-            Refusal::new(response::SYSTEM_BUSY, remark)
-        })
-    }
-
-    /// Notes that no name server answered.
-    pub(super) fn no_answer(&self, broker: &Broker) {
-        self.down_ms.store(broker.now_ms(), Ordering::Relaxed);
-    }
-
-    pub(super) fn keep(&self, broker: &Broker, topic: &str, queues: Queues) {
-        let mut known = self.known();
-        if known.len() >= TOPICS_MAX {
-            known.clear();
-        }
-        let generation = broker.topics.generation();
-        known.insert(topic.to_owned(), Known { queues, asked_ms: broker.now_ms(), generation });
-    }
-
-    fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// The queues of a topic that are known and not too old; `None` when a name server must be asked first.
+pub(super) fn find(broker: &Broker, topic: &str) -> Option<Queues> {
+    broker.routes.find(topic, broker.now_ms(), broker.topics.generation())
 }
 
 /// Answers the waiting requests until the broker's tasks end.
 pub(crate) async fn run(broker: Arc<Broker>, workers: Workers) {
-    let waiting = broker.routes.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let Some(mut waiting) = waiting else { return };
+    let Some(mut waiting) = broker.routes.take_questions() else { return };
     let mut peers = HashMap::new();
     while let Some(question) = waiting.recv().await {
         let topic = &question.body.topic;
-        let queues = match broker.routes.find(&broker, topic) {
+        let queues = match find(&broker, topic) {
             Some(queues) => queues,
             None => match fetch(&broker, &workers, &mut peers, topic).await {
                 Ok(queues) => {
-                    broker.routes.down_ms.store(i64::MIN, Ordering::Relaxed);
-                    broker.routes.keep(&broker, topic, queues.clone());
+                    broker.routes.keep(topic, broker.now_ms(), broker.topics.generation(), queues.clone());
                     queues
                 }
                 // No name server gave a route: what was known last counts, and without that the client keeps the queues it has.
                 Err(NoRoute { is_answered }) => {
                     if !is_answered {
-                        broker.routes.no_answer(&broker);
+                        broker.routes.no_answer(broker.now_ms());
                     }
-                    broker.routes.find(&broker, topic).flatten()
+                    find(&broker, topic).flatten()
                 }
             },
         };
-        question.answer(&broker, queues.as_ref().map(|queues| queues.as_slice()));
+        super::answer(&broker, question, queues.as_ref().map(|queues| queues.as_slice()));
     }
 }
 
@@ -156,7 +74,7 @@ async fn fetch(
             },
         };
         let write = |writer: FrameWriter<'_>| writer.text("topic", topic).finish(b"");
-        match peer.call(Encoding::Json, request::GET_ROUTEINFO_BY_TOPIC, ANSWER_TIMEOUT, write).await {
+        match broker.call(&peer, request::GET_ROUTEINFO_BY_TOPIC, ANSWER_TIMEOUT, write).await {
             Ok(reply) if reply.code == response::SUCCESS => {
                 is_answered = true;
                 match TopicRouteData::decode(&reply.body) {

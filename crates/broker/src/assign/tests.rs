@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use super::share::{Asked, Strategy};
 use super::*;
 
@@ -92,14 +94,14 @@ fn strangers_get_nothing() {
 fn while_no_name_server_answers_questions_are_answered_from_what_was_known() {
     let fixture = crate::testing::Fixture::new();
     let broker = &fixture.broker;
-    let known = || broker.routes.find(broker, "T").map(|queues| text(queues.as_deref().cloned()));
+    let known = || routes::find(broker, "T").map(|queues| text(queues.as_deref().cloned()));
     assert_eq!(known(), None, "a name server is asked");
-    broker.routes.keep(broker, "T", Some(Arc::new(queues(4))));
+    broker.routes.keep("T", broker.now_ms(), broker.topics.generation(), Some(Arc::new(queues(4))));
     assert_eq!(known().as_deref(), Some("b0 b1 a0 a1"));
     // A change of the broker's topics makes it ask the name server again.
     fixture.queue("U", 0);
     assert_eq!(known(), None);
-    broker.routes.no_answer(broker);
+    broker.routes.no_answer(broker.now_ms());
     assert_eq!(known().as_deref(), Some("b0 b1 a0 a1"));
-    assert_eq!(broker.routes.find(broker, "unknown"), Some(None), "the client keeps what it has");
+    assert_eq!(routes::find(broker, "unknown"), Some(None), "the client keeps what it has");
 }

@@ -24,7 +24,7 @@ impl Stated {
 
     /// Notes the subscriptions that a member stated.
     pub(super) fn note(&mut self, group: &str, member: &Member, wanted: &[SubscriptionData]) {
-        if self.wishes.insert(member.peer.id(), digest(wanted)) == Some(digest(wanted)) {
+        if self.wishes.insert(member.link.id(), digest(wanted)) == Some(digest(wanted)) {
             return;
         }
         let before = self.is_conflict;
@@ -35,7 +35,7 @@ impl Stated {
             tracing::warn!(
                 group,
                 client = member.client_id,
-                remote = %member.peer.remote(),
+                remote = %member.link.remote(),
                 ?wants,
                 "members of a consumer group subscribe to different things; some of them miss messages. Give each application a group of its own"
             );
@@ -43,8 +43,8 @@ impl Stated {
     }
 
     /// Forgets a member that left.
-    pub(super) fn forget(&mut self, group: &str, peer_id: u64) {
-        self.wishes.remove(&peer_id);
+    pub(super) fn forget(&mut self, group: &str, link_id: u64) {
+        self.wishes.remove(&link_id);
         self.judge(group);
     }
 
@@ -75,14 +75,12 @@ fn digest(wanted: &[SubscriptionData]) -> u64 {
 mod tests {
     use std::sync::Arc;
 
-    use net::ConnectionHandle;
-
     use super::*;
     use crate::testing::ADDRESS;
 
     fn member(id: u64) -> Member {
-        let peer = Arc::new(ConnectionHandle::detached(id, ADDRESS));
-        Member { client_id: format!("c{id}"), language: None, version: 0, peer, seen_ms: 0 }
+        let link = crate::remoting::link(&Arc::new(net::ConnectionHandle::detached(id, ADDRESS)));
+        Member { client_id: format!("c{id}"), language: None, version: 0, link, seen_ms: 0 }
     }
 
     fn wants(list: &[(&str, &str)], sub_version: i64) -> Vec<SubscriptionData> {

@@ -3,22 +3,20 @@
 
 use std::sync::Arc;
 
-use net::ConnectionHandle;
 use wire::body::MessageModel;
-use wire::codes::request;
-use wire::frame::{Encoding, FrameWriter, Head};
 
+use crate::client_link::{ClientLink, Notice};
 use crate::groups::Groups;
 
 /// A change of a consumer group's members or topics.
 #[derive(Debug)]
 pub(crate) struct Change {
-    /// The group.
+    /// Name of the consumer group.
     pub group: String,
     /// Whether the group consumes in a cluster or by broadcast.
     pub message_model: MessageModel,
-    /// The connections of its members after the change.
-    pub peers: Vec<Arc<ConnectionHandle>>,
+    /// How the members of the group are reached, after the change.
+    pub links: Vec<Arc<dyn ClientLink>>,
 }
 
 /// Tells every member to rebalance at once: a one-way `NOTIFY_CONSUMER_IDS_CHANGED` (40).
@@ -31,12 +29,8 @@ pub(crate) fn notify(groups: &Groups, changes: &[Change]) {
         if !told || change.message_model == MessageModel::Broadcasting {
             continue;
         }
-        for peer in &change.peers {
-            let opaque = peer.next_opaque();
-            let head = Head::one_way(Encoding::Json, request::NOTIFY_CONSUMER_IDS_CHANGED, opaque);
-            let _ = peer.push(|out| {
-                FrameWriter::begin(out, head).text("consumerGroup", &change.group).finish(b"");
-            });
+        for link in &change.links {
+            link.notify(&Notice::ConsumerIdsChanged { group: &change.group });
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::sql;
 /// The tag expression that matches every message.
 const ALL: &str = "*";
 
-/// A parsed subscription.
+/// Which messages of a topic a consumer group wants, parsed from its expression.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Subscription {
     /// Version of the subscription: a newer one replaces an older one.

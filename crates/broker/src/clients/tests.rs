@@ -1,15 +1,16 @@
+use net::ConnectionHandle;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use wire::body::{ConsumerConnection, ConsumerListByGroup, ProducerConnection, SubscriptionGroupConfig};
-use wire::codes::request;
-use wire::frame::{Command, Encoding, FrameWriter, Head, frame_length};
+use wire::body::{ConsumerListByGroup, HeartbeatData, SubscriptionGroupConfig};
+use wire::frame::{Command, Encoding, frame_length};
 use wire::json;
 
 use super::*;
+use crate::Refusal;
 use crate::groups::Groups;
+use crate::remoting::Answer;
 use crate::testing::settled;
-use crate::{Answer, Refusal};
 
 /// The clients of a broker, with connections that remember what they were told.
 struct Fixture {
@@ -17,7 +18,6 @@ struct Fixture {
     clients: Clients,
     groups: Groups,
     auto_create: bool,
-    filters_properties: bool,
     now_ms: i64,
     retry_topics: Vec<(String, i32)>,
 }
@@ -25,54 +25,43 @@ struct Fixture {
 impl Fixture {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let groups = Groups::load(folder.path().join("subscriptionGroup.json")).unwrap();
+        let groups =
+            Groups::load(crate::testing::real_files(folder.path()).file("subscriptionGroup.json")).unwrap();
         let clients = Clients::default();
-        Self {
-            folder,
-            clients,
-            groups,
-            auto_create: true,
-            filters_properties: false,
-            now_ms: 1_000_000,
-            retry_topics: Vec::new(),
-        }
+        Self { folder, clients, groups, auto_create: true, now_ms: 1_000_000, retry_topics: Vec::new() }
     }
 
-    /// Gives a request to a handler that needs a `RequestContext`.
-    fn ask(
-        &mut self,
-        code: i32,
-        fields: &[(&str, &str)],
-        body: &str,
-        peer: &Arc<ConnectionHandle>,
-    ) -> Result<Answer, Refusal> {
-        let mut bytes = Vec::new();
-        let writer = FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, code, 1));
-        fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(body.as_bytes());
-        let command = Command::decode(&mut bytes).unwrap();
-        let context = RequestContext {
+    fn context(&self) -> RequestContext<'_> {
+        RequestContext {
             clients: &self.clients,
             groups: &self.groups,
             auto_create_groups: self.auto_create,
             notify: true,
-            now_ms: self.now_ms,
-        };
-        let retry_topics = &mut self.retry_topics;
-        match code {
-            request::HEART_BEAT => settled(&self.groups, self.now_ms, || {
-                retry_topics.clear();
-                heartbeat(&context, peer, &command, |data, queues| {
-                    retry_topics.push((data.group_name.clone(), queues));
-                    None
-                })
-            }),
-            request::UNREGISTER_CLIENT => unregister(&context, peer, &command),
-            request::GET_CONSUMER_LIST_BY_GROUP => consumer_list(&self.clients, &command),
-            request::CHECK_CLIENT_CONFIG => check_client(&command, self.filters_properties),
-            request::GET_CONSUMER_CONNECTION_LIST => consumer_connections(&self.clients, &command),
-            request::GET_PRODUCER_CONNECTION_LIST => producer_connections(&self.clients, &command),
-            other => panic!("no handler of code {other}"),
         }
+    }
+
+    /// Sends a heartbeat with this JSON; returns `IS_SUB_CHANGE`.
+    fn heartbeat(&mut self, body: &str, peer: &Arc<ConnectionHandle>) -> Result<bool, Refusal> {
+        let mut retry_topics = Vec::new();
+        let mut is_sub_change = false;
+        let served = settled(&self.groups, self.now_ms, || {
+            retry_topics.clear();
+            let data: HeartbeatData = json::from_slice(body.as_bytes())?;
+            let member = Member {
+                client_id: data.client_id.clone(),
+                language: Some(Language::Rust),
+                version: wire::codes::VERSION,
+                link: crate::remoting::link(peer),
+                seen_ms: self.now_ms,
+            };
+            is_sub_change = heartbeat(&self.context(), &member, &data, |data, queues| {
+                retry_topics.push((data.group_name.clone(), queues));
+                None
+            })?;
+            Ok(Answer::success())
+        });
+        self.retry_topics = retry_topics;
+        served.map(|_| is_sub_change)
     }
 
     /// Sends a heartbeat of one consumer group; returns `IS_SUB_CHANGE`.
@@ -99,19 +88,12 @@ impl Fixture {
             "subscriptionDataSet":[{subscriptions}]}}],"producerDataSet":[]{more}}}"#,
             peer.id()
         );
-        let answer = self.ask(request::HEART_BEAT, &[], &body, peer).unwrap();
-        assert_eq!(
-            (answer.code, answer.fields[0].clone()),
-            (0, ("IS_SUPPORT_HEART_BEAT_V2", "true".to_owned()))
-        );
-        assert_eq!(answer.fields[1].0, "IS_SUB_CHANGE");
-        answer.fields[1].1 == "true"
+        self.heartbeat(&body, peer).unwrap()
     }
 
-    fn list(&mut self, group: &str) -> Result<Vec<String>, Refusal> {
-        let fields = [("consumerGroup", group)];
-        let answer = self.ask(request::GET_CONSUMER_LIST_BY_GROUP, &fields, "", &peer(0))?;
-        Ok(json::from_slice::<ConsumerListByGroup>(&answer.body).unwrap().consumer_id_list)
+    fn list(&self, group: &str) -> Result<Vec<String>, Refusal> {
+        let body = consumer_list(&self.clients, group)?;
+        Ok(json::from_slice::<ConsumerListByGroup>(&body).unwrap().consumer_id_list)
     }
 
     fn code_of(&self, group: &str, topic: &str, tag: &str) -> bool {
@@ -283,15 +265,14 @@ fn unregistering_removes_the_client_from_the_groups_it_names() {
         fixture.beat(peer, "g", &[("T", "*", 1)]);
     }
     let body = r#"{"clientID":"p","producerDataSet":[{"groupName":"pg"}]}"#;
-    fixture.ask(request::HEART_BEAT, &[], body, &first).unwrap();
+    fixture.heartbeat(body, &first).unwrap();
     told(&first);
     told(&second);
-    let fields = [("clientID", "client-1"), ("producerGroup", "pg"), ("consumerGroup", "g")];
-    assert_eq!(fixture.ask(request::UNREGISTER_CLIENT, &fields, "", &first).unwrap(), Answer::success());
+    unregister(&fixture.context(), 1, Some("pg"), Some("g"));
     assert_eq!((told(&first), told(&second)), (vec![], vec!["g".to_owned()]));
     assert_eq!(fixture.list("g").unwrap(), ["client-2"]);
     assert!(fixture.clients.producers("pg").is_none());
-    assert_eq!(fixture.ask(request::UNREGISTER_CLIENT, &fields, "", &first).unwrap(), Answer::success());
+    unregister(&fixture.context(), 1, Some("pg"), Some("g"));
     assert!(told(&second).is_empty(), "it had left already");
     assert!(!fixture.clients.read().joined.contains_key(&1));
 }
@@ -324,26 +305,22 @@ fn a_heartbeat_of_too_many_groups_is_refused_whole() {
         format!(r#"{{"clientID":"c","producerDataSet":[{}]}}"#, groups.join(","))
     };
     let client = peer(1);
-    fixture.ask(request::HEART_BEAT, &[], &named(GROUPS_PER_CLIENT_MAX), &client).unwrap();
-    fixture.ask(request::HEART_BEAT, &[], &named(GROUPS_PER_CLIENT_MAX), &client).unwrap();
-    let refusal =
-        fixture.ask(request::HEART_BEAT, &[], &named(GROUPS_PER_CLIENT_MAX + 1), &client).unwrap_err();
+    fixture.heartbeat(&named(GROUPS_PER_CLIENT_MAX), &client).unwrap();
+    fixture.heartbeat(&named(GROUPS_PER_CLIENT_MAX), &client).unwrap();
+    let refusal = fixture.heartbeat(&named(GROUPS_PER_CLIENT_MAX + 1), &client).unwrap_err();
     assert!(refusal.remark.contains("names 4097 groups; one connection may be in 4096"), "{refusal}");
     let one_more = r#"{"clientID":"c","producerDataSet":[{"groupName":"another"}]}"#;
-    fixture.ask(request::HEART_BEAT, &[], one_more, &client).unwrap_err();
-    fixture.ask(request::HEART_BEAT, &[], one_more, &peer(2)).unwrap();
+    fixture.heartbeat(one_more, &client).unwrap_err();
+    fixture.heartbeat(one_more, &peer(2)).unwrap();
 }
 
 #[test]
 fn connections_are_listed_for_operators() {
     let mut fixture = Fixture::new();
-    let ask =
-        |fixture: &mut Fixture, code, key, group: &str| fixture.ask(code, &[(key, group)], "", &peer(0));
     fixture.beat(&peer(1), "g", &[("T", "a", 3)]);
     let body = r#"{"clientID":"p","producerDataSet":[{"groupName":"pg"}]}"#;
-    fixture.ask(request::HEART_BEAT, &[], body, &peer(1)).unwrap();
-    let answer = ask(&mut fixture, request::GET_CONSUMER_CONNECTION_LIST, "consumerGroup", "g").unwrap();
-    let list: ConsumerConnection = json::from_slice(&answer.body).unwrap();
+    fixture.heartbeat(body, &peer(1)).unwrap();
+    let list = consumer_connections(&fixture.clients, "g").unwrap();
     assert_eq!(list.connection_set.len(), 1);
     let connection = &list.connection_set[0];
     assert_eq!(
@@ -352,34 +329,31 @@ fn connections_are_listed_for_operators() {
     );
     assert_eq!((connection.language.as_str(), connection.version), ("RUST", wire::codes::VERSION));
     assert_eq!(list.subscription_table["T"].sub_string, "a");
-    let answer = ask(&mut fixture, request::GET_PRODUCER_CONNECTION_LIST, "producerGroup", "pg").unwrap();
-    let list: ProducerConnection = json::from_slice(&answer.body).unwrap();
+    let list = producer_connections(&fixture.clients, "pg").unwrap();
     assert_eq!(list.connection_set[0].client_id, "p");
-    let refusal = ask(&mut fixture, request::GET_CONSUMER_CONNECTION_LIST, "consumerGroup", "x").unwrap_err();
+    let refusal = consumer_connections(&fixture.clients, "x").unwrap_err();
     assert_eq!((refusal.code, refusal.remark.as_ref()), (206, "the consumer group[x] not online"));
-    let refusal = ask(&mut fixture, request::GET_PRODUCER_CONNECTION_LIST, "producerGroup", "x").unwrap_err();
+    let refusal = producer_connections(&fixture.clients, "x").unwrap_err();
     assert_eq!((refusal.code, refusal.remark.as_ref()), (1, "the producer group[x] not exist"));
     assert!(fixture.folder.path().join("subscriptionGroup.json").exists());
 }
 
 #[test]
 fn line_38_clients_are_checked_before_they_start() {
-    let mut fixture = Fixture::new();
-    let check = |fixture: &mut Fixture, kind: &str, expression: &str| {
+    let check = |filters_properties, kind: &str, expression: &str| {
         let data = format!(r#"{{"expressionType":{kind},"subString":"{expression}"}}"#);
-        let body = format!(r#"{{"clientId":"c","group":"g","subscriptionData":{data}}}"#);
-        fixture.ask(request::CHECK_CLIENT_CONFIG, &[], &body, &peer(0)).map_err(|refusal| refusal.to_string())
+        let data: SubscriptionData = json::from_slice(data.as_bytes()).unwrap();
+        check_client(&data, filters_properties).map_err(|refusal| refusal.to_string())
     };
     for tag in ["\"TAG\"", "\"\"", "null"] {
-        assert_eq!(check(&mut fixture, tag, "a"), Ok(Answer::success()));
+        assert_eq!(check(false, tag, "a"), Ok(()));
     }
     let remark = "1: The broker does not support consumer to filter message by SQL92";
-    assert_eq!(check(&mut fixture, "\"SQL92\"", "a > 1"), Err(remark.to_owned()));
-    fixture.filters_properties = true;
-    assert_eq!(check(&mut fixture, "\"SQL92\"", "a > 1"), Ok(Answer::success()));
-    let refusal = check(&mut fixture, "\"SQL92\"", "a >").unwrap_err();
+    assert_eq!(check(false, "\"SQL92\"", "a > 1"), Err(remark.to_owned()));
+    assert_eq!(check(true, "\"SQL92\"", "a > 1"), Ok(()));
+    let refusal = check(true, "\"SQL92\"", "a >").unwrap_err();
     assert!(refusal.starts_with("23: the expression \"a >\" is no filter: at character 4"), "{refusal}");
-    let refusal = check(&mut fixture, "\"XYZ\"", "a").unwrap_err();
+    let refusal = check(true, "\"XYZ\"", "a").unwrap_err();
     assert_eq!(refusal, "23: the expression type is \"XYZ\", expected TAG or SQL92");
 }
 
@@ -387,8 +361,35 @@ fn line_38_clients_are_checked_before_they_start() {
 fn damaged_heartbeats_change_nothing() {
     let mut fixture = Fixture::new();
     for body in ["", "{", "[]", r#"{"consumerDataSet":[{"groupName":"g"}"#] {
-        let refusal = fixture.ask(request::HEART_BEAT, &[], body, &peer(1)).unwrap_err();
+        let refusal = fixture.heartbeat(body, &peer(1)).unwrap_err();
         assert!(refusal.remark.starts_with("the request body is not the JSON expected"), "{refusal}");
     }
     fixture.list("g").unwrap_err();
+}
+
+#[test]
+fn what_operators_and_clients_are_told_of_groups_has_one_order() {
+    let mut fixture = Fixture::new();
+    let topics: Vec<String> = (10..30).rev().map(|number| format!("T{number}")).collect();
+    let subscriptions: Vec<_> = topics.iter().map(|topic| (topic.as_str(), "*", 1)).collect();
+    let peers: Vec<_> = (1..=20).rev().map(peer).collect();
+    for peer in &peers {
+        for group in ["c", "a", "b"] {
+            fixture.beat(peer, group, &subscriptions);
+        }
+    }
+    let seen = fixture.clients.consumers("a").unwrap();
+    assert!(seen.members.iter().map(|member| member.link.id()).eq(1..=20));
+    assert!(seen.subscriptions.iter().map(|it| it.data().topic.as_str()).is_sorted());
+    assert_eq!(fixture.clients.subscribers("T10"), ["a", "b", "c"]);
+    let changes = fixture.clients.closed(7);
+    assert!(changes.iter().map(|change| change.group.as_str()).eq(["a", "b", "c"]));
+    let links: Vec<u64> = changes[0].links.iter().map(|link| link.id()).collect();
+    assert!(links.len() == 19 && links.is_sorted());
+    fixture.now_ms += SILENCE_MAX_MS + 1;
+    fixture.beat(&peers[19], "c", &subscriptions);
+    let groups: Vec<_> = fixture.clients.expire(fixture.now_ms).into_iter().map(|it| it.group).collect();
+    assert_eq!(groups.len(), 18 * 3 + 2);
+    assert!(groups[..54].chunks(3).all(|of_one| of_one.iter().is_sorted()), "{groups:?}");
+    assert_eq!(groups[54..], ["a", "b"]);
 }

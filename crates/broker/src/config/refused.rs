@@ -12,28 +12,13 @@ struct Rule {
     reason: &'static str,
 }
 
-const NO_REPLICATION: &str =
-    "replication is not served yet, and a message would be acknowledged by this broker alone";
 const NO_ROCKS: &str = "there is no RocksDB here; leave it as it is to keep the state in files";
-const NO_AUTH: &str = "authentication is not served yet, and everybody would be let in";
 
-const RULES: [Rule; 14] = [
-    Rule {
-        name: "brokerRole",
-        allowed: &["ASYNC_MASTER", "SYNC_MASTER"],
-        reason: "slaves are not served yet; run an existing slave with Java",
-    },
-    Rule { name: "inSyncReplicas", allowed: &["1"], reason: NO_REPLICATION },
-    Rule { name: "allAckInSyncStateSet", allowed: &["false"], reason: NO_REPLICATION },
+const RULES: [Rule; 7] = [
     Rule {
         name: "enableDLegerCommitLog",
         allowed: &["false"],
-        reason: "the DLedger log is not served; three brokers in controller mode are to take its place, which is not served yet",
-    },
-    Rule {
-        name: "enableControllerMode",
-        allowed: &["false"],
-        reason: "controller mode is not served yet, and two brokers could be master at once",
+        reason: "the DLedger log is not served; three brokers with enableControllerMode=true, controllerAddr, allAckInSyncStateSet=true, inSyncReplicas=2, minInSyncReplicas=2 and flushDiskType=SYNC_FLUSH take its place",
     },
     Rule {
         name: "duplicationEnable",
@@ -45,9 +30,6 @@ const RULES: [Rule; 14] = [
     Rule { name: "configManagerVersion", allowed: &["v1"], reason: NO_ROCKS },
     Rule { name: "useSingleRocksDBForAllConfigs", allowed: &["false"], reason: NO_ROCKS },
     Rule { name: "indexRocksDBEnable", allowed: &["false"], reason: NO_ROCKS },
-    Rule { name: "authenticationEnabled", allowed: &["false"], reason: NO_AUTH },
-    Rule { name: "authorizationEnabled", allowed: &["false"], reason: NO_AUTH },
-    Rule { name: "aclEnable", allowed: &["false"], reason: NO_AUTH },
 ];
 
 /// Refuses a value of such a setting that cannot be served.

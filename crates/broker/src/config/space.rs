@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use store::{Unconsumed, Watermark};
+use store::{Unconsumed, UsageLimit};
 
 use super::value::{Fault, number, show};
 
@@ -26,26 +26,26 @@ pub(super) fn show_bytes(bytes: &u64) -> String {
 }
 
 /// Parses a disk limit: a percentage in use, brought within Java's bounds (`MessageStoreConfig`), or free bytes with a unit.
-pub(super) fn watermark(text: &str, low: u64, high: u64) -> Result<Watermark, Fault> {
+pub(super) fn watermark(text: &str, low: u64, high: u64) -> Result<UsageLimit, Fault> {
     if text.ends_with(|last: char| last.is_ascii_alphabetic()) {
-        return bytes(text).map(Watermark::FreeBytes);
+        return bytes(text).map(UsageLimit::FreeBytes);
     }
     let percent = text.parse::<i64>().ok().and_then(|percent| u64::try_from(percent).ok());
     let percent = percent.ok_or_else(|| {
         Fault::Invalid(format!("percent in use, {low} to {high}, or free bytes such as 500m or 20g"))
     })?;
-    Ok(Watermark::Percent(percent.clamp(low, high)))
+    Ok(UsageLimit::Percent(percent.clamp(low, high)))
 }
 
-pub(super) fn show_watermark(mark: &Watermark) -> String {
+pub(super) fn show_watermark(mark: &UsageLimit) -> String {
     match mark {
-        Watermark::Percent(percent) => show(percent),
+        UsageLimit::Percent(percent) => show(percent),
         // Printed with a unit always; without one the number would be read as a percentage.
-        Watermark::FreeBytes(bytes) if !bytes.is_multiple_of(1 << 10) || *bytes == 0 => {
+        UsageLimit::FreeBytes(bytes) if !bytes.is_multiple_of(1 << 10) || *bytes == 0 => {
             let whole = bytes.checked_next_multiple_of(1 << 10).unwrap_or(u64::MAX << 10);
-            show_watermark(&Watermark::FreeBytes(whole.max(1 << 10)))
+            show_watermark(&UsageLimit::FreeBytes(whole.max(1 << 10)))
         }
-        Watermark::FreeBytes(bytes) => show_bytes(bytes),
+        UsageLimit::FreeBytes(bytes) => show_bytes(bytes),
     }
 }
 
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn limits_of_a_disk() {
-        use Watermark::{FreeBytes, Percent};
+        use UsageLimit::{FreeBytes, Percent};
         for (text, expected, shown) in [
             ("75", Percent(75), "75"),
             ("5", Percent(10), "10"),

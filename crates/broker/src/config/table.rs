@@ -1,66 +1,21 @@
 //! The property table: every setting that has an effect here.
 
-use std::path::PathBuf;
-
 use store::{FlushMode, Unconsumed};
 
-use super::Config;
+use super::property::{COMMIT_LOG, DELAY_LEVELS, Effect, MESSAGE_SIZE, Property, SCAN, STORE_ROOT};
 use super::space::{
     POLICIES, bytes, directories, hours, hours_ms, only_broker, show_bytes, show_directories, show_hours,
     show_hours_ms, show_watermark, watermark,
 };
-use super::value::{Fault, address, flag, milliseconds, must, name, number, one_of, show, topic};
-use crate::pop::settings::Mode;
-
-/// When a changed setting takes effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// At once: the setting can be changed while the broker runs.
-    Live,
-    /// After a restart of the broker.
-    Restart,
-}
-
-/// One setting, as configuration files and requests know it.
-pub struct Property {
-    /// Name of the setting.
-    pub name: &'static str,
-    /// What the setting does, with its unit.
-    pub doc: &'static str,
-    /// When a change takes effect.
-    pub effect: Effect,
-    get: fn(&Config) -> String,
-    pub(super) set: fn(&mut Config, &str) -> Result<(), Fault>,
-}
-
-impl Property {
-    /// The setting's value in `config`, as text.
-    pub fn value(&self, config: &Config) -> String {
-        (self.get)(config)
-    }
-}
+use super::value::{
+    address, flag, host, milliseconds, must, name, number, one_of, optional, proxies, show,
+    show_milliseconds, show_one_of, show_optional, show_size, size, text, topic,
+};
+use super::{Mode, Role};
 
 /// The setting with this name.
 pub(super) fn property(key: &str) -> Option<&'static Property> {
     PROPERTIES.iter().find(|property| property.name == key)
-}
-
-/// Names of RocketMQ 3.x, and names that Java prints but does not read, each with the present name.
-const ALIASES: [(&str, &str); 9] = [
-    ("mapedFileSizeCommitLog", "mappedFileSizeCommitLog"),
-    ("mapedFileSizeConsumeQueue", "mappedFileSizeConsumeQueue"),
-    ("mapedFileSizeLogicsQueue", "mappedFileSizeConsumeQueue"),
-    ("flushIntervalLogicsQueue", "flushIntervalConsumeQueue"),
-    ("flushLogicsQueueLeastPages", "flushConsumeQueueLeastPages"),
-    ("flushLogicsQueueThoroughInterval", "flushConsumeQueueThoroughInterval"),
-    ("flushPhysicQueueLeastPages", "flushCommitLogLeastPages"),
-    ("isInBrokerContainer", "inBrokerContainer"),
-    ("isScanAvailableNameSrv", "scanAvailableNameSrv"),
-];
-
-/// The present name of a setting that is given by an older one.
-pub(super) fn present_name(key: &str) -> Option<&'static str> {
-    ALIASES.iter().find(|(alias, _)| *alias == key).map(|(_, now)| *now)
 }
 
 macro_rules! properties {
@@ -77,7 +32,38 @@ macro_rules! properties {
                 Ok(())
             },
         },)*
-        COMMIT_LOG, STORE_ROOT, MESSAGE_SIZE, DELAY_LEVELS, SCAN];
+        COMMIT_LOG, STORE_ROOT, MESSAGE_SIZE, DELAY_LEVELS, SCAN,
+        of_auth!("authenticationEnabled", "requests must be signed by a user"),
+        of_auth!("authenticationProvider", "class; only the one of RocketMQ"),
+        of_auth!("authenticationMetadataProvider", "class that keeps users, org.apache.rocketmq.auth.authentication.provider.LocalAuthenticationMetadataProvider; without it every request fails while authenticationEnabled is on"),
+        of_auth!("authenticationStrategy", "class; both of RocketMQ are accepted, and every request is verified"),
+        of_auth!("authenticationWhitelist", "request codes and gRPC messages that need no signature, separated by commas"),
+        of_auth!("initAuthenticationUser", "JSON with username and password of a super user that a start creates when it is missing"),
+        of_auth!("innerClientAuthenticationCredentials", "JSON with accessKey and secretKey with which the broker signs its own requests; the user is created like initAuthenticationUser"),
+        of_auth!("authorizationEnabled", "users may only do what their acl allows; needs authenticationEnabled"),
+        of_auth!("authorizationProvider", "class; only the one of RocketMQ"),
+        of_auth!("authorizationMetadataProvider", "class that keeps acls, org.apache.rocketmq.auth.authorization.provider.LocalAuthorizationMetadataProvider; without it every request fails while authorizationEnabled is on"),
+        of_auth!("authorizationStrategy", "class; both of RocketMQ are accepted, and every request is decided"),
+        of_auth!("authorizationWhitelist", "request codes and gRPC messages that every user may send, separated by commas"),
+        of_auth!("authorizationStrict", "requests that RocketMQ leaves unchecked need a permission, too (docs/requests.md)"),
+        of_auth!("migrateAuthFromV1Enabled", "a start imports the accounts of plain_acl.yml that are not yet users"),
+        of_auth!("aclEnable", "ACL 1.0 is on: plain_acl.yml and acl/*.yml beside the file of -c, or in conf below rocketmqHome; not together with authenticationEnabled")];
+    };
+}
+
+/// A setting of authentication or authorization. Its value is checked together with the others of its kind.
+macro_rules! of_auth {
+    ($name:literal, $doc:literal) => {
+        Property {
+            name: $name,
+            doc: $doc,
+            effect: Effect::Restart,
+            get: |config| config.auth.shown($name).to_owned(),
+            set: |config, text| {
+                config.auth.set($name, text);
+                Ok(())
+            },
+        }
     };
 }
 
@@ -87,14 +73,85 @@ const DAY_MS: i64 = 86_400_000;
 properties! {
     "brokerClusterName" Restart "cluster the broker belongs to" { broker_cluster_name = name, show }
     "brokerName" Restart "name of the broker; masters and slaves of one group have the same" { broker_name = name, show }
-    "brokerId" Restart "0 for a master" { broker_id = |text| number(text, -1..=i64::MAX), show }
+    "brokerId" Restart "0 for a master; a slave has a number above 0 of its own" { broker_id = |text| number(text, -1..=i64::MAX), show }
     "brokerIP1" Restart "address clients are told to use, or a name they can resolve" { broker_ip1 = host, show }
+    "brokerRole" Restart "ASYNC_MASTER; SYNC_MASTER answers when inSyncReplicas brokers have a message; SLAVE copies the log of the master with its brokerName" {
+        replication.role = |text| must(one_of(text, &Role::WORDS)), |role: &Role| show_one_of(*role, &Role::WORDS)
+    }
+    "brokerIP2" Restart "address that slaves of this broker connect to; brokerIP1 when empty" { replication.ip = text, show }
+    "haListenPort" Restart "port that slaves connect to; 0 is the one behind listenPort" {
+        replication.port = |text| number(text, 0..=65_535), show
+    }
+    "haMasterAddress" Restart "where a slave connects to, host:port; when empty, where the name servers say" { replication.master = text, show }
+    "haSendHeartbeatInterval" Restart "milliseconds after which master and slave send each other something" {
+        replication.heartbeat_interval_ms = |text| number(text, 1..=DAY_MS), show
+    }
+    "haHousekeepingInterval" Restart "milliseconds of silence after which master and slave close their connection" {
+        replication.housekeeping_interval_ms = |text| number(text, 1..=DAY_MS), show
+    }
+    "haTransferBatchSize" Restart "most bytes of the log in one frame to a slave" {
+        replication.batch_bytes = |text| number(text, 1..=i64::from(i32::MAX)), show
+    }
+    "haFlowControlEnable" Restart "maxHaTransferByteInSecond applies" { replication.is_limited = flag, show }
+    "maxHaTransferByteInSecond" Restart "most bytes that one slave gets in a second, with haFlowControlEnable" {
+        replication.bytes_per_second = |text| number(text, 1..=i64::MAX), show
+    }
+    "inSyncReplicas" Restart "brokers that have a message before a SYNC_MASTER answers, itself included; 1 waits for no slave" {
+        replication.in_sync_replicas = |text| must(number(text, 0..=64)), show
+    }
+    "slaveTimeout" Restart "milliseconds an answer of a SYNC_MASTER waits for slaves before it says FLUSH_SLAVE_TIMEOUT" {
+        replication.slave_timeout_ms = |text| number(text, 1..=DAY_MS), show
+    }
+    "haMaxGapNotInSync" Restart "bytes by which a slave that counts as in sync may be behind" {
+        replication.max_gap_bytes = |text| number(text, 0..=i64::MAX), show
+    }
+    "enableControllerMode" Restart "controllers elect the master of the group; brokerRole and brokerId are theirs to decide" {
+        replication.controller.is_enabled = flag, show
+    }
+    "controllerAddr" Restart "controllers, host:port separated by ;" { replication.controller.controllers = text, show }
+    "allAckInSyncStateSet" Restart "in controller mode: an answer waits for every member of the in-sync set" {
+        replication.controller.is_all_ack = flag, show
+    }
+    "minInSyncReplicas" Restart "in controller mode: fewest brokers of the in-sync set, this one included, with which messages are taken" {
+        replication.controller.min_in_sync_replicas = |text| must(number(text, 0..=64)), show
+    }
+    "haMaxTimeSlaveNotCatchup" Restart "milliseconds that a slave may be behind before it leaves the in-sync set" {
+        replication.controller.not_caught_up_max_ms = |text| number(text, 1..=DAY_MS), show
+    }
+    "checkSyncStateSetPeriod" Restart "milliseconds before a refused change of the in-sync set is proposed again" {
+        replication.controller.retry_interval_ms = |text| number(text, 1..=DAY_MS), show
+    }
+    "asyncLearner" Restart "this broker never comes into the in-sync set" { replication.controller.is_learner = flag, show }
+    "syncFromLastFile" Restart "in controller mode: an empty slave begins with the master's newest log file" {
+        replication.controller.is_from_last_file = flag, show
+    }
+    "brokerHeartbeatInterval" Restart "milliseconds between heartbeats to the controllers" {
+        replication.controller.heartbeat_interval_ms = |text| number(text, 1..=DAY_MS), show
+    }
+    "controllerHeartBeatTimeoutMills" Restart "milliseconds without a heartbeat after which the controllers elect another master" {
+        replication.controller.heartbeat_timeout_ms = |text| number(text, 1..=DAY_MS), show
+    }
+    "syncBrokerMetadataPeriod" Restart "milliseconds between questions to the controllers who is master" {
+        replication.controller.poll_interval_ms = |text| number(text, 1..=DAY_MS), show
+    }
+    "syncControllerMetadataPeriod" Restart "milliseconds between questions which controller leads" {
+        replication.controller.leader_interval_ms = |text| number(text, 1..=DAY_MS), show
+    }
+    "brokerElectionPriority" Restart "of brokers with equal logs the one with the smallest number becomes master" {
+        replication.controller.election_priority = |text| number(text, 0..=i64::from(i32::MAX)), show
+    }
     "bindAddress" Restart "address to listen on; also for the name server of the same process" { bind_address = address, show }
     "proxyProtocolTrustedAddresses" Restart "addresses and networks, separated by ;, whose PROXY preambles are believed; a connection of others that begins with one is closed" {
         trusted_proxies = proxies, show
     }
     "connectionBufferBytes" Restart "most bytes that all connections hold of unfinished requests and of answers not taken, such as 1g; 0 is a sixteenth of the memory, 512m at most" {
         connection_bytes_max = size, show_size
+    }
+    "connectionsMax" Restart "most connections that are accepted by the process; further ones are closed at once" {
+        connection_limits.total = |text| number(text, 1..=i64::from(u32::MAX)), show
+    }
+    "connectionsPerAddressMax" Restart "most connections that are accepted from one address, in IPv6 from a network of 64 bits; proxies of proxyProtocolTrustedAddresses are left out" {
+        connection_limits.per_address = |text| number(text, 1..=i64::from(u32::MAX)), show
     }
     "listenPort" Restart "port to listen on; the port two below is the second one" {
         listen_port = |text| number(text, 1..=65_535), show
@@ -352,129 +409,3 @@ const PRECISIONS: [(&str, i64); 4] = [("1000", 1000), ("500", 500), ("200", 200)
 
 const FLUSH_MODES: [(&str, FlushMode); 2] =
     [("ASYNC_FLUSH", FlushMode::Async), ("SYNC_FLUSH", FlushMode::Sync)];
-
-const STORE_ROOT: Property = Property {
-    name: "storePathRootDir",
-    doc: "directory of the store and its configuration files",
-    effect: Effect::Restart,
-    get: |config| show(config.store.root.display()),
-    set: |config, text| {
-        config.set_store_root(&directory(text)?);
-        config.has_store_path = true;
-        Ok(())
-    },
-};
-
-const COMMIT_LOG: Property = Property {
-    name: "storePathCommitLog",
-    doc: "directories of the commit log, separated by commas; in the store's unless it is named",
-    effect: Effect::Restart,
-    get: |config| {
-        show_directories(std::iter::once(&config.store.commit_log).chain(&config.store.commit_log_more))
-    },
-    set: |config, text| {
-        let mut all = directories(text).into_iter();
-        config.store.commit_log = all.next().ok_or_else(|| Fault::Invalid("a directory".to_owned()))?;
-        config.store.commit_log_more = all.collect();
-        config.has_commit_log_path = true;
-        Ok(())
-    },
-};
-
-/// Most bytes of a body that `maxMessageSize` may allow; the store takes bodies of that size.
-pub(super) const MESSAGE_BYTES_MAX: usize = 128 << 20;
-
-const MESSAGE_SIZE: Property = Property {
-    name: "maxMessageSize",
-    doc: "largest message body in bytes",
-    effect: Effect::Live,
-    get: |config| show(config.max_message_size),
-    set: |config, text| {
-        config.max_message_size = number(text, 1..=MESSAGE_BYTES_MAX as i64)?;
-        Ok(())
-    },
-};
-
-const DELAY_LEVELS: Property = Property {
-    name: "messageDelayLevel",
-    doc: "delays of the levels 1, 2, 3 and so on: numbers with the unit s, m, h or d",
-    effect: Effect::Restart,
-    get: |config| config.delay_levels.clone(),
-    set: |config, text| {
-        let levels = store::delivery_delays(text).filter(|levels| !levels.is_empty());
-        let expected = "expected delays such as 1s 5s 10s 30s 1m 2h 1d, separated by blanks";
-        config.store.delay_levels_ms = levels.ok_or_else(|| Fault::Refused(expected.to_owned()))?;
-        text.clone_into(&mut config.delay_levels);
-        Ok(())
-    },
-};
-
-/// Bytes of a queue unit.
-const UNIT_BYTES: i64 = 20;
-
-const SCAN: Property = Property {
-    name: "maxFilterMessageSize",
-    doc: "bytes of a queue's index that one pull looks through, 20 per message",
-    effect: Effect::Live,
-    get: |config| show(config.transfer.scan_units * UNIT_BYTES),
-    set: |config, text| {
-        config.transfer.scan_units = number::<i64>(text, UNIT_BYTES..=i64::from(i32::MAX))? / UNIT_BYTES;
-        Ok(())
-    },
-};
-
-/// Parses the trusted proxies; a wrong value stops the start, because no default may decide whom to believe.
-fn proxies(text: &str) -> Result<net::TrustedProxies, Fault> {
-    text.parse().map_err(|error: net::NoNetwork| Fault::Refused(error.to_string()))
-}
-
-/// Parses a number of bytes in memory.
-fn size(text: &str) -> Result<usize, Fault> {
-    bytes(text).map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
-}
-
-fn show_size(bytes: &usize) -> String {
-    show_bytes(&(*bytes as u64))
-}
-
-/// Parses an address, taking the brackets off an IPv6 address, or the name of a machine.
-fn host(text: &str) -> Result<String, Fault> {
-    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-    let is_name = || {
-        let is_fit = |letter: u8| letter.is_ascii_alphanumeric() || b"-._".contains(&letter);
-        bare.len() <= 253
-            && bare.bytes().all(is_fit)
-            && bare.bytes().any(|letter| letter.is_ascii_alphabetic())
-    };
-    match bare.parse::<std::net::IpAddr>() {
-        Ok(ip) => Ok(ip.to_string()),
-        Err(_) if is_name() => Ok(bare.to_owned()),
-        Err(_) => Err(Fault::Refused("expected an IP address or the name of a machine".to_owned())),
-    }
-}
-
-fn directory(text: &str) -> Result<PathBuf, Fault> {
-    match text {
-        "" => Err(Fault::Invalid("a directory".to_owned())),
-        text if text.contains(',') => {
-            Err(Fault::Refused("the store lies in one directory here; name one without a comma".to_owned()))
-        }
-        text => Ok(PathBuf::from(text)),
-    }
-}
-
-fn optional(text: &str) -> Result<Option<String>, Fault> {
-    Ok(Some(text.to_owned()).filter(|text| !text.is_empty()))
-}
-
-fn show_optional(value: &Option<String>) -> String {
-    value.clone().unwrap_or_default()
-}
-
-fn show_milliseconds(value: &std::time::Duration) -> String {
-    show(value.as_millis())
-}
-
-fn show_one_of<T: PartialEq + Copy>(value: T, words: &[(&str, T)]) -> String {
-    words.iter().find(|(_, known)| *known == value).map(|(word, _)| (*word).to_owned()).unwrap_or_default()
-}

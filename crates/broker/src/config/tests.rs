@@ -99,13 +99,13 @@ fn the_commit_log_may_lie_in_several_directories() {
 
 #[test]
 fn limits_of_a_disk_are_percent_or_free_bytes() {
-    use store::{Unconsumed, Watermark};
+    use store::{Unconsumed, UsageLimit};
     let text = "diskMaxUsedSpaceRatio=70\ndiskSpaceCleanForciblyRatio=99\ndiskSpaceWarningLevelRatio=20g\n\
         commitLogRetentionBytes=500g\nunconsumedDataPolicy=REJECT\ndeleteWhen=02;14\n";
     let retention = check(text, &[]).retention;
-    assert_eq!(retention.expire_at, Watermark::Percent(70));
-    assert_eq!(retention.clean_at, Watermark::Percent(85), "Java's bounds");
-    assert_eq!(retention.refuse_at, Watermark::FreeBytes(20 << 30));
+    assert_eq!(retention.expire_at, UsageLimit::Percent(70));
+    assert_eq!(retention.clean_at, UsageLimit::Percent(85), "Java's bounds");
+    assert_eq!(retention.refuse_at, UsageLimit::FreeBytes(20 << 30));
     assert_eq!((retention.log_bytes_max, retention.unconsumed), (500 << 30, Unconsumed::Reject));
     assert_eq!(retention.delete_hours, 1 << 2 | 1 << 14);
 }
@@ -119,8 +119,13 @@ fn sample_files_of_the_distribution_start() {
     }
     refused(
         &format!("{sample}brokerRole=SLAVE\n"),
-        "brokerRole=SLAVE cannot be used: slaves are not served yet",
+        "brokerId=0 cannot be used: a slave (brokerRole=SLAVE) has an id above 0",
     );
+    let slave = check(
+        "brokerRole=SLAVE\nbrokerId=1\nhaSlaveFallbehindMax=5\n",
+        &["setting haSlaveFallbehindMax is read as haMaxGapNotInSync, its present name"],
+    );
+    assert!(slave.is_slave() && slave.broker_id == 1 && slave.replication.max_gap_bytes == 5);
 }
 
 #[test]
@@ -154,18 +159,31 @@ fn wrong_values_leave_the_default() {
 #[test]
 fn settings_without_effect_say_why() {
     check(
-        "useReentrantLockWhenPutMessage=false\nsendMessageThreadPoolNums=64\nhaListenPort=10922\nfilterSupportRetry=false\n",
+        "useReentrantLockWhenPutMessage=false\nsendMessageThreadPoolNums=64\nlockInStrictMode=true\nfilterSupportRetry=false\n",
         &[
-            "! setting haListenPort=10922 has no effect: replication is not served yet",
+            "! setting lockInStrictMode=true has no effect: acting masters are not served yet",
             "setting sendMessageThreadPoolNums=64 is not needed: threads, queues and pools of the JVM have no counterpart here",
             "setting useReentrantLockWhenPutMessage=false is not needed: threads, queues and pools of the JVM have no counterpart here",
         ],
     );
     let config = check(
         "brokerId=3\n",
-        &["! setting brokerId=3 has no effect: a master has id 0, and slaves are not served yet"],
+        &["! setting brokerId=3 has no effect: a master has id 0; a slave needs brokerRole=SLAVE"],
     );
     assert_eq!(config.broker_id, 0);
+}
+
+#[test]
+fn in_controller_mode_the_controllers_decide_about_role_and_id() {
+    let config = check(
+        "enableControllerMode=true\ncontrollerAddr= h1:1; h2:2;\nbrokerRole=SLAVE\nbrokerId=-1\nallAckInSyncStateSet=true\n",
+        &[],
+    );
+    assert!(config.is_controlled() && !config.is_slave() && config.store.controller_mode);
+    assert_eq!(config.replication.controller.controllers(), ["h1:1", "h2:2"]);
+    assert!(config.replication.of_elected(&config.store).acks.is_all_ack);
+    let error = Config::from_properties(b"enableControllerMode=true\n").unwrap_err().to_string();
+    assert!(error.contains("controllerAddr"), "{error}");
 }
 
 #[test]
@@ -202,4 +220,24 @@ fn every_setting_has_a_text_for_people() {
         assert!(property.doc.len() > 8 && !property.doc.ends_with('.'), "{}", property.name);
         assert!(matches!(property.effect, Effect::Live | Effect::Restart));
     }
+}
+
+#[test]
+fn settings_of_authentication_are_checked_together() {
+    let check =
+        |text: &str| Config::from_properties(text.as_bytes()).map(drop).map_err(|error| error.to_string());
+    assert!(check("authenticationEnabled=true").is_ok());
+    assert!(check("authorizationEnabled=true").unwrap_err().contains("needs authenticationEnabled"));
+    assert!(check("aclEnable=true\nauthenticationEnabled=true").unwrap_err().contains("both on"));
+    assert!(
+        check("authenticationMetadataProvider=com.example.Mine").unwrap_err().contains("com.example.Mine")
+    );
+}
+
+#[test]
+fn secrets_are_not_shown() {
+    let secret = "{\"username\":\"root\",\"password\":\"hidden\"}";
+    let (config, _) = Config::from_properties(format!("initAuthenticationUser={secret}").as_bytes()).unwrap();
+    assert!(config.to_properties().contains("initAuthenticationUser=***"), "{}", config.to_properties());
+    assert!(!config.to_properties().contains("hidden") && !format!("{config:?}").contains("hidden"));
 }

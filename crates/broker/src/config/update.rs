@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use super::aliases::present_name;
+use super::property::Property;
 use super::{Config, Effect, refused, table, unknown, value};
 
 /// Why a request changes no setting at all.
@@ -17,24 +19,24 @@ pub(crate) enum NotChanged {
 /// The result of a request to change settings.
 #[derive(Debug)]
 pub(crate) struct Update {
-    /// The settings after the change.
+    /// All settings as they are after the change.
     pub config: Config,
     /// The values for the configuration file, by present name.
     pub written: BTreeMap<String, String>,
-    /// Remarks for the client.
+    /// What the operator who asked for the change is told beside success.
     pub notes: Vec<String>,
 }
 
 /// Names that no request may change (`Configuration.isBlackListKey`, `BrokerConfig.configBlackList`).
 const BLACK_LIST: [&str; 3] = ["brokerConfigPath", "configBlackList", "rocketmqHome"];
 
-/// The settings after `changes`.
+/// The settings of a running broker after an operator's `changes`, by names of settings.
 pub(crate) fn update(config: &Config, changes: BTreeMap<String, String>) -> Result<Update, NotChanged> {
     let mut update = Update { config: config.clone(), written: BTreeMap::new(), notes: Vec::new() };
     let listed = config.shown("configBlackList");
     for (key, value) in changes {
         let value = value.trim().to_owned();
-        let name = table::present_name(&key).unwrap_or(key.as_str());
+        let name = present_name(&key).unwrap_or(key.as_str());
         if BLACK_LIST.contains(&name) || listed.split(';').any(|listed| listed.trim() == name) {
             return Err(NotChanged::Forbidden("Can not update config in black list.".to_owned()));
         }
@@ -79,7 +81,7 @@ impl Update {
         Ok(())
     }
 
-    fn set(&mut self, property: &table::Property, value: String) -> Result<(), NotChanged> {
+    fn set(&mut self, property: &Property, value: String) -> Result<(), NotChanged> {
         let name = property.name;
         let shown = property.value(&self.config);
         if shown == value {
@@ -122,7 +124,7 @@ pub(crate) fn merged(text: &str, changes: &BTreeMap<String, String>) -> String {
             whole.push(next);
         }
         let key = if is_comment(first) { "" } else { key_of(first) };
-        let key = table::present_name(key).unwrap_or(key);
+        let key = present_name(key).unwrap_or(key);
         if let Some(value) = left.remove(key) {
             out.push_str(&line(key, value));
         } else if !changes.contains_key(key) {

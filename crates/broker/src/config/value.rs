@@ -3,7 +3,10 @@
 use std::fmt::Display;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::time::Duration;
+
+use super::space::{bytes, show_bytes};
 
 /// Why a value is not taken.
 #[derive(Debug, PartialEq, Eq)]
@@ -71,4 +74,71 @@ pub(super) fn milliseconds(text: &str, bounds: RangeInclusive<i64>) -> Result<Du
 /// The text of a value.
 pub(super) fn show(value: impl Display) -> String {
     value.to_string()
+}
+
+/// Parses the trusted proxies; a wrong value stops the start, because no default may decide whom to believe.
+pub(super) fn proxies(text: &str) -> Result<net::TrustedProxies, Fault> {
+    text.parse().map_err(|error: net::NoNetwork| Fault::Refused(error.to_string()))
+}
+
+/// Parses a number of bytes in memory.
+pub(super) fn size(text: &str) -> Result<usize, Fault> {
+    bytes(text).map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
+}
+
+/// The text of a number of bytes in memory.
+pub(super) fn show_size(bytes: &usize) -> String {
+    show_bytes(&(*bytes as u64))
+}
+
+/// Parses an address, taking the brackets off an IPv6 address, or the name of a machine.
+pub(super) fn host(text: &str) -> Result<String, Fault> {
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    let is_name = || {
+        let is_fit = |letter: u8| letter.is_ascii_alphanumeric() || b"-._".contains(&letter);
+        bare.len() <= 253
+            && bare.bytes().all(is_fit)
+            && bare.bytes().any(|letter| letter.is_ascii_alphabetic())
+    };
+    match bare.parse::<IpAddr>() {
+        Ok(ip) => Ok(ip.to_string()),
+        Err(_) if is_name() => Ok(bare.to_owned()),
+        Err(_) => Err(Fault::Refused("expected an IP address or the name of a machine".to_owned())),
+    }
+}
+
+/// Parses the path of one directory.
+pub(super) fn directory(text: &str) -> Result<PathBuf, Fault> {
+    match text {
+        "" => Err(Fault::Invalid("a directory".to_owned())),
+        text if text.contains(',') => {
+            Err(Fault::Refused("the store lies in one directory here; name one without a comma".to_owned()))
+        }
+        text => Ok(PathBuf::from(text)),
+    }
+}
+
+/// Takes a text as it is.
+pub(super) fn text(text: &str) -> Result<String, Fault> {
+    Ok(text.to_owned())
+}
+
+/// Takes a text; an empty one is none.
+pub(super) fn optional(text: &str) -> Result<Option<String>, Fault> {
+    Ok(Some(text.to_owned()).filter(|text| !text.is_empty()))
+}
+
+/// The text of a value that may be none.
+pub(super) fn show_optional(value: &Option<String>) -> String {
+    value.clone().unwrap_or_default()
+}
+
+/// The milliseconds of a duration as text.
+pub(super) fn show_milliseconds(value: &Duration) -> String {
+    show(value.as_millis())
+}
+
+/// The word for a value.
+pub(super) fn show_one_of<T: PartialEq + Copy>(value: T, words: &[(&str, T)]) -> String {
+    words.iter().find(|(_, known)| *known == value).map(|(word, _)| (*word).to_owned()).unwrap_or_default()
 }

@@ -4,55 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
 use serde::Serialize;
-use wire::body::{DataVersion, Extra, SubscriptionGroupConfig};
+use wire::body::{DataVersion, Extra, SubscriptionGroupConfig, SubscriptionGroupTable};
 use wire::codes::response;
 use wire::json::{self, Dialect};
 
 use super::handlers::altered;
 use super::{FORBIDDEN_READ, Forbidden, GROUPS_MAX, Groups};
+use crate::change::GroupChange;
 use crate::{Refusal, persist};
-
-/// One change of the group table.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum GroupChange {
-    /// Creates the group with the default configuration unless the group exists.
-    Ensure(String),
-    /// Creates or replaces the group; the attributes of the configuration are alterations of the group's present ones.
-    Put(Box<SubscriptionGroupConfig>),
-    /// Removes the group if it stands in the table.
-    Remove {
-        /// Consumer group.
-        group: String,
-        /// Whether the group's offsets are removed as well.
-        clean_offsets: bool,
-    },
-    /// Closes or opens a topic for the group, if the group exists.
-    Forbid {
-        /// Consumer group.
-        group: String,
-        /// Topic, which need not exist.
-        topic: String,
-        /// Whether the group may read it.
-        readable: bool,
-    },
-}
-
-impl GroupChange {
-    fn name(&self) -> &str {
-        match self {
-            Self::Ensure(name) | Self::Remove { group: name, .. } | Self::Forbid { group: name, .. } => name,
-            Self::Put(config) => config.group_name.as_deref().unwrap_or_default(),
-        }
-    }
-
-    /// The group whose offsets are removed after this change, if there is one.
-    pub(crate) fn cleaned(&self) -> Option<&str> {
-        match self {
-            Self::Remove { group, clean_offsets: true } => Some(group),
-            Self::Ensure(_) | Self::Put(_) | Self::Remove { .. } | Self::Forbid { .. } => None,
-        }
-    }
-}
 
 /// The result of changes that are not written yet.
 #[derive(Default)]
@@ -109,7 +68,7 @@ impl Groups {
             return outcomes;
         }
         let mut version = self.version();
-        version.advance(0, now_ms);
+        version.advance(version.state_version, now_ms);
         match self.write(&staged, version) {
             Ok(()) => self.publish(staged, version),
             Err(error) => {
@@ -121,6 +80,29 @@ impl Groups {
             }
         }
         outcomes
+    }
+
+    /// Replaces the table by that of a master, with its version. Does nothing when the version is the same.
+    ///
+    /// # Errors
+    /// When the file cannot be written; the table is then as before.
+    pub(crate) fn adopt(&self, table: SubscriptionGroupTable) -> Result<(), persist::Error> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.version() == table.data_version {
+            return Ok(());
+        }
+        let extra = self.lookup().extra.clone();
+        let table = SubscriptionGroupTable { extra, ..table };
+        self.file.write(&json::to_vec_as(&table, Dialect::Standard))?;
+        let named = |(name, mut config): (String, SubscriptionGroupConfig)| {
+            config.group_name.get_or_insert_with(|| name.clone());
+            (name, Arc::new(config))
+        };
+        let mut lookup = self.lookup.write().unwrap_or_else(PoisonError::into_inner);
+        lookup.version = table.data_version;
+        lookup.forbidden = table.forbidden_table;
+        lookup.groups = table.subscription_group_table.into_iter().map(named).collect();
+        Ok(())
     }
 
     fn stage_all(&self, staged: &mut Staged, list: Vec<GroupChange>) -> Result<(), Refusal> {
@@ -185,7 +167,7 @@ impl Groups {
             subscription_group_table: groups,
             extra: &extra,
         };
-        persist::write(&self.path, &json::to_vec_as(&file, Dialect::Standard))
+        self.file.write(&json::to_vec_as(&file, Dialect::Standard))
     }
 
     fn publish(&self, staged: Staged, version: DataVersion) {

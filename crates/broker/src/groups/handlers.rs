@@ -1,72 +1,66 @@
-//! Requests about groups: 200, 201, 207, 352 (`AdminBrokerProcessor`).
+//! What operators do with groups (`AdminBrokerProcessor`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::json;
-use wire::body::SubscriptionGroupConfig;
+use wire::body::{SubscriptionGroupConfig, SubscriptionGroupTable};
 use wire::codes::response;
-use wire::frame::Command;
-use wire::json;
 
 use super::{GroupChange, Groups};
-use crate::{Answer, Refusal, names};
+use crate::{Refusal, names};
 
-/// 200 `UPDATE_AND_CREATE_SUBSCRIPTIONGROUP`.
-pub(crate) fn update_group(command: &Command<'_>) -> Result<Answer, Refusal> {
-    let config: SubscriptionGroupConfig = json::from_slice(command.body)?;
+/// Creates a group, or changes it to `config`.
+pub(crate) fn put_group(config: SubscriptionGroupConfig) -> Result<(), Refusal> {
     check_group(&config)?;
-    Err(Refusal::answer_after(GroupChange::Put(Box::new(config)), Answer::success()))
+    Err(Refusal::done_after(GroupChange::Put(Box::new(config))))
 }
 
-/// 352 `GET_SUBSCRIPTIONGROUP_CONFIG`. Proxies ask before the first client of a group comes, so `find` creates the group where
-/// the first use of a group may create it (`AdminBrokerProcessor.getSubscriptionGroup`).
-pub(crate) fn get_group(
-    find: impl FnOnce(&str) -> Result<Option<Arc<SubscriptionGroupConfig>>, Refusal>,
-    command: &Command<'_>,
-) -> Result<Answer, Refusal> {
-    let config = find(command.fields.need("group")?)?
-        .ok_or_else(|| Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, "No group in this broker"))?;
-    Ok(Answer::success().body(json::to_vec(&*config)))
+/// The configuration of a group that was looked up, refused when there is none.
+pub(crate) fn found(
+    group: Option<Arc<SubscriptionGroupConfig>>,
+) -> Result<Arc<SubscriptionGroupConfig>, Refusal> {
+    group.ok_or_else(|| Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, "No group in this broker"))
 }
 
-/// 201 `GET_ALL_SUBSCRIPTIONGROUP_CONFIG`: all groups, or one page of them when the request gives a page size.
-pub(crate) fn all_groups(groups: &Groups, command: &Command<'_>) -> Result<Answer, Refusal> {
-    let first: usize = command.fields.number_or("groupSeq", 0)?;
-    let count: i64 = command.fields.number_or("maxGroupNum", -1)?;
+/// The number of all groups, and at most `count` of them behind the first `first`; with `None` all.
+pub(crate) fn page(groups: &Groups, first: usize, count: Option<usize>) -> (usize, SubscriptionGroupTable) {
     let mut table = groups.snapshot();
     let total = table.subscription_group_table.len();
-    if let Ok(count) = usize::try_from(count) {
+    if let Some(count) = count {
         let all = std::mem::take(&mut table.subscription_group_table);
         table.subscription_group_table = all.into_iter().skip(first).take(count).collect();
         table.forbidden_table.retain(|group, _| table.subscription_group_table.contains_key(group));
     }
-    Ok(Answer::success().field("totalGroupNum", total).body(json::to_vec(&table)))
+    (total, table)
 }
 
-/// 207 `DELETE_SUBSCRIPTIONGROUP`: served also for a group that does not exist, whose offsets may still be there.
-pub(crate) fn delete_group(command: &Command<'_>) -> Result<Answer, Refusal> {
-    let group = command.fields.need("groupName")?.to_owned();
-    let clean_offsets = command.fields.flag_or("cleanOffset", false);
-    Err(Refusal::answer_after(GroupChange::Remove { group, clean_offsets }, Answer::success()))
+/// Deletes a group; also one that does not exist, whose offsets may still be there.
+pub(crate) fn delete_group(group: &str, clean_offsets: bool) -> Result<(), Refusal> {
+    let group = group.to_owned();
+    Err(Refusal::done_after(GroupChange::Remove { group, clean_offsets }))
 }
 
-/// 353 `UPDATE_AND_GET_GROUP_FORBIDDEN`: closes a topic for a group, opens it, or only reports. Unlike in Java, the group must
-/// exist, and opening one topic leaves the group's other topics as they are (`SubscriptionGroupManager.updateForbidden`).
-pub(crate) fn forbid(groups: &Groups, command: &Command<'_>) -> Result<Answer, Refusal> {
-    let (group, topic) = (command.fields.need("group")?, command.fields.need("topic")?);
+/// Whether a group may read a topic.
+pub(crate) struct ForbidTopic<'a> {
+    pub group: &'a str,
+    pub topic: &'a str,
+    /// Whether the group may read the topic from now on; `None` leaves it as it is.
+    pub readable: Option<bool>,
+}
+
+/// Closes a topic for a group, opens it, or only tells whether the group may read it. Unlike in Java, the group must exist, and
+/// opening one topic leaves the group's other topics as they are (`SubscriptionGroupManager.updateForbidden`).
+pub(crate) fn forbid(groups: &Groups, request: &ForbidTopic<'_>) -> Result<bool, Refusal> {
+    let ForbidTopic { group, topic, .. } = *request;
     names::check_length("topic", topic, names::DERIVED_TOPIC_LENGTH_MAX)?;
-    if groups.find(group).is_none() {
-        return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, "No group in this broker"));
-    }
+    found(groups.find(group))?;
     let readable = !groups.is_read_forbidden(group, topic);
-    let wanted = command.fields.flag_or("readable", readable);
+    let wanted = request.readable.unwrap_or(readable);
     if wanted != readable {
         let (group, topic) = (group.to_owned(), topic.to_owned());
         return Err(Refusal::after(GroupChange::Forbid { group, topic, readable: wanted }));
     }
-    let body = json!({ "group": group, "readable": readable, "topic": topic });
-    Ok(Answer::success().body(body.to_string().into_bytes()))
+    Ok(readable)
 }
 
 /// Checks that a group may be created with, or changed to, this configuration.

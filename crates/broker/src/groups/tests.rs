@@ -1,9 +1,9 @@
 use wire::codes::{request, response};
-use wire::frame::{Encoding, FrameWriter, Head};
 
 use super::*;
-use crate::testing::{Fixture, settled};
-use crate::{Answer, Refusal};
+use crate::Refusal;
+use crate::remoting::Answer;
+use crate::testing::{Fixture, real_files, settled};
 use wire::json;
 
 const JAVA: &[u8] = include_bytes!("../golden/subscriptionGroup.json");
@@ -15,31 +15,24 @@ impl Folder {
         Self(tempfile::tempdir().unwrap())
     }
 
-    fn path(&self) -> PathBuf {
+    fn path(&self) -> std::path::PathBuf {
         self.0.path().join("subscriptionGroup.json")
     }
 
     fn open(&self) -> Groups {
-        Groups::load(self.path()).unwrap()
+        Groups::load(real_files(self.0.path()).file("subscriptionGroup.json")).unwrap()
     }
 }
 
-/// Gives a request to a handler.
-fn ask(
-    code: i32,
-    fields: &[(&str, &str)],
-    body: &[u8],
-    handler: impl FnOnce(&Command<'_>) -> Result<Answer, Refusal>,
-) -> Result<Answer, Refusal> {
-    let mut bytes = Vec::new();
-    let writer = FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, code, 1));
-    fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(body);
-    handler(&Command::decode(&mut bytes).unwrap())
+/// Creates a group, or changes it, as the JSON of request 200 says.
+fn put(groups: &Groups, body: &str) -> Result<Answer, Refusal> {
+    settled(groups, 9, || {
+        put_group(json::from_slice(body.as_bytes())?)?;
+        Ok(Answer::success())
+    })
 }
 
-use wire::frame::Command;
-
-fn refusal(result: Result<Answer, Refusal>) -> (i32, String) {
+fn refusal<T: std::fmt::Debug>(result: Result<T, Refusal>) -> (i32, String) {
     let refusal = result.unwrap_err();
     (refusal.code, refusal.remark.into_owned())
 }
@@ -135,36 +128,24 @@ fn nothing_changes_when_the_file_cannot_be_written() {
 fn groups_are_updated_shown_listed_and_deleted() {
     let folder = Folder::new();
     let groups = folder.open();
-    let update = |body: &str| {
-        ask(request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, &[], body.as_bytes(), |c| {
-            settled(&groups, 9, || update_group(c))
-        })
-    };
-    update(r#"{"groupName":"g","retryMaxTimes":3,"attributes":{"+a":"1","+b":"2"}}"#).unwrap();
-    update(r#"{"groupName":"g","retryMaxTimes":4,"attributes":{"-a":""}}"#).unwrap();
-    let get = |name| {
-        let code = request::GET_SUBSCRIPTIONGROUP_CONFIG;
-        ask(code, &[("group", name)], b"", |c| get_group(|name| groups.find_or_create(name, false), c))
-    };
-    let shown: SubscriptionGroupConfig = json::from_slice(&get("g").unwrap().body).unwrap();
+    put(&groups, r#"{"groupName":"g","retryMaxTimes":3,"attributes":{"+a":"1","+b":"2"}}"#).unwrap();
+    put(&groups, r#"{"groupName":"g","retryMaxTimes":4,"attributes":{"-a":""}}"#).unwrap();
+    let get = |name| found(groups.find_or_create(name, false)?);
+    let shown = get("g").unwrap();
     assert_eq!(shown.retry_max_times, 4);
     assert_eq!(shown.attributes, BTreeMap::from([("b".to_owned(), "2".to_owned())]));
     assert_eq!(refusal(get("h")), (26, "No group in this broker".to_owned()));
 
-    let all = |fields: &[(&str, &str)]| {
-        let answer =
-            ask(request::GET_ALL_SUBSCRIPTIONGROUP_CONFIG, fields, b"", |c| all_groups(&groups, c)).unwrap();
-        assert_eq!(answer.fields, [("totalGroupNum", "9".to_owned())]);
-        json::from_slice::<SubscriptionGroupTable>(&answer.body).unwrap().subscription_group_table.len()
+    let all = |first, count| {
+        let (total, table) = page(&groups, first, count);
+        (total, table.subscription_group_table.len())
     };
-    assert_eq!(all(&[]), 9);
-    assert_eq!(all(&[("groupSeq", "8"), ("maxGroupNum", "5")]), 1);
+    assert_eq!(all(0, None), (9, 9));
+    assert_eq!(all(8, Some(5)), (9, 1));
 
-    let delete = |fields: &[(&str, &str)]| {
-        ask(request::DELETE_SUBSCRIPTIONGROUP, fields, b"", |c| settled(&groups, 9, || delete_group(c)))
-    };
-    delete(&[("groupName", "g")]).unwrap();
-    delete(&[("groupName", "h"), ("cleanOffset", "true")]).unwrap();
+    for (name, clean_offsets) in [("g", false), ("h", true)] {
+        settled(&groups, 9, || delete_group(name, clean_offsets).map(|()| Answer::success())).unwrap();
+    }
     assert!(folder.open().find("g").is_none());
 }
 
@@ -173,10 +154,7 @@ fn bad_groups_are_refused_with_the_value_and_the_limit() {
     let folder = Folder::new();
     let groups = folder.open();
     let check = |body: &str, expected: (i32, &str)| {
-        let result = ask(request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, &[], body.as_bytes(), |c| {
-            settled(&groups, 9, || update_group(c))
-        });
-        let (code, remark) = refusal(result);
+        let (code, remark) = refusal(put(&groups, body));
         assert!(code == expected.0 && remark.contains(expected.1), "{code} {remark}");
     };
     check("{}", (29, "The specified group is blank."));
@@ -201,23 +179,21 @@ fn an_operator_closes_a_topic_for_a_group_and_opens_it() {
     let folder = Folder::new();
     std::fs::write(folder.path(), r#"{"forbiddenTable":{"g":{"U":2,"V":4}}}"#).unwrap();
     let groups = folder.open();
-    let forbid = |fields: &[(&str, &str)]| {
-        let fields: Vec<_> = [("topic", "T")].iter().chain(fields).copied().collect();
-        ask(request::UPDATE_AND_GET_GROUP_FORBIDDEN, &fields, b"", |c| {
-            settled(&groups, 9, || forbid(&groups, c))
-        })
+    let forbid = |readable| {
+        let mut found = true;
+        let served = settled(&groups, 9, || {
+            found = forbid(&groups, &ForbidTopic { group: "g", topic: "T", readable })?;
+            Ok(Answer::success())
+        });
+        served.map(|_| found)
     };
-    assert_eq!(refusal(forbid(&[("group", "g")])).0, response::SUBSCRIPTION_GROUP_NOT_EXIST);
+    assert_eq!(refusal(forbid(None)).0, response::SUBSCRIPTION_GROUP_NOT_EXIST);
     groups.make("g", 1).unwrap();
-    let body = |fields: &[(&str, &str)]| String::from_utf8(forbid(fields).unwrap().body).unwrap();
-    let (open, closed) =
-        (r#"{"group":"g","readable":true,"topic":"T"}"#, r#"{"group":"g","readable":false,"topic":"T"}"#);
-    assert_eq!(body(&[("group", "g")]), open);
-    assert_eq!(body(&[("group", "g"), ("readable", "false")]), closed);
-    assert_eq!(body(&[("group", "g")]), closed);
+    assert!(forbid(None).unwrap());
+    assert!(!forbid(Some(false)).unwrap() && !forbid(None).unwrap());
     let again = folder.open();
     assert!(again.is_read_forbidden("g", "T") && again.is_read_forbidden("g", "V"), "it is on disk");
-    assert_eq!(body(&[("group", "g"), ("readable", "true")]), open);
+    assert!(forbid(Some(true)).unwrap());
     let again = folder.open();
     assert!(!again.is_read_forbidden("g", "T") && again.is_read_forbidden("g", "V"), "others stay");
 }

@@ -1,5 +1,3 @@
-use wire::frame::{Encoding, FrameWriter, Head};
-
 use super::*;
 
 fn queues(ids: &[i32]) -> Vec<MessageQueue> {
@@ -14,25 +12,11 @@ fn check(locks: &Locks, client_id: &str, now_ms: i64, asked: &[i32], got: &[i32]
         mq_set: queues(asked),
         only_this_broker: false,
     };
-    let mut bytes = Vec::new();
-    let head = Head::request(Encoding::Json, request::LOCK_BATCH_MQ, 1);
-    FrameWriter::begin(&mut bytes, head).finish(&json::to_vec(&body));
-    let answer = lock(locks, &Command::decode(&mut bytes).unwrap(), now_ms).unwrap();
-    let held: LockBatchResponseBody = json::from_slice(&answer.body).unwrap();
-    assert_eq!(held.lock_ok_mq_set, queues(got), "{client_id} at {now_ms}");
+    assert_eq!(lock(locks, body, now_ms).unwrap(), queues(got), "{client_id} at {now_ms}");
 }
 
 fn free(locks: &Locks, client_id: &str, ids: &[i32]) {
-    let body = LockBatchBody {
-        client_id: client_id.to_owned(),
-        consumer_group: "g".to_owned(),
-        mq_set: queues(ids),
-        only_this_broker: true,
-    };
-    let mut bytes = Vec::new();
-    let head = Head::one_way(Encoding::Json, request::UNLOCK_BATCH_MQ, 1);
-    FrameWriter::begin(&mut bytes, head).finish(&json::to_vec(&body));
-    assert_eq!(unlock(locks, &Command::decode(&mut bytes).unwrap()).unwrap(), Answer::success());
+    locks.unlock("g", client_id, &queues(ids));
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! Requests that wait for the metadata writer.
 
 use net::ConnectionHandle;
-use wire::codes::request;
-use wire::frame::{Encoding, FrameWriter, Head, frame_length};
+use wire::body::TopicConfig;
+use wire::codes::{request, response};
+use wire::frame::{Command, Encoding, FrameWriter, Head, frame_length};
 use wire::header::SendHeader;
 
 use super::*;
+use crate::remoting::Dispatcher;
 use crate::testing::{Fixture, answers};
 
 fn peer(id: u64) -> Arc<ConnectionHandle> {
@@ -175,7 +177,7 @@ fn the_positions_of_a_deleted_topic_are_off_the_disk_before_its_connection_goes_
     let fixture = Fixture::new();
     fixture.queue("T", 0);
     fixture.broker.offsets.commit("g", "T", 0, 7);
-    fixture.broker.save();
+    crate::save::save(&fixture.broker);
     let change = Change::from(TopicChange::Remove("T".to_owned()));
     fixture.broker.store_changes(std::iter::once(change)).remove(0).unwrap();
     let fixture = fixture.killed();
@@ -218,12 +220,12 @@ fn what_a_crash_left_of_a_deleted_topic_goes_when_it_is_deleted_again() {
 }
 
 #[test]
-fn the_thread_writes_what_waits_before_it_ends() {
+fn what_waits_is_written_when_the_broker_stops() {
     let fixture = Fixture::new();
     let peer = peer(1);
-    MetadataWriter::start(&fixture.broker).unwrap();
+    let mut writer = MetadataWriter::new(fixture.broker.clone());
     put_topic(&fixture, &peer, 1, "T", &[]);
-    fixture.broker.metadata_writer.stop();
+    writer.stop();
     assert_eq!(answers(peer.pushed()), [(0, 1)]);
     let refused = put_topic(&fixture, &peer, 2, "U", &[]);
     assert_eq!(answers(refused), [(2, 2)]);
@@ -402,7 +404,7 @@ fn who_makes_a_topic_is_answered_when_the_name_servers_know_it() {
         std::thread::yield_now();
     }
     assert_eq!(answers(peer.pushed()), [(0, 1)]);
-    assert_eq!(fixture.broker.metadata_writer.unacknowledged_bytes.load(Ordering::Relaxed), 0);
+    assert_eq!(fixture.broker.metadata_queue.unacknowledged_bytes.load(Ordering::Relaxed), 0);
     tasks.shutdown();
 }
 
@@ -430,7 +432,7 @@ fn the_offsets_of_a_deleted_group_are_off_the_disk_when_it_is_answered() {
     for group in ["cleaned", "kept", "unknown"] {
         fixture.broker.offsets.commit(group, "T", 0, 7);
     }
-    fixture.broker.save();
+    crate::save::save(&fixture.broker);
     for (group, clean) in [("cleaned", "true"), ("kept", "false"), ("unknown", "true")] {
         let fields = [("groupName", group), ("cleanOffset", clean)];
         assert_eq!(fixture.ask(request::DELETE_SUBSCRIPTIONGROUP, &fields, b"").0, 0);
@@ -471,7 +473,7 @@ fn without_the_thread_that_writes_nobody_waits_in_vain() {
     let peer = peer(1);
     assert!(put_topic(&fixture, &peer, 1, "T", &[]).is_empty());
     // The same happens when the thread panics.
-    drop(Ending(fixture.broker.clone()));
+    drop(MetadataWriter::new(fixture.broker.clone()));
     assert_eq!(answers(peer.pushed()), [(response::SERVICE_NOT_AVAILABLE, 1)]);
     let refused = put_topic(&fixture, &peer, 2, "U", &[]);
     assert_eq!(answers(refused), [(response::SERVICE_NOT_AVAILABLE, 2)]);

@@ -8,7 +8,7 @@ use wire::body::ConsumerOffsetTable;
 use wire::json::{self, Dialect};
 
 use super::{Offsets, lock};
-use crate::light::is_light;
+use crate::names::is_light;
 use crate::persist;
 
 /// The member that lists topics by group. Like Java, Vostok derives it from the other tables.
@@ -31,7 +31,7 @@ impl Offsets {
             return Ok(());
         }
         let mut version = book.version;
-        version.advance(0, now_ms);
+        version.advance(version.state_version, now_ms);
         let mut file = self.table();
         if !settled() {
             self.changed.store(true, Ordering::Release);
@@ -42,7 +42,7 @@ impl Offsets {
         if self.light {
             take_light(&mut file);
         }
-        let written = persist::write(&self.path, &json::to_vec_as(&file, Dialect::Standard));
+        let written = self.file.write(&json::to_vec_as(&file, Dialect::Standard));
         match &written {
             Ok(()) => book.version = version,
             Err(_) => self.changed.store(true, Ordering::Release),
@@ -79,6 +79,12 @@ impl Offsets {
         }
         file.extra.insert(TOPICS_BY_GROUP.to_owned(), serde_json::json!(topics_by_group));
         file
+    }
+
+    /// Takes over the offsets of a master and their version. Offsets that the master does not have stay.
+    pub(crate) fn merge(&self, table: ConsumerOffsetTable) {
+        self.fill(table);
+        self.changed.store(true, Ordering::Release);
     }
 
     /// Takes over the offsets of a file that was read.

@@ -1,53 +1,66 @@
-//! Requests about offsets: 14 `QUERY_CONSUMER_OFFSET`, 15 `UPDATE_CONSUMER_OFFSET` and 222 `INVOKE_BROKER_TO_RESET_OFFSET`
-//! (`ConsumerManageProcessor`, `AdminBrokerProcessor`).
+//! What clients and operators do with offsets (`ConsumerManageProcessor`, `AdminBrokerProcessor`).
 
 use wire::body::{MessageQueue, ResetOffsetBody};
 use wire::codes::response;
-use wire::frame::Command;
-use wire::json;
 
 use super::Offsets;
+use crate::Refusal;
 use crate::groups::Groups;
-use crate::{Answer, Refusal};
 
-/// Serves 14 `QUERY_CONSUMER_OFFSET`. `is_young` tells whether a queue still has its first message, in memory; a new group
-/// then begins at offset 0.
-pub(crate) fn query(
-    offsets: &Offsets,
-    command: &Command<'_>,
-    is_young: impl FnOnce(&str, i32) -> bool,
-) -> Result<Answer, Refusal> {
-    let fields = &command.fields;
-    let (group, topic) = (fields.need("consumerGroup")?, fields.need("topic")?);
-    let queue_id: i32 = fields.need_number("queueId")?;
-    let known =
-        offsets.pending_reset(group, topic, queue_id).or_else(|| offsets.committed(group, topic, queue_id));
-    let offset = match known {
-        Some(offset) => offset,
-        None if !fields.flag_or("setZeroIfNotFound", true) => {
-            let remark = "Not found, do not set to zero, maybe this group boot first";
-            return Err(Refusal::new(response::QUERY_NOT_FOUND, remark));
-        }
-        None if is_young(topic, queue_id) => 0,
-        None => {
-            let remark = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first";
-            return Err(Refusal::new(response::QUERY_NOT_FOUND, remark));
-        }
-    };
-    Ok(Answer::success().field("offset", offset))
+/// A question for the committed offset of a group.
+pub(crate) struct QueryOffset<'a> {
+    pub group: &'a str,
+    pub topic: &'a str,
+    pub queue_id: i32,
+    /// Whether a group that committed nothing begins at offset 0 of a queue that still has its first message.
+    pub zero_if_missing: bool,
 }
 
-/// Serves 15 `UPDATE_CONSUMER_OFFSET`. `group_exists` may create the group; `queues` returns the number of queues of a topic,
-/// `None` when the topic does not exist.
-pub(crate) fn update(
+/// The offset at which a group continues in a queue. `is_young` tells whether a queue still has its first message, in memory; a
+/// new group then begins at offset 0.
+pub(crate) fn query(
     offsets: &Offsets,
-    command: &Command<'_>,
+    asked: &QueryOffset<'_>,
+    is_young: impl FnOnce(&str, i32) -> bool,
+) -> Result<i64, Refusal> {
+    let QueryOffset { group, topic, queue_id, zero_if_missing } = *asked;
+    let known =
+        offsets.pending_reset(group, topic, queue_id).or_else(|| offsets.committed(group, topic, queue_id));
+    match known {
+        Some(offset) => Ok(offset),
+        None if !zero_if_missing => {
+            let remark = "Not found, do not set to zero, maybe this group boot first";
+            Err(Refusal::new(response::QUERY_NOT_FOUND, remark))
+        }
+        None if is_young(topic, queue_id) => Ok(0),
+        None => {
+            let remark = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first";
+            Err(Refusal::new(response::QUERY_NOT_FOUND, remark))
+        }
+    }
+}
+
+/// An offset that a consumer commits.
+#[derive(Clone, Copy)]
+pub(crate) struct CommitOffset<'a> {
+    pub group: &'a str,
+    pub topic: &'a str,
+    /// Refused when absent, with a text of its own.
+    pub queue_id: Option<i32>,
+    /// Refused when absent, with a text of its own.
+    pub offset: Option<i64>,
+}
+
+/// Commits an offset; false when the queue waits to be read from an offset that an operator set, which goes before. `group_exists`
+/// may create the group; `queues` returns the number of queues of a topic, `None` when the topic does not exist.
+pub(crate) fn commit(
+    offsets: &Offsets,
+    wanted: &CommitOffset<'_>,
     group_exists: impl FnOnce(&str) -> Result<bool, Refusal>,
     queues: impl FnOnce(&str) -> Option<i32>,
-) -> Result<Answer, Refusal> {
+) -> Result<bool, Refusal> {
     let invalid = |remark: String| Refusal::new(response::INVALID_PARAMETER, remark);
-    let fields = &command.fields;
-    let (group, topic) = (fields.need("consumerGroup")?, fields.need("topic")?);
+    let CommitOffset { group, topic, .. } = *wanted;
     if !group_exists(group)? {
         let remark = format!("Group {group} not exist!");
         return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
@@ -55,25 +68,33 @@ pub(crate) fn update(
     let Some(queues) = queues(topic) else {
         return Err(Refusal::new(response::TOPIC_NOT_EXIST, format!("Topic {topic} not exist!")));
     };
-    if fields.bytes("queueId").is_none() {
-        return Err(invalid(format!("QueueId is null, topic is {topic}")));
-    }
-    if fields.bytes("commitOffset").is_none() {
-        return Err(invalid(format!("Offset is null, topic is {topic}")));
-    }
-    let queue_id: i32 = fields.need_number("queueId")?;
-    let offset: i64 = fields.need_number("commitOffset")?;
+    let queue_id = wanted.queue_id.ok_or_else(|| invalid(format!("QueueId is null, topic is {topic}")))?;
+    let offset = wanted.offset.ok_or_else(|| invalid(format!("Offset is null, topic is {topic}")))?;
     if !(0..queues).contains(&queue_id) {
         return Err(invalid(format!("QueueId is {queue_id}, topic {topic} has {queues} queues")));
     }
     if offset < 0 {
         return Err(invalid(format!("Offset is {offset}, expected 0 or more, topic is {topic}")));
     }
-    if offsets.commit(group, topic, queue_id, offset) {
-        Ok(Answer::success())
-    } else {
-        Ok(Answer::success().remark("Offset has been previously reset"))
-    }
+    Ok(offsets.commit(group, topic, queue_id, offset))
+}
+
+/// Where an operator moves a group to in a topic.
+#[derive(Clone, Copy)]
+pub(crate) struct ResetOffset<'a> {
+    pub group: &'a str,
+    pub topic: &'a str,
+    /// The queue; `None` for all queues of the topic.
+    pub queue_id: Option<i32>,
+    /// Where no offset counts: the group goes on with the first message stored at or after this time, in milliseconds since the
+    /// epoch, or at the end of the queue when negative.
+    pub timestamp_ms: i64,
+    /// The new offset. Counts only together with a queue.
+    pub offset: Option<i64>,
+    /// Whether offsets move backwards only, when the group's members move them.
+    pub only_backwards: bool,
+    /// Whether the offsets are sent to the group's members in the form for clients in C++.
+    pub for_cpp: bool,
 }
 
 /// What a reset needs to know of topics, queues and groups; the closures look it up in the broker's tables.
@@ -89,48 +110,51 @@ pub(crate) struct ResetContext<'a> {
     pub search: &'a dyn Fn(&str, i32, i64) -> Result<i64, Refusal>,
 }
 
-/// Serves 222 `INVOKE_BROKER_TO_RESET_OFFSET` with `useServerSideResetOffset`: the next pull takes the new offsets.
-pub(crate) fn reset(context: &ResetContext<'_>, command: &Command<'_>) -> Result<Answer, Refusal> {
-    let (group, topic) = (command.fields.need("group")?, command.fields.need("topic")?);
-    let body = reset_targets(context, command)?;
+/// Resets offsets so that the next pull takes the new ones (`useServerSideResetOffset`), and returns them.
+pub(crate) fn reset(
+    context: &ResetContext<'_>,
+    wanted: &ResetOffset<'_>,
+) -> Result<ResetOffsetBody, Refusal> {
+    let ResetOffset { group, topic, .. } = *wanted;
+    let body = reset_targets(context, wanted)?;
     for (queue, offset) in &body.offset_table {
         context.offsets.set_reset(group, topic, queue.queue_id, *offset);
     }
     tracing::info!(group, topic, queues = body.offset_table.len(), "offsets are reset");
-    Ok(Answer::success().body(json::to_vec(&body)))
+    Ok(body)
 }
 
-/// The new offset of each queue that a 222 `INVOKE_BROKER_TO_RESET_OFFSET` resets.
+/// The new offset of each queue that a reset moves.
 pub(crate) fn reset_targets(
     context: &ResetContext<'_>,
-    command: &Command<'_>,
+    wanted: &ResetOffset<'_>,
 ) -> Result<ResetOffsetBody, Refusal> {
-    let fields = &command.fields;
-    let (group, topic) = (fields.need("group")?, fields.need("topic")?);
-    let queue_id: i32 = fields.number_or("queueId", -1)?;
-    let timestamp_ms: i64 = fields.need_number("timestamp")?;
-    let target: i64 = fields.number_or("offset", -1)?;
+    let ResetOffset { group, topic, queue_id, timestamp_ms, offset, .. } = *wanted;
     let Some(queues) = (context.read_queues)(topic) else {
         return Err(Refusal::new(response::TOPIC_NOT_EXIST, format!("Topic {topic} does not exist")));
     };
     if context.groups.find(group).is_none() {
-        let remark = format!("Group {group} does not exist");
-        return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
+        return Err(no_group(group));
     }
-    if queue_id >= queues {
+    if let Some(queue_id) = queue_id.filter(|id| *id >= queues) {
         let remark = format!("QueueId is {queue_id}, topic {topic} has {queues} queues to read");
         return Err(Refusal::new(response::INVALID_PARAMETER, remark));
     }
-    let chosen = if queue_id >= 0 { queue_id..queue_id + 1 } else { 0..queues };
+    let chosen = queue_id.map_or(0..queues, |id| id..id + 1);
     let mut body = ResetOffsetBody::default();
     for queue in chosen {
-        let offset = match target {
-            _ if queue_id < 0 || target == -1 => by_time(context, topic, queue, timestamp_ms)?,
-            _ => in_bounds(context, topic, queue, target)?,
+        let offset = match offset {
+            Some(target) if queue_id.is_some() => in_bounds(context, topic, queue, target)?,
+            _ => by_time(context, topic, queue, timestamp_ms)?,
         };
         body.offset_table.insert(MessageQueue::new(topic, context.broker_name, queue), offset);
     }
     Ok(body)
+}
+
+/// The refusal of an operator's request about the offsets of a group that does not exist.
+pub(crate) fn no_group(group: &str) -> Refusal {
+    Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, format!("Group {group} does not exist"))
 }
 
 fn by_time(context: &ResetContext<'_>, topic: &str, queue: i32, timestamp_ms: i64) -> Result<i64, Refusal> {

@@ -1,12 +1,11 @@
 use proptest::prelude::*;
-use wire::body::{ConsumerOffsetTable, MessageQueue, ResetOffsetBody};
-use wire::codes::request;
-use wire::frame::{Command, Encoding, FrameWriter, Head};
+use wire::body::{ConsumerOffsetTable, MessageQueue};
 use wire::json;
 
 use super::*;
+use crate::Refusal;
 use crate::groups::Groups;
-use crate::{Answer, Refusal};
+use crate::testing::real_files;
 
 const JAVA: &[u8] = include_bytes!("../golden/consumerOffset.json");
 
@@ -21,146 +20,131 @@ struct Fixture {
 impl Fixture {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let offsets = Offsets::load(folder.path().join("consumerOffset.json")).unwrap();
-        let groups = Groups::load(folder.path().join("subscriptionGroup.json")).unwrap();
+        let offsets = Offsets::load(&real_files(folder.path())).unwrap();
+        let groups = Groups::load(real_files(folder.path()).file("subscriptionGroup.json")).unwrap();
         groups.make("g", 1).unwrap();
         Self { folder, offsets, groups, young: true }
     }
 
     fn reopened(&self) -> Offsets {
-        Offsets::load(self.folder.path().join("consumerOffset.json")).unwrap()
-    }
-
-    fn ask(&self, code: i32, fields: &[(&str, &str)]) -> Result<Answer, Refusal> {
-        let mut bytes = Vec::new();
-        let writer = FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, code, 1));
-        fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(b"");
-        let command = Command::decode(&mut bytes).unwrap();
-        let queues = |topic: &str| (topic == "T").then_some(2);
-        match code {
-            request::QUERY_CONSUMER_OFFSET => query(&self.offsets, &command, |_, _| self.young),
-            request::UPDATE_CONSUMER_OFFSET => {
-                update(&self.offsets, &command, |group| Ok(self.groups.find(group).is_some()), queues)
-            }
-            _ => {
-                let context = ResetContext {
-                    offsets: &self.offsets,
-                    groups: &self.groups,
-                    broker_name: "b",
-                    read_queues: &queues,
-                    bounds: &|_, _| (3, 9),
-                    search: &|_, queue, timestamp_ms| Ok(timestamp_ms + i64::from(queue)),
-                };
-                reset(&context, &command)
-            }
-        }
+        Offsets::load(&real_files(self.folder.path())).unwrap()
     }
 
     fn query(&self, group: &str) -> String {
-        let fields = [("consumerGroup", group), ("topic", "T"), ("queueId", "0")];
-        shown(self.ask(request::QUERY_CONSUMER_OFFSET, &fields))
+        self.query_with(group, true)
     }
 
-    fn update(&self, offset: &str) -> String {
-        self.update_with(&[
-            ("consumerGroup", "g"),
-            ("topic", "T"),
-            ("queueId", "0"),
-            ("commitOffset", offset),
-        ])
+    fn query_with(&self, group: &str, zero_if_missing: bool) -> String {
+        let asked = QueryOffset { group, topic: "T", queue_id: 0, zero_if_missing };
+        shown(query(&self.offsets, &asked, |_, _| self.young).map(|offset| offset.to_string()))
     }
 
-    fn update_with(&self, fields: &[(&str, &str)]) -> String {
-        shown(self.ask(request::UPDATE_CONSUMER_OFFSET, fields))
+    fn update(&self, offset: i64) -> String {
+        self.update_with(CommitOffset { offset: Some(offset), ..COMMIT })
     }
 
-    fn reset(&self, fields: &[(&str, &str)]) -> Result<BTreeMap<MessageQueue, i64>, String> {
-        let known = [("group", "g"), ("topic", "T"), ("timestamp", "4"), ("isForce", "true")];
-        let missing = known.iter().filter(|(key, _)| !fields.iter().any(|(given, _)| given == key));
-        let fields: Vec<_> = fields.iter().chain(missing).copied().collect();
-        let answer =
-            self.ask(request::INVOKE_BROKER_TO_RESET_OFFSET, &fields).map_err(|error| error.to_string())?;
-        Ok(json::from_slice::<ResetOffsetBody>(&answer.body).unwrap().offset_table)
+    fn update_with(&self, wanted: CommitOffset<'_>) -> String {
+        let queues = |topic: &str| (topic == "T").then_some(2);
+        let exists = |group: &str| Ok(self.groups.find(group).is_some());
+        let stored = commit(&self.offsets, &wanted, exists, queues);
+        shown(stored.map(|stored| if stored { "stored" } else { "reset before" }.to_owned()))
+    }
+
+    fn reset(&self, wanted: ResetOffset<'_>) -> Result<BTreeMap<MessageQueue, i64>, String> {
+        let context = ResetContext {
+            offsets: &self.offsets,
+            groups: &self.groups,
+            broker_name: "b",
+            read_queues: &|topic| (topic == "T").then_some(2),
+            bounds: &|_, _| (3, 9),
+            search: &|_, queue, timestamp_ms| Ok(timestamp_ms + i64::from(queue)),
+        };
+        reset(&context, &wanted).map(|body| body.offset_table).map_err(|error| error.to_string())
     }
 }
 
-/// An answer in the form `code remark offset`.
-fn shown(result: Result<Answer, Refusal>) -> String {
-    let answer = result.unwrap_or_else(Answer::from);
-    let offset = answer.fields.iter().map(|(_, value)| value.as_str());
-    let words: Vec<_> = answer.remark.as_deref().into_iter().chain(offset).collect();
-    format!("{} {}", answer.code, words.join(" ")).trim().to_owned()
+const COMMIT: CommitOffset<'_> = CommitOffset { group: "g", topic: "T", queue_id: Some(0), offset: Some(1) };
+
+const RESET: ResetOffset<'_> = ResetOffset {
+    group: "g",
+    topic: "T",
+    queue_id: None,
+    timestamp_ms: 4,
+    offset: None,
+    only_backwards: false,
+    for_cpp: false,
+};
+
+/// A value, or a refusal in the form `code remark`.
+fn shown(result: Result<String, Refusal>) -> String {
+    result.unwrap_or_else(|refusal| format!("{} {}", refusal.code, refusal.remark))
 }
 
 #[test]
 fn line_18_a_new_group_on_a_young_queue_starts_from_the_beginning() {
     let mut fixture = Fixture::new();
-    assert_eq!(fixture.query("new"), "0 0");
-    let fields = [("consumerGroup", "new"), ("topic", "T"), ("queueId", "0"), ("setZeroIfNotFound", "false")];
+    assert_eq!(fixture.query("new"), "0");
     assert_eq!(
-        shown(fixture.ask(request::QUERY_CONSUMER_OFFSET, &fields)),
+        fixture.query_with("new", false),
         "22 Not found, do not set to zero, maybe this group boot first"
     );
     fixture.young = false;
     assert_eq!(fixture.query("new"), "22 Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first");
-    assert_eq!(fixture.update("7"), "0");
-    assert_eq!(fixture.query("g"), "0 7");
-    assert_eq!(fixture.update("2"), "0");
-    assert_eq!(fixture.query("g"), "0 2");
+    assert_eq!(fixture.update(7), "stored");
+    assert_eq!(fixture.query("g"), "7");
+    assert_eq!(fixture.update(2), "stored");
+    assert_eq!(fixture.query("g"), "2");
 }
 
 #[test]
 fn updates_are_refused_with_the_texts_of_java() {
     let fixture = Fixture::new();
-    let check = |fields: &[(&str, &str)], expected: &str| assert_eq!(fixture.update_with(fields), expected);
-    let (group, topic, queue) = (("consumerGroup", "g"), ("topic", "T"), ("queueId", "0"));
-    check(&[("consumerGroup", "h"), topic, queue, ("commitOffset", "1")], "26 Group h not exist!");
-    check(&[group, ("topic", "U"), queue, ("commitOffset", "1")], "17 Topic U not exist!");
-    check(&[group, topic, ("commitOffset", "1")], "29 QueueId is null, topic is T");
-    check(&[group, topic, queue], "29 Offset is null, topic is T");
-    check(&[group, topic, ("queueId", "2"), ("commitOffset", "1")], "29 QueueId is 2, topic T has 2 queues");
-    check(
-        &[group, topic, ("queueId", "-1"), ("commitOffset", "1")],
-        "29 QueueId is -1, topic T has 2 queues",
-    );
-    check(&[group, topic, queue, ("commitOffset", "-1")], "29 Offset is -1, expected 0 or more, topic is T");
+    let check = |wanted, expected: &str| assert_eq!(fixture.update_with(wanted), expected);
+    check(CommitOffset { group: "h", ..COMMIT }, "26 Group h not exist!");
+    check(CommitOffset { topic: "U", ..COMMIT }, "17 Topic U not exist!");
+    check(CommitOffset { queue_id: None, ..COMMIT }, "29 QueueId is null, topic is T");
+    check(CommitOffset { offset: None, ..COMMIT }, "29 Offset is null, topic is T");
+    check(CommitOffset { queue_id: Some(2), ..COMMIT }, "29 QueueId is 2, topic T has 2 queues");
+    check(CommitOffset { queue_id: Some(-1), ..COMMIT }, "29 QueueId is -1, topic T has 2 queues");
+    check(CommitOffset { offset: Some(-1), ..COMMIT }, "29 Offset is -1, expected 0 or more, topic is T");
     assert!(fixture.offsets.table().offset_table.is_empty());
 }
 
 #[test]
 fn line_22_a_reset_is_delivered_exactly_once_and_blocks_updates_until_then() {
     let fixture = Fixture::new();
-    fixture.update("7");
+    fixture.update(7);
     assert_eq!(fixture.offsets.take_reset("g", "T", 0), None);
-    let moved = fixture.reset(&[("queueId", "0"), ("offset", "5")]).unwrap();
+    let moved = fixture.reset(ResetOffset { queue_id: Some(0), offset: Some(5), ..RESET }).unwrap();
     assert_eq!(moved, BTreeMap::from([(MessageQueue::new("T", "b", 0), 5)]));
-    assert_eq!(fixture.query("g"), "0 5");
-    assert_eq!(fixture.update("8"), "0 Offset has been previously reset");
+    assert_eq!(fixture.query("g"), "5");
+    assert_eq!(fixture.update(8), "reset before");
     assert!(!fixture.offsets.commit("g", "T", 0, 8) && fixture.offsets.commit("g", "T", 1, 8));
     assert_eq!(fixture.offsets.committed("g", "T", 0), Some(5), "it counts for a group that is offline");
     assert_eq!(fixture.offsets.take_reset("g", "T", 0), Some(5));
     assert_eq!(fixture.offsets.take_reset("g", "T", 0), None);
-    assert_eq!(fixture.update("6"), "0");
-    assert_eq!(fixture.query("g"), "0 6");
+    assert_eq!(fixture.update(6), "stored");
+    assert_eq!(fixture.query("g"), "6");
 }
 
 #[test]
 fn resets_go_to_a_time_to_the_end_or_to_an_offset() {
     let fixture = Fixture::new();
     let queue = |id| MessageQueue::new("T", "b", id);
-    let check = |fields: &[(&str, &str)], expected: Result<&[(i32, i64)], &str>| {
+    let check = |wanted: ResetOffset<'_>, expected: Result<&[(i32, i64)], &str>| {
         let expected = expected.map(|all| all.iter().map(|(id, at)| (queue(*id), *at)).collect());
-        assert_eq!(fixture.reset(fields), expected.map_err(str::to_owned), "{fields:?}");
+        assert_eq!(fixture.reset(wanted), expected.map_err(str::to_owned));
     };
-    check(&[], Ok(&[(0, 4), (1, 5)]));
-    check(&[("timestamp", "-1")], Ok(&[(0, 9), (1, 9)]));
-    check(&[("queueId", "1"), ("offset", "-1")], Ok(&[(1, 5)]));
-    check(&[("queueId", "1"), ("offset", "10")], Ok(&[(1, 10)]));
-    check(&[("queueId", "1"), ("offset", "11")], Err("1: Target offset 11 not in consume queue range [3-9]"));
-    check(&[("queueId", "1"), ("offset", "2")], Err("1: Target offset 2 not in consume queue range [3-9]"));
-    check(&[("queueId", "2")], Err("29: QueueId is 2, topic T has 2 queues to read"));
-    check(&[("topic", "U")], Err("17: Topic U does not exist"));
-    check(&[("group", "h")], Err("26: Group h does not exist"));
+    let to = |offset| ResetOffset { queue_id: Some(1), offset, ..RESET };
+    check(RESET, Ok(&[(0, 4), (1, 5)]));
+    check(ResetOffset { timestamp_ms: -1, ..RESET }, Ok(&[(0, 9), (1, 9)]));
+    check(to(None), Ok(&[(1, 5)]));
+    check(to(Some(10)), Ok(&[(1, 10)]));
+    check(to(Some(11)), Err("1: Target offset 11 not in consume queue range [3-9]"));
+    check(to(Some(2)), Err("1: Target offset 2 not in consume queue range [3-9]"));
+    check(ResetOffset { queue_id: Some(2), ..RESET }, Err("29: QueueId is 2, topic T has 2 queues to read"));
+    check(ResetOffset { topic: "U", ..RESET }, Err("17: Topic U does not exist"));
+    check(ResetOffset { group: "h", ..RESET }, Err("26: Group h does not exist"));
 }
 
 #[test]
@@ -176,7 +160,7 @@ fn a_file_of_java_loads_and_survives_a_rewrite() {
     offsets.commit("GID_1", "TopicN", 1, 9);
     offsets.save(77, || true).unwrap();
     let rewritten: ConsumerOffsetTable =
-        persist::read(&fixture.folder.path().join("consumerOffset.json")).unwrap().unwrap();
+        real_files(fixture.folder.path()).file("consumerOffset.json").read().unwrap().unwrap();
     assert_eq!(rewritten.offset_table["TopicN@GID_1"], BTreeMap::from([(0, 4), (1, 9)]));
     assert_eq!((rewritten.data_version.counter, rewritten.data_version.timestamp), (1, 77));
 }

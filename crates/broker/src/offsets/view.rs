@@ -13,14 +13,14 @@ pub(crate) struct Reader(Arc<Mutex<Topic>>);
 
 /// The offsets of a group in a queue; -1 for one that the group never set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct GroupOffsets {
     /// Offset of the next message to consume; that of the pending reset, if there is one.
     pub committed: i64,
     /// Offset of the next message to pull.
     pub pulled: i64,
 }
 
-impl From<Position> for Place {
+impl From<Position> for GroupOffsets {
     fn from(position: Position) -> Self {
         let committed = position.reset.or(position.committed).unwrap_or(-1);
         Self { committed, pulled: position.pulled.unwrap_or(committed) }
@@ -55,7 +55,7 @@ impl Offsets {
     }
 
     /// The offsets of a group in a queue (`ConsumerOffsetManager.queryOffset`, `queryPullOffset`).
-    pub(crate) fn place(&self, group: &str, topic: &str, queue_id: i32) -> Place {
+    pub(crate) fn offsets_of(&self, group: &str, topic: &str, queue_id: i32) -> GroupOffsets {
         self.position(group, topic, queue_id).unwrap_or_default().into()
     }
 
@@ -73,8 +73,8 @@ impl Offsets {
         topics.filter(|(_, topic)| is_committed(topic)).map(|(name, _)| name.clone()).collect()
     }
 
-    /// Names of the groups that have offsets.
-    pub(crate) fn groups(&self) -> Vec<String> {
+    /// Names of the groups that have offsets, sorted.
+    pub(crate) fn groups(&self) -> BTreeSet<String> {
         self.groups.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
 

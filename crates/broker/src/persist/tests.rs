@@ -1,6 +1,11 @@
 use std::collections::BTreeMap;
 
+use std::fs;
+
+use store::{FakeDisk, Faults, RealDisk};
+
 use super::*;
+use crate::testing::real_files;
 
 type Table = BTreeMap<String, BTreeMap<i32, i64>>;
 
@@ -8,8 +13,24 @@ fn table(offset: i64) -> Table {
     BTreeMap::from([("T@g".to_owned(), BTreeMap::from([(0, offset)]))])
 }
 
+fn at(path: &Path) -> ConfigFile {
+    ConfigFile { disk: Arc::new(RealDisk), path: path.to_owned() }
+}
+
+fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
+    at(path).read()
+}
+
+fn read_text(path: &Path) -> Result<String, Error> {
+    at(path).read_text()
+}
+
+fn refuse_rocks(config: &Path) -> Result<(), Error> {
+    real_files(config).refuse_rocks()
+}
+
 fn write(path: &Path, table: &Table) -> Result<(), Error> {
-    super::write(path, &json::to_vec_as(table, json::Dialect::Standard))
+    at(path).write(&json::to_vec_as(table, json::Dialect::Standard))
 }
 
 /// Checks what is read from a directory with the given files: the value, or the text of the error.
@@ -55,11 +76,11 @@ fn the_file_is_there_all_the_time() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("broker.properties");
     let copy = folder.path().join("broker.properties.bak");
-    super::write(&path, b"first").unwrap();
-    super::write(&path, b"second").unwrap();
-    keep(&path).unwrap();
+    at(&path).write(b"first").unwrap();
+    at(&path).write(b"second").unwrap();
+    at(&path).keep().unwrap();
     assert_eq!([read_text(&path).unwrap(), read_text(&copy).unwrap()], ["second", "second"]);
-    super::write(&path, b"third").unwrap();
+    at(&path).write(b"third").unwrap();
     assert_eq!([read_text(&path).unwrap(), read_text(&copy).unwrap()], ["third", "second"]);
 }
 
@@ -168,4 +189,99 @@ fn line_15_java_files_load_and_what_is_written_is_plain_json() {
 fn a_file_named_without_a_directory_lies_in_the_current_one() {
     assert_eq!(folder_of(Path::new("broker.conf")), Path::new("."));
     assert_eq!(folder_of(Path::new("conf/broker.conf")), Path::new("conf"));
+}
+
+const CRASH_ROOT: &str = "/s";
+
+fn fake_files(disk: &FakeDisk) -> ConfigFiles {
+    ConfigFiles::new(Arc::new(disk.clone()), Path::new(CRASH_ROOT).join("config"))
+}
+
+/// The disk after every crash that can hit `change`: a kill before each of its changes of the disk, and power cuts then. The
+/// last disks are those after the whole change.
+fn crashes(before: &FakeDisk, change: impl Fn(&FakeDisk)) -> Vec<FakeDisk> {
+    let mut found = Vec::new();
+    for steps in 0.. {
+        let disk = before.killed();
+        disk.faults(|faults| faults.killed_after = Some(steps));
+        change(&disk);
+        let mut left = None;
+        disk.faults(|faults| left = faults.killed_after);
+        found.push(disk.killed());
+        found.extend((0..20).map(|seed| disk.power_cut(seed)));
+        if left != Some(0) {
+            break;
+        }
+    }
+    found
+}
+
+#[test]
+fn a_crash_while_topics_are_written_leaves_the_old_or_the_new_table() {
+    use crate::topics::Topics;
+    use wire::body::TopicConfig;
+    let load = |disk: &FakeDisk| Topics::load(fake_files(disk).file("topics.json")).unwrap();
+    let disk = FakeDisk::new(64);
+    load(&disk).put(TopicConfig::new("First", 4, 6), 1).unwrap();
+    load(&disk).put(TopicConfig::new("Old", 4, 6), 1).unwrap();
+    // The second topic is refused when the process is killed before its table is in place.
+    let change = |disk: &FakeDisk| drop(load(disk).put(TopicConfig::new("New", 8, 6), 2));
+    let mut found = [0; 2];
+    for disk in crashes(&disk, change) {
+        let topics = load(&disk);
+        let names = ["First", "Old"].map(|name| topics.find(name).map(|topic| topic.config.write_queue_nums));
+        assert_eq!(names, [Some(4), Some(4)]);
+        found[usize::from(topics.find("New").is_some())] += 1;
+        topics.put(TopicConfig::new("Later", 1, 6), 3).unwrap();
+        assert!(load(&disk).find("Later").is_some(), "what a crash leaves can be written again");
+    }
+    assert!(found.iter().all(|count| *count > 20), "old and new tables: {found:?}");
+}
+
+#[test]
+fn a_crash_while_offsets_are_written_leaves_the_old_or_the_new_offsets() {
+    use crate::offsets::Offsets;
+    let load = |disk: &FakeDisk| Offsets::load(&fake_files(disk)).unwrap();
+    let commit = |disk: &FakeDisk, offset| {
+        let offsets = load(disk);
+        offsets.commit("g", "T", 0, offset);
+        offsets.save(1, || true)
+    };
+    let disk = FakeDisk::new(64);
+    commit(&disk, 5).unwrap();
+    commit(&disk, 7).unwrap();
+    let mut found = [0; 2];
+    for disk in crashes(&disk, |disk| drop(commit(disk, 9))) {
+        match load(&disk).committed("g", "T", 0) {
+            Some(7) => found[0] += 1,
+            Some(9) => found[1] += 1,
+            other => panic!("{other:?} is neither the old nor the new offset"),
+        }
+        commit(&disk, 11).unwrap();
+        assert_eq!(load(&disk).committed("g", "T", 0), Some(11));
+    }
+    assert!(found.iter().all(|count| *count > 20), "old and new offsets: {found:?}");
+}
+
+#[test]
+fn a_failed_write_or_flush_of_offsets_leaves_the_old_ones_and_is_tried_again() {
+    use crate::offsets::Offsets;
+    for fail in [
+        |faults: &mut Faults| faults.writes_left = Some(0),
+        |faults: &mut Faults| faults.syncs_left = Some(0),
+    ] {
+        let disk = FakeDisk::new(64);
+        let offsets = Offsets::load(&fake_files(&disk)).unwrap();
+        offsets.commit("g", "T", 0, 7);
+        offsets.save(1, || true).unwrap();
+        offsets.commit("g", "T", 0, 9);
+        disk.faults(fail);
+        offsets.save(2, || true).unwrap_err();
+        let again = Offsets::load(&fake_files(&disk.power_cut(1))).unwrap();
+        assert_eq!(again.committed("g", "T", 0), Some(7));
+        disk.faults(|faults| (faults.writes_left, faults.syncs_left) = (None, None));
+        offsets.save(3, || true).unwrap();
+        let again = Offsets::load(&fake_files(&disk.power_cut(1))).unwrap();
+        assert_eq!(again.committed("g", "T", 0), Some(9));
+    }
 }

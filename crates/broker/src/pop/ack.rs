@@ -4,21 +4,20 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use net::ConnectionHandle;
 use wire::body::{Acks, BatchAck, BatchAckBody, Checkpoint};
 use wire::codes::response;
-use wire::frame::Command;
-use wire::json;
 use wire::pop::{Handle, Kind, ORDER_REVIVE_QUEUE};
 use wire::units::LogOffset;
 
-use super::in_flight_queues::Cell;
 use super::revive_records::ReviveRecords;
 use super::{order, patience, request, serve};
-use crate::broker::{Broker, PutError};
+use crate::Refusal;
+use crate::broker::Broker;
+use crate::caller::Caller;
+use crate::refusal::PutError;
 use crate::send::not_put;
+use crate::state::Cell;
 use crate::topics::Queue;
-use crate::{Answer, Refusal};
 
 /// How far ahead of the clock, in milliseconds, the pop time of a new checkpoint may be so that its name differs from the old
 /// one's. It is bounded because the old pop time comes from the client's handle.
@@ -67,41 +66,61 @@ impl Origin<'_> {
     }
 }
 
-/// Serves 200051 `ACK_MESSAGE`. An acknowledgement that comes too late, or twice, has no effect and is answered with success.
+/// A popped message that a consumer names.
+pub struct PoppedMessage<'a> {
+    /// Who names the message.
+    pub caller: &'a Caller,
+    /// Name of the consumer group.
+    pub group: &'a str,
+    /// Topic the message is stored in, which may be a retry topic.
+    pub topic: &'a str,
+    /// Id of the message's queue.
+    pub queue_id: i32,
+    /// Queue offset of the message.
+    pub offset: i64,
+    /// The handle the message was popped with.
+    pub handle: &'a str,
+}
+
+/// Acknowledges a message. The record of the acknowledgement, if it needs one, is added to `records`, and the caller may be
+/// answered once it is stored. An acknowledgement that comes too late, or twice, has no effect and succeeds.
+///
+/// # Errors
+/// `NO_MESSAGE` for an offset without a message; further refusals of `AckMessageProcessor.processRequest`.
 pub(crate) fn ack(
     broker: &Arc<Broker>,
     records: &mut ReviveRecords,
-    peer: &ConnectionHandle,
-    command: &Command<'_>,
-) -> Result<Answer, Refusal> {
-    let (topic, queue_id, offset) = addressed(command)?;
-    let queue = find_queue(broker, peer, topic, queue_id)?;
+    message: &PoppedMessage<'_>,
+) -> Result<(), Refusal> {
+    let &PoppedMessage { caller, topic, queue_id, offset, .. } = message;
+    let queue = find_queue(broker, caller, topic, queue_id)?;
     let (min, max) = (queue.index.min().to_i64(), broker.visible_end(&queue));
     if !(min..=max).contains(&offset) {
         let remark = format!("offset is illegal, key:{topic}@{queue_id}, commit:{offset}, store:{min}~{max}");
         return Err(Refusal::new(response::NO_MESSAGE, remark));
     }
-    let origin = origin(command, topic, queue_id)?;
+    let origin = origin(message)?;
     if origin.revive_queue == ORDER_REVIVE_QUEUE {
         return settle_in_order(broker, &origin, offset);
     }
     origin.check(broker, offset, broker.now_ms())?;
-    acknowledge(broker, records, &origin, (&[offset], LogOffset::ZERO))?;
-    Ok(Answer::success())
+    acknowledge(broker, records, &origin, (&[offset], LogOffset::ZERO))
 }
 
-/// Serves 200151 `BATCH_ACK_MESSAGE`. Entries whose queue or messages do not exist are skipped.
+/// Acknowledges many messages. Entries whose queue or messages do not exist are skipped. Returns the refusal of the last entry
+/// that was refused; the others are acknowledged all the same.
+///
+/// # Errors
+/// `NO_MESSAGE` for no entries; `SYSTEM_ERROR` for an entry whose `r` is unknown.
 pub(crate) fn batch_ack(
     broker: &Arc<Broker>,
     records: &mut ReviveRecords,
-    command: &Command<'_>,
-) -> Result<Answer, Refusal> {
-    let body: BatchAckBody =
-        if command.body.is_empty() { BatchAckBody::default() } else { json::from_slice(command.body)? };
+    body: &BatchAckBody,
+) -> Result<Option<Refusal>, Refusal> {
     if body.acks.is_empty() {
         return Err(Refusal::new(response::NO_MESSAGE, "the body names no messages"));
     }
-    let mut answer = Answer::success();
+    let mut refused = None;
     for entry in &body.acks {
         let Some(kind) = Kind::parse(&entry.retry) else {
             return Err(Refusal::error(format!("r is {:?}, expected 0, 1 or 2", entry.retry)));
@@ -110,10 +129,10 @@ pub(crate) fn batch_ack(
         if let Some(queue) = broker.log_queue(&topic, entry.queue_id)
             && let Err(refusal) = ack_entry(broker, records, (entry, &body.broker_name), &topic, &queue)
         {
-            answer = refusal.into();
+            refused = Some(refusal);
         }
     }
-    Ok(answer)
+    Ok(refused)
 }
 
 fn ack_entry(
@@ -138,7 +157,7 @@ fn ack_entry(
     if origin.revive_queue == ORDER_REVIVE_QUEUE {
         let mut done = Ok(());
         for offset in offsets {
-            done = done.and(settle_in_order(broker, &origin, offset).map(drop));
+            done = done.and(settle_in_order(broker, &origin, offset));
         }
         return done;
     }
@@ -147,20 +166,35 @@ fn ack_entry(
     acknowledge(broker, records, &origin, (&offsets, LogOffset::ZERO))
 }
 
-/// Serves 200053 `CHANGE_MESSAGE_INVISIBLETIME`: the message gets a checkpoint of its own, and is acknowledged in the old one.
+/// The handle's parts that a change of invisibility changed.
+pub struct Invisible {
+    /// Time of the pop in the new handle, milliseconds since the epoch.
+    pub pop_ms: i64,
+    /// From the time of the pop on, how long the message stays invisible, in milliseconds.
+    pub invisible_ms: i64,
+    /// Queue of the revive topic; 999 for an ordered pop.
+    pub revive_queue: i32,
+    /// End of what was appended for the change.
+    pub(crate) end: LogOffset,
+}
+
+/// Keeps a message invisible for another `invisible_ms`: it gets a checkpoint of its own, and is acknowledged in the old one.
+/// `None` when the message was popped in order and is acknowledged already.
+///
+/// # Errors
+/// `NO_MESSAGE` for an offset without a message; further refusals of `ChangeInvisibleTimeProcessor.processRequest`.
 pub(crate) fn change_invisible_time(
     broker: &Arc<Broker>,
-    peer: &ConnectionHandle,
-    command: &Command<'_>,
-) -> Result<Answer, Refusal> {
-    let (topic, queue_id, offset) = addressed(command)?;
-    let invisible_ms: i64 = command.fields.need_number("invisibleTime")?;
-    let queue = find_queue(broker, peer, topic, queue_id)?;
+    message: &PoppedMessage<'_>,
+    invisible_ms: i64,
+) -> Result<Option<Invisible>, Refusal> {
+    let &PoppedMessage { caller, topic, queue_id, offset, .. } = message;
+    let queue = find_queue(broker, caller, topic, queue_id)?;
     if !(queue.index.min().to_i64()..broker.visible_end(&queue)).contains(&offset) {
         return Err(Refusal::new(response::NO_MESSAGE, ""));
     }
     request::check_invisible(broker, invisible_ms)?;
-    let origin = origin(command, topic, queue_id)?;
+    let origin = origin(message)?;
     if origin.revive_queue == ORDER_REVIVE_QUEUE {
         return Ok(delay_in_order(broker, &origin, offset, invisible_ms));
     }
@@ -191,41 +225,26 @@ pub(crate) fn change_invisible_time(
     let mut records = ReviveRecords::new(&broker.store);
     acknowledge(broker, &mut records, &origin, (&[offset], end))?;
     let end = records.append(broker, now_ms).map_err(put)?.max(end);
-    Ok(invisible(pop_ms, invisible_ms, origin.revive_queue).appended(end))
+    Ok(Some(Invisible { pop_ms, invisible_ms, revive_queue: origin.revive_queue, end }))
 }
 
-fn invisible(pop_ms: i64, invisible_ms: i64, revive_queue: i32) -> Answer {
-    let answer = Answer::success().field("popTime", pop_ms).field("invisibleTime", invisible_ms);
-    answer.field("reviveQid", revive_queue)
-}
-
-fn addressed<'a>(command: &Command<'a>) -> Result<(&'a str, i32, i64), Refusal> {
-    let fields = &command.fields;
-    Ok((fields.need("topic")?, fields.need_number("queueId")?, fields.need_number("offset")?))
-}
-
-fn find_queue(
-    broker: &Broker,
-    peer: &ConnectionHandle,
-    topic: &str,
-    queue_id: i32,
-) -> Result<Arc<Queue>, Refusal> {
+fn find_queue(broker: &Broker, caller: &Caller, topic: &str, queue_id: i32) -> Result<Arc<Queue>, Refusal> {
     let topic = request::known_topic(broker, topic)?;
     let is_known = (0..topic.config.read_queue_nums).contains(&queue_id);
     let queue = is_known.then(|| topic.queue(&broker.store, queue_id)).flatten().cloned();
-    queue.ok_or_else(|| request::bad_queue(&topic, queue_id, peer, response::MESSAGE_ILLEGAL))
+    queue.ok_or_else(|| request::bad_queue(&topic, queue_id, caller, response::MESSAGE_ILLEGAL))
 }
 
-fn origin<'a>(command: &Command<'a>, topic: &'a str, queue_id: i32) -> Result<Origin<'a>, Refusal> {
-    let text = command.fields.need("extraInfo")?;
+fn origin<'a>(message: &PoppedMessage<'a>) -> Result<Origin<'a>, Refusal> {
+    let text = message.handle;
     let handle = Handle::parse(text).ok_or_else(|| {
         let expected = "start popTime invisibleTime reviveQueue kind broker queue offset";
         Refusal::error(format!("extraInfo is {text:?}, expected {expected:?}"))
     })?;
     Ok(Origin {
-        group: command.fields.need("consumerGroup")?,
-        topic,
-        queue_id,
+        group: message.group,
+        topic: message.topic,
+        queue_id: message.queue_id,
         start_offset: handle.start_offset,
         pop_ms: handle.pop_ms,
         invisible_ms: handle.invisible_ms,
@@ -281,10 +300,10 @@ fn cell_of(broker: &Broker, origin: &Origin<'_>) -> Arc<Cell> {
 }
 
 /// Acknowledges a message that was popped in order (`AckMessageProcessor.ackOrderly`).
-fn settle_in_order(broker: &Arc<Broker>, origin: &Origin<'_>, offset: i64) -> Result<Answer, Refusal> {
+fn settle_in_order(broker: &Arc<Broker>, origin: &Origin<'_>, offset: i64) -> Result<(), Refusal> {
     let &Origin { group, topic, queue_id, .. } = origin;
     if is_passed(broker, origin, offset) {
-        return Ok(Answer::success());
+        return Ok(());
     }
     if broker.group(group)?.is_none() {
         return Err(Refusal::error(format!("Group {group} not exist!")));
@@ -300,7 +319,7 @@ fn settle_in_order(broker: &Arc<Broker>, origin: &Origin<'_>, offset: i64) -> Re
         None => order::Acked::Late,
     };
     match acked {
-        order::Acked::Late => Ok(Answer::success()),
+        order::Acked::Late => Ok(()),
         order::Acked::Unknown => {
             let old = committed.unwrap_or(-1);
             let remark = format!(
@@ -312,7 +331,7 @@ fn settle_in_order(broker: &Arc<Broker>, origin: &Origin<'_>, offset: i64) -> Re
             if !in_flight.gone {
                 broker.offsets.commit(group, topic, queue_id, next);
             }
-            broker.pops.states.changed();
+            broker.pops.order_file.changed();
             let blocked =
                 in_flight.order.as_ref().and_then(|state| order::blocked_until(state, None, broker.now_ms()));
             drop(in_flight);
@@ -321,30 +340,33 @@ fn settle_in_order(broker: &Arc<Broker>, origin: &Origin<'_>, offset: i64) -> Re
             {
                 serve::freed(broker, &topic, &cell);
             }
-            Ok(Answer::success())
+            Ok(())
         }
     }
 }
 
 /// Changes when a message that was popped in order is visible again
 /// (`ChangeInvisibleTimeProcessor.processChangeInvisibleTimeForOrder`).
-fn delay_in_order(broker: &Broker, origin: &Origin<'_>, offset: i64, invisible_ms: i64) -> Answer {
+fn delay_in_order(broker: &Broker, origin: &Origin<'_>, offset: i64, invisible_ms: i64) -> Option<Invisible> {
     if is_passed(broker, origin, offset) {
-        return Answer::success();
+        return None;
     }
     let visible_ms = broker.now_ms().saturating_add(invisible_ms);
-    let Some(cell) = broker.pops.in_flight_queues.find(origin.group, origin.topic, origin.queue_id) else {
-        return Answer::success();
-    };
+    let cell = broker.pops.in_flight_queues.find(origin.group, origin.topic, origin.queue_id)?;
     let mut in_flight = cell.in_flight();
     if let Some(state) = in_flight.order.as_mut() {
         order::delay(state, offset, origin.pop_ms, visible_ms);
-        broker.pops.states.changed();
+        broker.pops.order_file.changed();
     }
     if in_flight.order.is_some() {
         broker.pops.look_at(&cell, &mut in_flight, visible_ms);
     }
-    invisible(origin.pop_ms, visible_ms.saturating_sub(origin.pop_ms), origin.revive_queue)
+    Some(Invisible {
+        pop_ms: origin.pop_ms,
+        invisible_ms: visible_ms.saturating_sub(origin.pop_ms),
+        revive_queue: origin.revive_queue,
+        end: LogOffset::ZERO,
+    })
 }
 
 #[cfg(test)]

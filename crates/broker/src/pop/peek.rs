@@ -1,36 +1,39 @@
-//! Requests about a topic that pop no messages: 200052 `PEEK_MESSAGE`, 200055 `POLLING_INFO` and 200056 `POP_ROLLBACK`
-//! (`PeekMessageProcessor`, `PollingInfoProcessor`).
+//! Operations that look at a topic and pop no messages (`PeekMessageProcessor`, `PollingInfoProcessor`).
 
 use std::sync::Arc;
 
-use net::ConnectionHandle;
 use store::Numbered;
 use wire::codes::response;
-use wire::frame::Command;
 use wire::pop::Kind;
 
 use super::pick::position;
-use super::request;
+use super::request::{self, PopTarget};
+use crate::Refusal;
 use crate::broker::Broker;
 use crate::clients::Subscription;
+use crate::long_polling::PullAsk;
 use crate::pull::{Pull, Scan, Source};
 use crate::topics::Topic;
-use crate::{Answer, Refusal};
 
 /// Most messages that one 200052 `PEEK_MESSAGE` returns.
 const COUNT_MAX: i32 = 32;
 
-/// Serves 200052 `PEEK_MESSAGE`. May wait for the disk.
-pub(crate) fn peek(
-    broker: &Broker,
-    peer: &ConnectionHandle,
-    command: &Command<'_>,
-) -> Result<Answer, Refusal> {
-    let (topic, group) = request::peeked(broker, peer, command)?;
-    let queue_id: i32 = command.fields.need_number("queueId")?;
-    let count_max: i32 = command.fields.need_number("maxMsgNums")?;
-    let mut look =
-        Look { broker, command, group, wanted: count_max.min(COUNT_MAX), rest: 0, body: Vec::new() };
+/// What a peek found.
+pub(crate) struct Peeked {
+    /// The records, one behind the other.
+    pub body: Vec<u8>,
+    /// Number of messages that the group has not popped yet in the queues that were looked at.
+    pub rest: i64,
+}
+
+/// Reads messages without popping them. May wait for the disk.
+///
+/// # Errors
+/// The refusal, with RocketMQ's code, of `PeekMessageProcessor.processRequest`.
+pub(crate) fn peek(broker: &Broker, target: &PopTarget<'_>, count_max: i32) -> Result<Peeked, Refusal> {
+    let (topic, group) = request::peeked(broker, target)?;
+    let queue_id = target.queue_id;
+    let mut look = Look { broker, group, wanted: count_max.min(COUNT_MAX), rest: 0, body: Vec::new() };
     let dice = broker.spread(100);
     let kind = if broker.config.pop.retry_v2 { Kind::RetryV2 } else { Kind::RetryV1 };
     let retries = broker.topics.find(&kind.topic(topic.name(), &look.group));
@@ -49,35 +52,20 @@ pub(crate) fn peek(
     {
         look.visit_all(retries, dice);
     }
-    let (code, status) = match look.body.is_empty() {
-        true => (response::PULL_NOT_FOUND, "NO_MESSAGE_IN_QUEUE"),
-        false => (response::SUCCESS, "FOUND"),
-    };
-    let answer = Answer { code, ..Answer::default() }.remark(status).field("restNum", look.rest);
-    let zeros = ["popTime", "invisibleTime", "reviveQid"];
-    Ok(zeros.iter().fold(answer, |answer, name| answer.field(name, 0)).body(look.body))
+    Ok(Peeked { body: look.body, rest: look.rest })
 }
 
-/// Serves 200055 `POLLING_INFO`: how many pops of the group wait for the queue.
-pub(crate) fn polling(
-    broker: &Broker,
-    peer: &ConnectionHandle,
-    command: &Command<'_>,
-) -> Result<Answer, Refusal> {
-    let (topic, group) = request::peeked(broker, peer, command)?;
-    let queue_id: i32 = command.fields.need_number("queueId")?;
-    Ok(Answer::success().field("pollingNum", topic.waiters.count_of(&group, queue_id.max(-1))))
-}
-
-/// Serves 200056 `POP_ROLLBACK`, which in Java moves checkpoints of pops from RocksDB to the revive topic
-/// (`AdminBrokerProcessor.transferPopToFsStore`). Vostok keeps checkpoints in that topic only, so there is nothing to do.
-pub(crate) fn rollback() -> Result<Answer, Refusal> {
-    Ok(Answer::success())
+/// How many pops of a group wait for a queue.
+///
+/// # Errors
+/// The refusal, with RocketMQ's code, of `PollingInfoProcessor.processRequest`.
+pub(crate) fn polling(broker: &Broker, target: &PopTarget<'_>) -> Result<usize, Refusal> {
+    let (topic, group) = request::peeked(broker, target)?;
+    Ok(topic.waiters.count_of(&group, target.queue_id.max(-1)))
 }
 
 struct Look<'a> {
     broker: &'a Broker,
-    command: &'a Command<'a>,
     group: Arc<str>,
     wanted: i32,
     rest: i64,
@@ -102,19 +90,17 @@ impl Look<'_> {
             return;
         }
         let Ok(filter) = Subscription::parse_typed(topic.name(), "*", "", 0) else { return };
-        let pull = Pull {
-            topic: topic.clone(),
-            queue: queue.clone(),
+        let ask = PullAsk {
             filter: Arc::new(filter),
+            topic_sys_flag: 0,
             group_sys_flag: 0,
             reader: broker.offsets.reader(&self.group, topic.name()),
             read_from: (0, 0),
-            opaque: self.command.opaque,
-            encoding: self.command.encoding,
             offset,
             asked: offset,
             max_messages: self.wanted,
         };
+        let pull = Pull { queue: queue.clone(), ask };
         let mut units: Vec<Numbered> = Vec::new();
         let found = Scan::of(broker, &pull, Source::Disk, &mut units);
         if found.is_none_or(|scan| scan.code != response::SUCCESS) {

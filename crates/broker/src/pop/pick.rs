@@ -12,31 +12,19 @@ use std::sync::atomic::Ordering;
 use store::Numbered;
 use wire::body::Checkpoint;
 use wire::codes::response;
-use wire::pop::{Kind, ORDER_REVIVE_QUEUE, OffsetTexts};
+use wire::pop::{Kind, ORDER_REVIVE_QUEUE};
 use wire::units::LogOffset;
 
-use super::in_flight::HeldCheckpoint;
-use super::in_flight_queues::{Busy, Cell};
 use super::order;
-use super::request::{Ask, Pop};
+use super::request::check_current;
 use super::revive_records::ReviveRecords;
-use crate::broker::{Broker, PutError};
+use crate::broker::Broker;
+use crate::long_polling::{Ask, Pop, PullAsk};
 use crate::pull::{Pull, Scan, Source};
+use crate::refusal::PutError;
+use crate::reply_sink::Popped;
+use crate::state::{Busy, Cell, HeldCheckpoint};
 use crate::topics::{Queue, Topic};
-
-/// What a pop returns.
-#[derive(Debug, Default)]
-pub(super) struct Popped {
-    pub texts: OffsetTexts,
-    /// The records of the messages, one behind the other.
-    pub body: Vec<u8>,
-    /// Number of messages returned.
-    pub count: i32,
-    /// Number of messages left in the queues that were looked at.
-    pub rest: i64,
-    pub pop_ms: i64,
-    pub revive_queue: i32,
-}
 
 /// Why a pop cannot be answered.
 pub(super) enum Unpopped {
@@ -57,6 +45,8 @@ struct Part {
 struct Picking<'a> {
     broker: &'a Broker,
     ask: &'a Ask,
+    /// The topic of the request as it is now.
+    topic: &'a Arc<Topic>,
     pop: &'a Pop,
     source: Source,
     popped: Popped,
@@ -66,27 +56,41 @@ struct Picking<'a> {
     refused: bool,
 }
 
-/// Performs a pop: reads messages, stores their checkpoints, and returns what the answer contains.
+/// Performs a pop of `topic`, the topic of the request as it is now: reads messages, stores their checkpoints, and returns what the answer contains.
 ///
 /// # Errors
 /// [`Unpopped::NotResident`] when `source` is the memory and no message could be returned without the disk;
 /// [`Unpopped::NotStored`] when the checkpoints cannot be appended.
-pub(super) fn pick(broker: &Broker, ask: &Ask, pop: &Pop, source: Source) -> Result<Popped, Unpopped> {
+pub(super) fn pick(
+    broker: &Broker,
+    topic: &Arc<Topic>,
+    (ask, pop): (&Ask, &Pop),
+    source: Source,
+) -> Result<Popped, Unpopped> {
     let settings = &broker.config.pop;
     // 37 and 100 have no common factor: each of the hundred values comes equally often, in a scattered order.
     let dice = broker.spread(100) * 37 % 100;
     let revive_queue =
         if ask.ordered { ORDER_REVIVE_QUEUE } else { broker.pops.next_revive_queue(settings.revive_queues) };
     let popped = Popped { pop_ms: broker.now_ms(), revive_queue, ..Popped::default() };
-    let mut picking =
-        Picking { broker, ask, pop, source, popped, parts: Vec::new(), units: Vec::new(), refused: false };
+    let mut picking = Picking {
+        broker,
+        ask,
+        topic,
+        pop,
+        source,
+        popped,
+        parts: Vec::new(),
+        units: Vec::new(),
+        refused: false,
+    };
     let retries_first = dice < settings.retry_probability;
     if retries_first {
         picking.visit_retries(dice)?;
     }
     match ask.queue_id {
-        queue_id if queue_id >= 0 => picking.visit(&ask.topic, Kind::Normal, queue_id)?,
-        _ => picking.visit_all(&ask.topic, Kind::Normal, dice)?,
+        queue_id if queue_id >= 0 => picking.visit(topic, Kind::Normal, queue_id)?,
+        _ => picking.visit_all(topic, Kind::Normal, dice)?,
     }
     if !retries_first && picking.wanted() > 0 {
         picking.visit_retries(dice)?;
@@ -132,7 +136,7 @@ impl Picking<'_> {
             return Ok(());
         }
         let kind = retry_kind(self.broker, dice);
-        let name = kind.topic(self.ask.topic.name(), &self.ask.group);
+        let name = kind.topic(self.topic.name(), &self.ask.group);
         match self.broker.topics.find(&name) {
             Some(topic) => self.visit_all(&topic, kind, dice),
             None => Ok(()),
@@ -149,7 +153,7 @@ impl Picking<'_> {
         let Some(queue) = topic.queue(&broker.store, queue_id) else { return Ok(()) };
         let cell = broker.pops.in_flight_queues.make(&self.ask.group, topic.name(), queue_id);
         // Only after the in-flight queue is made: a deletion removes topic and group, then ends the in-flight queues it finds.
-        if self.ask.check_current(broker, topic).is_err() {
+        if check_current(broker, self.ask, topic.name(), &topic.waiters).is_err() {
             return Ok(());
         }
         let from_end = self.pop.from_end;
@@ -183,10 +187,10 @@ impl Picking<'_> {
         }
         self.popped.rest += scan.max - scan.next;
         if taken > 0 {
-            broker.offsets.note_pop(&pull.reader, taken, self.popped.body.len() - bytes_before);
-            let checkpoint = self.took(&cell, kind, pull.offset);
+            broker.offsets.note_pop(&pull.ask.reader, taken, self.popped.body.len() - bytes_before);
+            let checkpoint = self.took(&cell, kind, pull.ask.offset);
             self.parts.push(Part { busy, next: scan.next, checkpoint });
-        } else if scan.next > pull.offset {
+        } else if scan.next > pull.ask.offset {
             self.parts.push(Part { busy, next: scan.next, checkpoint: None });
         }
         Ok(())
@@ -199,12 +203,12 @@ impl Picking<'_> {
         if let Some(offset) = broker.offsets.take_reset(group, topic, queue_id) {
             let left = cell.in_flight().clear();
             broker.pops.store_left(broker, cell, left);
-            cell.commit(broker, offset);
+            cell.commit(&broker.offsets, offset);
             return offset;
         }
         let start = position(broker, cell, queue, self.pop.from_end);
         if broker.offsets.committed(group, topic, queue_id).is_none() {
-            cell.commit(broker, start);
+            cell.commit(&broker.offsets, start);
         }
         start
     }
@@ -221,19 +225,17 @@ impl Picking<'_> {
     }
 
     fn pull(&self, topic: &Arc<Topic>, queue: &Arc<Queue>, offset: i64) -> Pull {
-        Pull {
-            topic: topic.clone(),
-            queue: queue.clone(),
+        let ask = PullAsk {
             filter: self.pop.filter.clone(),
+            topic_sys_flag: 0,
             group_sys_flag: 0,
             reader: self.broker.offsets.reader(&self.ask.group, topic.name()),
             read_from: (0, 0),
-            opaque: self.ask.opaque,
-            encoding: self.ask.encoding,
             offset,
             asked: offset,
             max_messages: self.wanted(),
-        }
+        };
+        Pull { queue: queue.clone(), ask }
     }
 
     /// Looks for messages. An offset outside of the queue is corrected first. `None` when the disk would have to be read.
@@ -243,11 +245,11 @@ impl Picking<'_> {
             return Some(scan);
         }
         let (group, topic, queue_id) = (&cell.group, &cell.topic, cell.queue_id);
-        tracing::info!(%group, %topic, queue_id, from = pull.offset, to = scan.next, "a pop goes on where the queue is");
+        tracing::info!(%group, %topic, queue_id, from = pull.ask.offset, to = scan.next, "a pop goes on where the queue is");
         let left = cell.in_flight().clear();
         self.broker.pops.store_left(self.broker, cell, left);
-        cell.commit(self.broker, scan.next);
-        (pull.offset, pull.asked) = (scan.next, scan.next);
+        cell.commit(&self.broker.offsets, scan.next);
+        (pull.ask.offset, pull.ask.asked) = (scan.next, scan.next);
         Scan::of(self.broker, pull, self.source, &mut self.units)
     }
 
@@ -265,9 +267,9 @@ impl Picking<'_> {
             let (counts, least) = order::counts(&state);
             in_flight.order = Some(state);
             drop(in_flight);
-            self.broker.pops.states.changed();
+            self.broker.pops.order_file.changed();
             self.popped.texts.count(kind, cell.queue_id, counts.into_iter(), least);
-            cell.commit(self.broker, start);
+            cell.commit(&self.broker.offsets, start);
             return None;
         }
         let (pop_ms, invisible_ms) = times;
@@ -317,7 +319,7 @@ impl Picking<'_> {
             if self.ask.ordered {
                 // The group's offset stays before messages that were returned, and passes those that did not match the filter.
                 if busy.in_flight().order.as_ref().is_none_or(|order| order.pop_ms != now_ms) {
-                    busy.commit(broker, next);
+                    busy.commit(&broker.offsets, next);
                 }
                 continue;
             }

@@ -1,13 +1,13 @@
-//! Reading and checking pop requests (`PopMessageProcessor.processRequest`, `NotificationProcessor`).
+//! Pop requests and their checks (`PopMessageProcessor.processRequest`, `NotificationProcessor`).
 
 use std::sync::Arc;
 
-use net::ConnectionHandle;
 use wire::codes::response;
-use wire::frame::{Command, Encoding, Head};
 
 use crate::broker::Broker;
+use crate::caller::Caller;
 use crate::clients::Subscription;
+use crate::long_polling::{Ask, Pop, Waiters, Want};
 use crate::supervisor::SupervisedWork;
 use crate::topics::Topic;
 use crate::{FAQ, Refusal};
@@ -21,85 +21,90 @@ const EARLY_MS: i64 = 50;
 /// Longest time a request is suspended, in milliseconds, whatever the client asks for.
 const WAIT_MAX_MS: i64 = 300_000;
 
-/// What a request asks for.
-#[derive(Debug)]
-pub(super) enum Want {
-    /// Messages: 200050 `POP_MESSAGE`.
-    Pop(Pop),
-    /// Whether there are messages: 200054 `NOTIFICATION`.
-    Notice,
+/// The topic of a request as it is now, maybe with another configuration than when the request came. A topic that was deleted
+/// and created again is another topic.
+///
+/// # Errors
+/// `TOPIC_NOT_EXIST` or `SUBSCRIPTION_GROUP_NOT_EXIST`.
+pub(super) fn current_topic(broker: &Broker, ask: &Ask) -> Result<Arc<Topic>, Refusal> {
+    check_current(broker, ask, &ask.topic, &ask.waiters)
 }
 
-/// The parameters of a pop.
-#[derive(Debug)]
-pub(super) struct Pop {
+/// The topic `name` as it is now, which is one of those a request looks at and had these suspended requests when it was found.
+/// The group of the request must exist as well.
+pub(super) fn check_current(
+    broker: &Broker,
+    ask: &Ask,
+    name: &str,
+    waiters: &Arc<Waiters>,
+) -> Result<Arc<Topic>, Refusal> {
+    let now = known_topic(broker, name)?;
+    if !Arc::ptr_eq(&now.waiters, waiters) {
+        let remark = format!("topic[{name}] was deleted and made again, ask again");
+        return Err(Refusal::new(response::TOPIC_NOT_EXIST, remark));
+    }
+    if broker.groups.find(&ask.group).is_none() {
+        let remark = format!("subscription group [{}] does not exist, {FAQ}", ask.group);
+        return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
+    }
+    Ok(now)
+}
+
+/// Topic, group and queue that a pop, a notification or a peek names.
+pub struct PopTarget<'a> {
+    /// Who asks.
+    pub caller: &'a Caller,
+    /// Name of the topic.
+    pub topic: &'a str,
+    /// Name of the consumer group.
+    pub group: &'a str,
+    /// Id of the queue; below 0 for all queues of the topic.
+    pub queue_id: i32,
+}
+
+/// How long a pop or notification may wait for a message.
+pub struct Polling<'a> {
+    /// When the client sent the request by its own clock, in milliseconds since the epoch; 0 when it does not say.
+    pub born_ms: i64,
+    /// Longest wait; 0 for no wait.
+    pub poll_ms: i64,
+    /// Whether the pop is ordered.
+    pub ordered: bool,
+    /// Tells repetitions of an ordered pop from another pop.
+    pub attempt_id: Option<&'a str>,
+}
+
+impl Polling<'_> {
+    /// When the request was sent. The clock of a client may be ahead of the broker's; that does not make its request wait longer.
+    fn born_ms(&self, now_ms: i64) -> i64 {
+        if self.born_ms == 0 { now_ms } else { self.born_ms.min(now_ms) }
+    }
+}
+
+/// 200050 `POP_MESSAGE` as a front decoded it.
+pub struct PopRequest<'a> {
+    /// Topic, group and queue.
+    pub target: PopTarget<'a>,
+    /// How long the pop may wait.
+    pub polling: Polling<'a>,
     /// Most messages to return.
     pub count_max: i32,
     /// How long the messages stay invisible to other consumers of the group.
     pub invisible_ms: i64,
-    /// Whether a group without an offset begins with the last message of a queue, not the first (`initMode`).
+    /// Whether a group without an offset begins with the last message of a queue, not the first.
     pub from_end: bool,
-    pub filter: Arc<Subscription>,
+    /// The filter expression; empty for every message.
+    pub expression: &'a str,
+    /// The kind of the expression; empty for tags.
+    pub expression_type: &'a str,
 }
 
-/// A pop or notification request, which may be suspended until a message comes.
-pub(crate) struct Ask {
-    pub(super) want: Want,
-    pub(super) topic: Arc<Topic>,
-    pub(super) group: Arc<str>,
-    /// Id of the queue asked for; -1 for all queues of the topic.
-    pub(super) queue_id: i32,
-    /// Whether the pop is ordered: further messages of a queue are withheld until those returned are acknowledged.
-    pub(super) ordered: bool,
-    pub(super) attempt_id: Option<String>,
-    /// When to answer without a message, in milliseconds since the epoch; `None` when the request is not to be suspended.
-    pub(super) wait_until_ms: Option<i64>,
-    /// The same time as a plain number, by which the table of long polling timeouts is sorted.
-    pub(super) deadline_ms: i64,
-    pub(super) opaque: i32,
-    pub(super) encoding: Encoding,
-}
-
-impl Ask {
-    /// Writes the answer of a request that is refused.
-    pub(crate) fn refuse(&self, refusal: &Refusal, out: &mut Vec<u8>) {
-        let head = Head::response(self.encoding, refusal.code, self.opaque).remark(&refusal.remark);
-        if self.notices() { head.write(out, b"") } else { super::serve::refuse(head, out) }
-    }
-
-    /// Checks that a topic found before still exists, maybe with another configuration, and that the group exists. A topic that
-    /// was deleted and created again is another topic.
-    ///
-    /// # Errors
-    /// `TOPIC_NOT_EXIST` or `SUBSCRIPTION_GROUP_NOT_EXIST`.
-    pub(super) fn check_current(&self, broker: &Broker, topic: &Topic) -> Result<(), Refusal> {
-        let now = known_topic(broker, topic.name())?;
-        if !Arc::ptr_eq(&now.waiters, &topic.waiters) {
-            let remark = format!("topic[{}] was deleted and made again, ask again", topic.name());
-            return Err(Refusal::new(response::TOPIC_NOT_EXIST, remark));
-        }
-        if broker.groups.find(&self.group).is_none() {
-            let remark = format!("subscription group [{}] does not exist, {FAQ}", self.group);
-            return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
-        }
-        Ok(())
-    }
-
-    /// Whether the request is a notification, whose answer contains no messages.
-    pub(super) fn notices(&self) -> bool {
-        matches!(self.want, Want::Notice)
-    }
-}
-
-/// Reads and checks 200050 `POP_MESSAGE`.
-pub(super) fn pop(broker: &Broker, peer: &ConnectionHandle, command: &Command<'_>) -> Result<Ask, Refusal> {
-    let fields = &command.fields;
+/// Checks a pop, in the order of `PopMessageProcessor.processRequest`.
+pub(super) fn pop(broker: &Broker, request: &PopRequest<'_>) -> Result<Ask, Refusal> {
+    let &PopRequest { count_max, invisible_ms, from_end, ref polling, ref target, .. } = request;
     let now_ms = broker.now_ms();
     let ip = &broker.config.broker_ip1;
-    let (born_ms, poll_ms) = times(command, now_ms)?;
-    let count_max: i32 = fields.need_number("maxMsgNums")?;
-    let invisible_ms: i64 = fields.need_number("invisibleTime")?;
-    if now_ms.saturating_sub(born_ms).saturating_sub(poll_ms) > LATE_MS {
+    if now_ms.saturating_sub(polling.born_ms(now_ms)).saturating_sub(polling.poll_ms) > LATE_MS {
         let remark = format!("the broker[{ip}] pop message is timeout too much");
         return Err(Refusal::new(response::POLLING_TIMEOUT, remark));
     }
@@ -112,35 +117,25 @@ pub(super) fn pop(broker: &Broker, peer: &ConnectionHandle, command: &Command<'_
         return Err(Refusal::new(response::INVALID_PARAMETER, remark));
     }
     check_invisible(broker, invisible_ms)?;
-    let (topic, group) = target(broker, peer, command)?;
-    let filter = filter(broker, topic.name(), command)?;
-    let from_end = fields.need_number::<i32>("initMode")? != 0;
+    let found = find(broker, target)?;
+    let filter = filter(broker, found.0.name(), request)?;
     let want = Want::Pop(Pop { count_max, invisible_ms, from_end, filter });
-    ask(command, want, (topic, group), (born_ms, poll_ms))
+    Ok(ask(want, found, target.queue_id, polling, now_ms))
 }
 
-/// Reads and checks 200054 `NOTIFICATION`.
-pub(super) fn notice(
-    broker: &Broker,
-    peer: &ConnectionHandle,
-    command: &Command<'_>,
-) -> Result<Ask, Refusal> {
-    let times = times(command, broker.now_ms())?;
-    let target = peeked(broker, peer, command)?;
-    ask(command, Want::Notice, target, times)
+/// Checks a notification.
+pub(super) fn notice(broker: &Broker, target: &PopTarget<'_>, polling: &Polling<'_>) -> Result<Ask, Refusal> {
+    let found = peeked(broker, target)?;
+    Ok(ask(Want::Notice, found, target.queue_id, polling, broker.now_ms()))
 }
 
-/// Reads and checks the topic and group of the requests that pop nothing: notifications, peeks and polling information.
-pub(super) fn peeked(
-    broker: &Broker,
-    peer: &ConnectionHandle,
-    command: &Command<'_>,
-) -> Result<(Arc<Topic>, Arc<str>), Refusal> {
+/// Checks the topic and group of the requests that pop nothing: notifications, peeks and polling information.
+pub(super) fn peeked(broker: &Broker, target: &PopTarget<'_>) -> Result<(Arc<Topic>, Arc<str>), Refusal> {
     if !broker.is_readable() {
         let remark = format!("the broker[{}] peeking message is forbidden", broker.config.broker_ip1);
         return Err(Refusal::new(response::NO_PERMISSION, remark));
     }
-    target(broker, peer, command)
+    find(broker, target)
 }
 
 /// Checks that the timer and the revive thread, which pops need, are running, and that the invisible time is no longer than
@@ -165,51 +160,37 @@ pub(super) fn check_invisible(broker: &Broker, invisible_ms: i64) -> Result<(), 
     Ok(())
 }
 
-fn times(command: &Command<'_>, now_ms: i64) -> Result<(i64, i64), Refusal> {
-    let born_ms = match command.fields.number_or("bornTime", 0)? {
-        0 => now_ms,
-        // The clock of a client may be ahead of the broker's; that does not make its request wait longer.
-        born_ms => born_ms.min(now_ms),
-    };
-    Ok((born_ms, command.fields.need_number("pollTime")?))
-}
-
 fn ask(
-    command: &Command<'_>,
     want: Want,
     (topic, group): (Arc<Topic>, Arc<str>),
-    (born_ms, poll_ms): (i64, i64),
-) -> Result<Ask, Refusal> {
-    let until_ms = born_ms.saturating_add(poll_ms.min(WAIT_MAX_MS)).saturating_sub(EARLY_MS);
-    Ok(Ask {
+    queue_id: i32,
+    polling: &Polling<'_>,
+    now_ms: i64,
+) -> Ask {
+    let poll_ms = polling.poll_ms;
+    let until_ms = polling.born_ms(now_ms).saturating_add(poll_ms.min(WAIT_MAX_MS)).saturating_sub(EARLY_MS);
+    Ask {
         want,
-        topic,
+        topic: topic.name().to_owned(),
+        waiters: topic.waiters.clone(),
         group,
-        queue_id: command.fields.need_number::<i32>("queueId")?.max(-1),
-        ordered: command.fields.flag_or("order", false),
-        attempt_id: command.fields.text("attemptId").map(str::to_owned),
+        queue_id: queue_id.max(-1),
+        ordered: polling.ordered,
+        attempt_id: polling.attempt_id.map(str::to_owned),
         wait_until_ms: (poll_ms > 0).then_some(until_ms),
         deadline_ms: until_ms,
-        opaque: command.opaque,
-        encoding: command.encoding,
-    })
+    }
 }
 
-fn target(
-    broker: &Broker,
-    peer: &ConnectionHandle,
-    command: &Command<'_>,
-) -> Result<(Arc<Topic>, Arc<str>), Refusal> {
-    let fields = &command.fields;
-    let (name, group) = (fields.need("topic")?, fields.need("consumerGroup")?);
-    let queue_id: i32 = fields.need_number("queueId")?;
+fn find(broker: &Broker, target: &PopTarget<'_>) -> Result<(Arc<Topic>, Arc<str>), Refusal> {
+    let &PopTarget { caller, topic: name, group, queue_id } = target;
     let topic = known_topic(broker, name)?;
     if !topic.is_readable() {
         let remark = format!("the topic[{name}] peeking message is forbidden");
         return Err(Refusal::new(response::NO_PERMISSION, remark));
     }
     if queue_id >= topic.config.read_queue_nums {
-        return Err(bad_queue(&topic, queue_id, peer, response::INVALID_PARAMETER));
+        return Err(bad_queue(&topic, queue_id, caller, response::INVALID_PARAMETER));
     }
     let Some(config) = broker.group(group)? else {
         let remark = format!("subscription group [{group}] does not exist, {FAQ}");
@@ -238,8 +219,8 @@ pub(super) fn known_topic(broker: &Broker, name: &str) -> Result<Arc<Topic>, Ref
 }
 
 /// The refusal of a queue the topic does not have.
-pub(super) fn bad_queue(topic: &Topic, queue_id: i32, peer: &ConnectionHandle, code: i32) -> Refusal {
-    let (name, readable, remote) = (topic.name(), topic.config.read_queue_nums, peer.remote());
+pub(super) fn bad_queue(topic: &Topic, queue_id: i32, caller: &Caller, code: i32) -> Refusal {
+    let (name, readable, remote) = (topic.name(), topic.config.read_queue_nums, caller.remote);
     Refusal::new(
         code,
         format!(
@@ -248,9 +229,9 @@ pub(super) fn bad_queue(topic: &Topic, queue_id: i32, peer: &ConnectionHandle, c
     )
 }
 
-fn filter(broker: &Broker, topic: &str, command: &Command<'_>) -> Result<Arc<Subscription>, Refusal> {
-    let expression = command.fields.text("exp").filter(|text| !text.is_empty()).unwrap_or("*");
-    let kind = command.fields.text("expType").unwrap_or_default();
+fn filter(broker: &Broker, topic: &str, request: &PopRequest<'_>) -> Result<Arc<Subscription>, Refusal> {
+    let expression = if request.expression.is_empty() { "*" } else { request.expression };
+    let kind = request.expression_type;
     let parsed = Subscription::parse_typed(topic, expression, kind, 0).map_err(|error| {
         tracing::warn!(topic, error, "a pop brought an expression that is no filter");
         Refusal::new(response::SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed")

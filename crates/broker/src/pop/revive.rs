@@ -1,4 +1,4 @@
-//! The revive thread: brings messages back that were popped and not acknowledged (`PopReviveService`). One thread serves all
+//! The revive engine: brings messages back that were popped and not acknowledged (`PopReviveService`). One engine serves all
 //! revive queues.
 //!
 //! The timer delivers checkpoints and acknowledgements in the order of the times at which messages are visible again. A
@@ -9,11 +9,8 @@
 mod back;
 
 use std::collections::VecDeque;
-use std::io;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::thread::{self, JoinHandle, Thread};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use store::{Numbered, ReadError, Unit};
 use wire::body::{Acks, Checkpoint};
@@ -26,11 +23,12 @@ use wire::units::{LogOffset, QueueOffset};
 use super::open_checkpoints::OpenCheckpoints;
 use super::revive_records::{ACK_TAG, ACKS_TAG, CHECKPOINT_TAG};
 use super::{REVIVE_GROUP, serve};
-use crate::broker::{Broker, PutError};
+use crate::broker::Broker;
+use crate::engine::{Engine, Next};
 use crate::names;
 use crate::position_writer::wait_flushed;
-use crate::schedule::Patience;
-use crate::supervisor::SupervisedWork;
+use crate::refusal::PutError;
+use crate::state::UnreadableSince;
 use crate::topics::Queue;
 
 /// Messages are brought back at least this many milliseconds after they are visible again, so that acknowledgements on their
@@ -38,46 +36,22 @@ use crate::topics::Queue;
 const GRACE_MS: i64 = 1000;
 /// Most records of a revive queue read in one step.
 const STEP: usize = 256;
-/// Shortest pause between two rounds, so that records that come one by one are read together.
-const PAUSE: Duration = Duration::from_millis(20);
-/// Longest sleep in milliseconds, so that a jump of the clock is noticed.
-const SLEEP_MAX_MS: i64 = 1000;
+/// Shortest pause in milliseconds before a round that nobody woke the engine for.
+const PAUSE_MS: i64 = 20;
 /// Pause in milliseconds after a failure.
 const RETRY_AFTER_MS: i64 = 1000;
-
-/// What other threads know of the revive thread, and how they wake and stop it.
-#[derive(Default)]
-pub(super) struct Handle {
-    thread: OnceLock<Thread>,
-    stopping: AtomicBool,
-    /// All checkpoints whose messages were visible again until this time (milliseconds since the epoch) have been processed.
-    pub revived_ms: AtomicI64,
-}
-
-impl Handle {
-    pub(super) fn wake(&self) {
-        if let Some(thread) = self.thread.get() {
-            thread.unpark();
-        }
-    }
-
-    pub(super) fn stop(&self) {
-        self.stopping.store(true, Ordering::Release);
-        self.wake();
-    }
-}
 
 /// One revive queue and its open checkpoints.
 struct Line {
     queue: Arc<Queue>,
     open_checkpoints: OpenCheckpoints,
-    patience: Patience,
+    patience: UnreadableSince,
     /// Progress that waits for the disk: pairs of a log position and a revive offset, which is committed once the log is flushed
     /// up to that position.
     waits: VecDeque<(LogOffset, i64)>,
 }
 
-/// The state of the revive thread.
+/// The engine that brings popped messages back that were not acknowledged in time.
 pub(crate) struct Reviver {
     broker: Arc<Broker>,
     lines: Vec<Line>,
@@ -92,15 +66,6 @@ pub(crate) struct Reviver {
     bytes: Vec<u8>,
 }
 
-/// Starts the revive thread, supervised as [`SupervisedWork::Revive`].
-pub(crate) fn start(broker: Arc<Broker>) -> io::Result<JoinHandle<()>> {
-    let supervisor = broker.supervisor.clone();
-    supervisor.spawn(SupervisedWork::Revive, "pop-revive", move || {
-        let _ = broker.pops.reviver.thread.set(thread::current());
-        Reviver::new(broker).run();
-    })
-}
-
 impl Reviver {
     /// Continues at the committed offsets of [`REVIVE_GROUP`].
     pub(crate) fn new(broker: Arc<Broker>) -> Self {
@@ -110,30 +75,15 @@ impl Reviver {
             let queue = broker.log_queue(&topic, queue_id)?;
             let done = broker.offsets.committed(REVIVE_GROUP, &topic, queue_id).unwrap_or(-1);
             let done = done.clamp(queue.index.min().to_i64() - 1, queue.index.max().to_i64() - 1);
-            let (open_checkpoints, patience) = (OpenCheckpoints::behind(done), Patience::default());
+            let (open_checkpoints, patience) = (OpenCheckpoints::behind(done), UnreadableSince::default());
             Some(Line { queue, open_checkpoints, patience, waits: VecDeque::new() })
         };
         let lines = (0..count).filter_map(line).collect();
         Self { lines, mark: None, known_ms: 0, unseen: None, failed_ms: 0, bytes: Vec::new(), broker }
     }
 
-    fn run(mut self) {
-        while !self.broker.pops.reviver.stopping.load(Ordering::Acquire) {
-            let now_ms = self.broker.now_ms();
-            self.round(now_ms);
-            let wait_ms = self.next_ms(now_ms).saturating_sub(self.broker.now_ms()).clamp(0, SLEEP_MAX_MS);
-            let wait = Duration::from_millis(wait_ms.unsigned_abs()).max(PAUSE);
-            thread::park_timeout(wait);
-        }
-        // All progress is committed on a clean stop, so that no message is brought back twice.
-        let store = &self.broker.store;
-        if wait_flushed(store, store.appended()) {
-            self.commit();
-        }
-    }
-
     /// Reads new revive records and brings back the messages of all checkpoints that are due.
-    pub(crate) fn round(&mut self, now_ms: i64) {
+    fn revive_due(&mut self, now_ms: i64) {
         self.meet_timer(now_ms);
         let until_ms = self.known_ms.min(now_ms - GRACE_MS);
         let mut is_done = true;
@@ -206,7 +156,7 @@ impl Reviver {
                 self.mark = None;
             }
         }
-        let is_visible = |end| !self.broker.flushes_before_answer() || store.flushed() >= end;
+        let is_visible = |end| self.broker.durability.reaches(end);
         if let Some((known_ms, _)) = self.unseen.take_if(|(_, end)| is_visible(*end)) {
             self.known_ms = self.known_ms.max(known_ms);
         }
@@ -356,6 +306,21 @@ impl Reviver {
     }
 }
 
+impl Engine for Reviver {
+    fn round(&mut self, now_ms: i64) -> Next {
+        self.revive_due(now_ms);
+        Next::At(self.next_ms(now_ms).max(now_ms + PAUSE_MS))
+    }
+
+    /// Commits all progress, so that no message is brought back twice.
+    fn stop(&mut self) {
+        let store = &self.broker.store;
+        if wait_flushed(store, store.appended()) {
+            self.commit();
+        }
+    }
+}
+
 /// Applies a record of the revive topic to the open checkpoints of its queue.
 fn enter(open_checkpoints: &mut OpenCheckpoints, offset: i64, bytes: &[u8], own_broker: &str) {
     let Ok(record) = RecordView::parse(bytes) else { return open_checkpoints.skip(offset) };
@@ -382,7 +347,7 @@ fn enter(open_checkpoints: &mut OpenCheckpoints, offset: i64, bytes: &[u8], own_
 /// Wakes the pops of the group that wait for messages of the topic, once consumers may see the log up to `end`.
 fn wake(broker: &Arc<Broker>, topic: &str, group: &str, end: LogOffset) {
     let Some(topic) = broker.topics.find(topic) else { return };
-    if !broker.flushes_before_answer() {
+    if !broker.durability.waits_for_flush() {
         return serve::came_back(broker, &topic, group);
     }
     let (broker, group) = (broker.clone(), group.to_owned());

@@ -10,8 +10,9 @@ use wire::json;
 use wire::properties::{self, key};
 use wire::units::LogOffset;
 
-use crate::broker::{Broker, PutError};
+use crate::broker::Broker;
 use crate::names;
+use crate::refusal::PutError;
 use crate::topics::Queue;
 
 /// A checkpoint is delivered this many milliseconds before its messages are visible again (`PopAckConstants.ackTimeInterval`).

@@ -6,24 +6,22 @@
 
 use std::sync::Arc;
 
-use net::ConnectionHandle;
-use wire::codes::response;
-use wire::frame::{Command, FrameWriter, Head};
-use wire::pop::Kind;
+use wire::pop::Kind as TopicKind;
 
-use super::in_flight_queues::Cell;
 use super::order;
-use super::pick::{Popped, Unpopped, pick, position};
-use super::request::{self, Ask, Want};
-use super::wait::{Bounds, NoWait, SuspendedPop};
+use super::pick::{Unpopped, pick, position};
+use super::request::{self, Polling, PopRequest, PopTarget, current_topic};
 use crate::Refusal;
 use crate::broker::Broker;
+use crate::long_polling::{Ask, Bounds, NoWait, SuspendedPop, Want};
 use crate::pull::Source;
+use crate::reply_sink::{PopStatus, Popped, ReplySink, ReplyWriter};
 use crate::send::not_put;
+use crate::state::Cell;
 use crate::topics::{Queue, Topic};
 
 /// How often a request is run again when there seem to be messages, before it is suspended anyway.
-const ROUNDS_MAX: usize = 3;
+const TRIES_MAX: usize = 3;
 
 /// The outcome of running a request once.
 enum Run {
@@ -35,57 +33,50 @@ enum Run {
     NotResident,
 }
 
-/// Serves 200050 `POP_MESSAGE`.
+/// Pops messages: the answer is written to `out` now, or goes to the sink that `later` makes.
+///
+/// # Errors
+/// The refusal, with RocketMQ's code, of `PopMessageProcessor.processRequest`.
 pub(crate) fn pop(
     broker: &Arc<Broker>,
-    peer: &Arc<ConnectionHandle>,
-    command: &Command<'_>,
-    out: &mut Vec<u8>,
+    request: &PopRequest<'_>,
+    out: &mut dyn ReplyWriter,
+    later: &dyn Fn() -> Arc<dyn ReplySink>,
 ) -> Result<(), Refusal> {
-    // A one-way pop gets no answer, so the messages it popped would reach nobody.
-    if command.is_one_way() {
-        return Ok(());
-    }
-    let ask = request::pop(broker, peer, command)?;
-    start(broker, peer, ask, out);
+    start(broker, request::pop(broker, request)?, out, later);
     Ok(())
 }
 
-/// Serves 200054 `NOTIFICATION`.
+/// Tells whether there are messages for a group, as soon as there are some.
+///
+/// # Errors
+/// The refusal, with RocketMQ's code, of `NotificationProcessor.processRequest`.
 pub(crate) fn notify(
     broker: &Arc<Broker>,
-    peer: &Arc<ConnectionHandle>,
-    command: &Command<'_>,
-    out: &mut Vec<u8>,
+    (target, polling): (&PopTarget<'_>, &Polling<'_>),
+    out: &mut dyn ReplyWriter,
+    later: &dyn Fn() -> Arc<dyn ReplySink>,
 ) -> Result<(), Refusal> {
-    if command.is_one_way() {
-        return Ok(());
-    }
-    let ask = request::notice(broker, peer, command)?;
-    start(broker, peer, ask, out);
+    start(broker, request::notice(broker, target, polling)?, out, later);
     Ok(())
 }
 
-/// Writes the answer of a pop that is refused: `head` with the fields of an empty pop.
-pub(crate) fn refuse(head: Head<'_>, out: &mut Vec<u8>) {
-    write_header(FrameWriter::begin(out, head), &Popped::default(), 0).finish(b"");
-}
-
-/// Runs a pop whose messages are not in memory. Called on a thread of the disk pool.
-pub(crate) fn serve_cold(
-    broker: &Arc<Broker>,
-    peer: &Arc<ConnectionHandle>,
-    ask: &Arc<Ask>,
-    out: &mut Vec<u8>,
-) {
-    if let Run::Nothing = run_once(broker, ask, Source::Disk, out) {
-        wait(broker, peer, ask, out);
-    }
-    drive(broker, left_over(broker, ask));
+/// Runs a pop in the disk pool, because its messages are not in memory.
+fn read_from_disk(broker: &Arc<Broker>, sink: Arc<dyn ReplySink>, ask: Arc<Ask>) {
+    let (reader, asked) = (broker.clone(), ask.clone());
+    let read = move |sink: &Arc<dyn ReplySink>| {
+        sink.write(&mut |out| {
+            if let Run::Nothing = run_once(&reader, &asked, Source::Disk, out) {
+                wait(&reader, sink, &asked, out);
+            }
+        });
+    };
+    let waker = broker.clone();
+    broker.disk_pool.answer(&broker.refused, sink, read, move || drive(&waker, left_over(&waker, &ask)));
 }
 
 /// Wakes requests that wait for messages of a queue that grew.
-pub(crate) fn arrived(broker: &Arc<Broker>, queue: &Queue) {
+pub(crate) fn arrived(broker: &Arc<Broker>, queue: &Arc<Queue>) {
     drive(broker, queue.waiters.take(queue.index.queue_id()));
 }
 
@@ -115,29 +106,29 @@ pub(super) fn expire(broker: &Arc<Broker>, now_ms: i64) {
     drive(broker, broker.pops.poll_timeouts.expired(now_ms));
 }
 
-fn start(broker: &Arc<Broker>, peer: &Arc<ConnectionHandle>, ask: Ask, out: &mut Vec<u8>) {
+fn start(broker: &Arc<Broker>, ask: Ask, out: &mut dyn ReplyWriter, later: &dyn Fn() -> Arc<dyn ReplySink>) {
     let ask = Arc::new(ask);
     match run_once(broker, &ask, Source::Memory, out) {
         Run::Answered => {}
-        Run::Nothing => wait(broker, peer, &ask, out),
-        Run::NotResident => return broker.disk_pool.submit_pop(broker, peer.clone(), ask),
+        Run::Nothing => wait(broker, &later(), &ask, out),
+        Run::NotResident => return read_from_disk(broker, later(), ask),
     }
     drive(broker, left_over(broker, &ask));
 }
 
 /// Suspends a request, or answers it when it cannot be suspended.
-fn wait(broker: &Arc<Broker>, peer: &Arc<ConnectionHandle>, ask: &Arc<Ask>, out: &mut Vec<u8>) {
+fn wait(broker: &Arc<Broker>, sink: &Arc<dyn ReplySink>, ask: &Arc<Ask>, out: &mut dyn ReplyWriter) {
     let settings = &broker.config.pop;
     let bounds = Bounds { all: settings.waiting_max, list: settings.list_waiting_max };
-    for round in 0..=ROUNDS_MAX {
+    for round in 0..=TRIES_MAX {
         if ask.wait_until_ms.is_none_or(|until_ms| until_ms <= broker.now_ms()) {
             return give_up(ask, NoWait::TimedOut, out);
         }
-        let id = match broker.pops.poll_timeouts.hold(peer, ask, bounds) {
+        let id = match broker.pops.poll_timeouts.hold(sink, ask, bounds) {
             Ok(id) => id,
             Err(why) => return give_up(ask, why, out),
         };
-        if round == ROUNDS_MAX || !is_answered(broker, ask) {
+        if round == TRIES_MAX || !is_answered(broker, ask) {
             return;
         }
         // A message came, or the topic was deleted, while the request was put into the list. If another thread took it out of
@@ -149,7 +140,7 @@ fn wait(broker: &Arc<Broker>, peer: &Arc<ConnectionHandle>, ask: &Arc<Ask>, out:
         match run_once(broker, ask, Source::Memory, out) {
             Run::Answered => return,
             Run::Nothing => {}
-            Run::NotResident => return broker.disk_pool.submit_pop(broker, peer.clone(), ask.clone()),
+            Run::NotResident => return read_from_disk(broker, sink.clone(), ask.clone()),
         }
     }
 }
@@ -158,15 +149,15 @@ fn wait(broker: &Arc<Broker>, peer: &Arc<ConnectionHandle>, ask: &Arc<Ask>, out:
 /// them (a producer's, or the one that answers flushed sends) does not pop for every group that waits.
 fn drive(broker: &Arc<Broker>, mut woken: Vec<SuspendedPop>) {
     while let Some(held) = woken.pop() {
-        let (peer, ask) = (held.peer.clone(), held.ask.clone());
-        if peer.is_closing() {
+        let (sink, ask) = (held.sink.clone(), held.ask.clone());
+        if sink.is_closed() {
             broker.pops.poll_timeouts.forget(ask.deadline_ms, held.id);
             woken.extend(left_over(broker, &ask));
             continue;
         }
         let in_hand = InHand { broker: broker.clone(), held: Some(held) };
         // A connection that has just ended drops the closure, and with it `in_hand`, which then wakes other requests.
-        let _ = peer.put_back(Box::new(move |_, out| in_hand.run(out)));
+        sink.run(Box::new(move |out| in_hand.run(out)));
     }
 }
 
@@ -178,7 +169,7 @@ struct InHand {
 }
 
 impl InHand {
-    fn run(mut self, out: &mut Vec<u8>) {
+    fn run(mut self, out: &mut dyn ReplyWriter) {
         let Some(held) = self.held.take() else { return };
         let ask = held.ask.clone();
         if resume(&self.broker, held, out) {
@@ -197,25 +188,25 @@ impl Drop for InHand {
 }
 
 /// Runs a suspended request again, and suspends it again when there is no message for it. True when it was answered.
-fn resume(broker: &Arc<Broker>, held: SuspendedPop, out: &mut Vec<u8>) -> bool {
-    let SuspendedPop { peer, ask, id } = held;
-    for round in 0..=ROUNDS_MAX {
-        if peer.is_closed() {
+fn resume(broker: &Arc<Broker>, held: SuspendedPop, out: &mut dyn ReplyWriter) -> bool {
+    let SuspendedPop { sink, ask, id } = held;
+    for round in 0..=TRIES_MAX {
+        if sink.is_closed() {
             break;
         }
         match run_once(broker, &ask, Source::Memory, out) {
             Run::NotResident => {
                 broker.pops.poll_timeouts.forget(ask.deadline_ms, id);
-                broker.disk_pool.submit_pop(broker, peer, ask);
+                read_from_disk(broker, sink, ask);
                 return false;
             }
             // The sweep of timeouts may have passed while the request was out of its list, and would not find it again.
             Run::Nothing if ask.deadline_ms <= broker.now_ms() => give_up(&ask, NoWait::TimedOut, out),
             Run::Nothing => {
-                ask.topic.waiters.add(SuspendedPop { peer: peer.clone(), ask: ask.clone(), id });
+                ask.waiters.add(SuspendedPop { sink: sink.clone(), ask: ask.clone(), id });
                 // Likewise the end of the connection may have been handled while the request was out of its list.
-                let is_late = ask.deadline_ms <= broker.now_ms() || peer.is_closed();
-                let stays = !is_late && (round == ROUNDS_MAX || !is_answered(broker, &ask));
+                let is_late = ask.deadline_ms <= broker.now_ms() || sink.is_closed();
+                let stays = !is_late && (round == TRIES_MAX || !is_answered(broker, &ask));
                 if stays || broker.pops.poll_timeouts.take(&ask, id).is_none() {
                     return false;
                 }
@@ -232,8 +223,9 @@ fn resume(broker: &Arc<Broker>, held: SuspendedPop, out: &mut Vec<u8>) -> bool {
 
 /// Suspended requests of the same group to run next, when the queues a request looked at have more messages.
 fn left_over(broker: &Broker, ask: &Ask) -> Vec<SuspendedPop> {
-    let waiters = &ask.topic.waiters;
-    if ask.notices() || !waiters.is_waited_on() || !has_messages(broker, ask) {
+    let waiters = &ask.waiters;
+    let has_more = || current_topic(broker, ask).is_ok_and(|topic| has_messages(broker, ask, &topic));
+    if ask.notices() || !waiters.is_waited_on() || !has_more() {
         return Vec::new();
     }
     match waiters.take_of(&ask.group, ask.queue_id) {
@@ -242,78 +234,62 @@ fn left_over(broker: &Broker, ask: &Ask) -> Vec<SuspendedPop> {
     }
 }
 
-fn run_once(broker: &Broker, ask: &Ask, source: Source, out: &mut Vec<u8>) -> Run {
-    if let Err(refusal) = ask.check_current(broker, &ask.topic) {
-        ask.refuse(&refusal, out);
-        return Run::Answered;
-    }
+fn run_once(broker: &Broker, ask: &Ask, source: Source, out: &mut dyn ReplyWriter) -> Run {
+    let topic = match current_topic(broker, ask) {
+        Ok(topic) => topic,
+        Err(refusal) => {
+            out.refused(&refusal);
+            return Run::Answered;
+        }
+    };
     let Want::Pop(pop) = &ask.want else {
-        if !has_messages(broker, ask) {
+        if !has_messages(broker, ask, &topic) {
             return Run::Nothing;
         }
-        write_notice(ask, true, false, out);
+        out.noticed(true, false);
         return Run::Answered;
     };
-    match pick(broker, ask, pop, source) {
+    match pick(broker, &topic, (ask, pop), source) {
         Ok(popped) if popped.count == 0 => Run::Nothing,
         Ok(popped) => {
-            let head = Head::response(ask.encoding, response::SUCCESS, ask.opaque).remark("FOUND");
-            write_header(FrameWriter::begin(out, head), &popped, pop.invisible_ms).finish(&popped.body);
+            out.popped(PopStatus::Found, popped, pop.invisible_ms);
             Run::Answered
         }
         Err(Unpopped::NotResident) => Run::NotResident,
         Err(Unpopped::NotStored(error)) => {
-            ask.refuse(&not_put(broker, error), out);
+            out.refused(&not_put(broker, error));
             Run::Answered
         }
     }
 }
 
-fn give_up(ask: &Ask, why: NoWait, out: &mut Vec<u8>) {
-    let Want::Pop(pop) = &ask.want else {
-        return write_notice(ask, false, why == NoWait::Full, out);
-    };
-    let code = if why == NoWait::Full { response::POLLING_FULL } else { response::POLLING_TIMEOUT };
-    let head = Head::response(ask.encoding, code, ask.opaque).remark("NO_MESSAGE_IN_QUEUE");
-    write_header(FrameWriter::begin(out, head), &Popped::default(), pop.invisible_ms).finish(b"");
-}
-
-fn write_notice(ask: &Ask, has_messages: bool, is_full: bool, out: &mut Vec<u8>) {
-    let head = Head::response(ask.encoding, response::SUCCESS, ask.opaque);
-    FrameWriter::begin(out, head).flag("hasMsg", has_messages).flag("pollingFull", is_full).finish(b"");
-}
-
-/// Writes the fields of `PopMessageResponseHeader`. All numbers are always written, since Java reads them without a null check.
-fn write_header<'b>(writer: FrameWriter<'b>, popped: &Popped, invisible_ms: i64) -> FrameWriter<'b> {
-    let writer = writer
-        .number("popTime", popped.pop_ms)
-        .number("invisibleTime", invisible_ms)
-        .number("reviveQid", popped.revive_queue)
-        .number("restNum", popped.rest)
-        .text("startOffsetInfo", &popped.texts.starts)
-        .text("msgOffsetInfo", &popped.texts.offsets);
-    if popped.texts.counts.is_empty() { writer } else { writer.text("orderCountInfo", &popped.texts.counts) }
+fn give_up(ask: &Ask, why: NoWait, out: &mut dyn ReplyWriter) {
+    let Want::Pop(pop) = &ask.want else { return out.noticed(false, why == NoWait::Full) };
+    let status = if why == NoWait::Full { PopStatus::Full } else { PopStatus::TimedOut };
+    out.popped(status, Popped::default(), pop.invisible_ms);
 }
 
 /// Whether a request would be answered if it were run now.
 fn is_answered(broker: &Broker, ask: &Ask) -> bool {
-    has_messages(broker, ask) || ask.check_current(broker, &ask.topic).is_err()
+    current_topic(broker, ask).map_or(true, |topic| has_messages(broker, ask, &topic))
 }
 
 /// Whether a request would find messages now. Queues that another request is popping do not count for pops
 /// (`NotificationProcessor.hasMsgFromQueue`).
-fn has_messages(broker: &Broker, ask: &Ask) -> bool {
-    let count = ask.topic.config.read_queue_nums;
+fn has_messages(broker: &Broker, ask: &Ask, topic: &Topic) -> bool {
+    let count = topic.config.read_queue_nums;
     let mut queues = if ask.queue_id < 0 { 0..count } else { ask.queue_id..ask.queue_id + 1 };
-    if queues.any(|queue_id| has_messages_in(broker, ask, &ask.topic, queue_id)) {
+    if queues.any(|queue_id| has_messages_in(broker, ask, topic, queue_id)) {
         return true;
     }
     let settings = &broker.config.pop;
-    let kinds =
-        [(Kind::RetryV2, settings.retry_v2), (Kind::RetryV1, !settings.retry_v2 || settings.retry_v1_too)];
+    let kinds = [
+        (TopicKind::RetryV2, settings.retry_v2),
+        (TopicKind::RetryV1, !settings.retry_v2 || settings.retry_v1_too),
+    ];
     !ask.ordered
         && kinds.iter().filter(|(_, is_read)| *is_read).any(|(kind, _)| {
-            let topic = broker.topics.find(&kind.topic(ask.topic.name(), &ask.group));
+            let topic = broker.topics.find(&kind.topic(topic.name(), &ask.group));
             topic.is_some_and(|topic| {
                 (0..topic.config.read_queue_nums)
                     .any(|queue_id| has_messages_in(broker, ask, &topic, queue_id))

@@ -2,16 +2,20 @@
 
 use std::sync::atomic::Ordering;
 
-use wire::frame::Encoding;
 use wire::pop::Handle;
 
-use super::pick::{Popped, pick};
-use super::request::{Pop, Want};
+use super::pick::pick;
+
+use super::request::current_topic;
 use super::revive::Reviver;
 use super::revive_records::ReviveRecords;
 use super::*;
 use crate::clients::Subscription;
+use crate::engine::Engine;
+use crate::long_polling::{Ask, Bounds, Pop, Want};
 use crate::pull::Source;
+use crate::remoting::Call;
+use crate::reply_sink::Popped;
 use crate::supervisor::SupervisedWork;
 use crate::testing::Fixture;
 
@@ -19,15 +23,14 @@ fn ask(fixture: &Fixture, invisible_ms: i64) -> Ask {
     let filter = Arc::new(Subscription::parse("T", "*", 0).unwrap());
     Ask {
         want: Want::Pop(Pop { count_max: 32, invisible_ms, from_end: false, filter }),
-        topic: fixture.broker.topics.find("T").unwrap(),
+        topic: "T".to_owned(),
+        waiters: fixture.broker.topics.find("T").unwrap().waiters.clone(),
         group: "G".into(),
         queue_id: -1,
         ordered: false,
         attempt_id: None,
         wait_until_ms: None,
         deadline_ms: 0,
-        opaque: 1,
-        encoding: Encoding::Json,
     }
 }
 
@@ -46,10 +49,11 @@ fn fixture(messages: usize) -> Fixture {
 fn popped(fixture: &Fixture, invisible_ms: i64) -> Popped {
     let ask = ask(fixture, invisible_ms);
     let Want::Pop(pop) = &ask.want else { unreachable!() };
-    pick(&fixture.broker, &ask, pop, Source::Disk).ok().unwrap()
+    let topic = fixture.broker.topics.find("T").unwrap();
+    pick(&fixture.broker, &topic, (&ask, pop), Source::Disk).ok().unwrap()
 }
 
-/// Runs rounds of a new revive thread's state, at a time when all checkpoints are due.
+/// Runs rounds of a new revive engine's state, at a time when all checkpoints are due.
 fn revive(fixture: &Fixture) {
     let broker = &fixture.broker;
     let now_ms = broker.now_ms() + 60_000;
@@ -98,7 +102,7 @@ fn what_is_over_goes_to_the_retry_topic_once() {
 fn what_nobody_wants_any_more_does_not_come_back() {
     let fixture = fixture(1);
     popped(&fixture, 0);
-    let change = crate::groups::GroupChange::Remove { group: "G".to_owned(), clean_offsets: false };
+    let change = crate::change::GroupChange::Remove { group: "G".to_owned(), clean_offsets: false };
     fixture.broker.groups.commit(vec![vec![change]], 1);
     revive(&fixture);
     assert_eq!(bodies(&fixture, "%RETRY%G_T"), []);
@@ -110,7 +114,8 @@ fn a_pop_that_cannot_be_stored_returns_nothing() {
     fixture.broker.store.close().unwrap();
     let ask = ask(&fixture, 60_000);
     let Want::Pop(pop) = &ask.want else { unreachable!() };
-    assert!(pick(&fixture.broker, &ask, pop, Source::Disk).is_err());
+    let topic = fixture.broker.topics.find("T").unwrap();
+    assert!(pick(&fixture.broker, &topic, (&ask, pop), Source::Disk).is_err());
     let cell = fixture.broker.pops.in_flight_queues.make("G", "T", 0);
     assert!(cell.in_flight().is_empty() && !cell.is_busy());
 }
@@ -121,7 +126,7 @@ fn the_offset_follows_the_disk() {
     popped(&fixture, 60_000);
     assert_eq!(popped(&fixture, 60_000).count, 0, "nobody gets a message twice");
     crate::position_writer::wait_flushed(&fixture.broker.store, fixture.broker.store.appended());
-    fixture.broker.save();
+    crate::save::save(&fixture.broker);
     assert_eq!(fixture.broker.offsets.committed("G", "T", 0), Some(2));
 }
 
@@ -163,8 +168,8 @@ fn deleted_in_flight(forget: impl Fn(&Broker)) -> Fixture {
     crate::position_writer::wait_flushed(&broker.store, broker.store.appended());
     // A thread that still has a handle of the in-flight queue.
     broker.pops.advance(broker, &cell, broker.now_ms());
-    cell.commit(broker, 2);
-    broker.save();
+    cell.commit(&broker.offsets, 2);
+    crate::save::save(broker);
     assert!(cell.in_flight().is_empty());
     assert_eq!(broker.offsets.committed("G", "T", 0), None);
     fixture
@@ -173,7 +178,7 @@ fn deleted_in_flight(forget: impl Fn(&Broker)) -> Fixture {
 #[test]
 fn a_group_that_was_deleted_and_made_again_begins_anew() {
     let fixture = deleted_in_flight(|broker| {
-        let change = crate::groups::GroupChange::Remove { group: "G".to_owned(), clean_offsets: false };
+        let change = crate::change::GroupChange::Remove { group: "G".to_owned(), clean_offsets: false };
         broker.groups.commit(vec![vec![change]], 1);
         broker.pops.forget_group("G");
         broker.offsets.forget_group("G");
@@ -189,16 +194,17 @@ fn a_topic_that_was_deleted_and_made_again_is_not_popped_by_those_who_waited_for
     let old = std::cell::RefCell::new(None);
     let fixture = deleted_in_flight(|broker| {
         *old.borrow_mut() = broker.topics.find("T");
-        broker.topics.commit(vec![vec![crate::topics::TopicChange::Remove("T".to_owned())]], 1);
+        broker.topics.commit(vec![vec![crate::change::TopicChange::Remove("T".to_owned())]], 1);
         broker.pops.forget_topic("T");
         broker.offsets.forget_topic("T");
     });
     fixture.queue("T", 0);
-    let ask = Ask { topic: old.take().unwrap(), ..ask(&fixture, 60_000) };
+    let old = old.take().unwrap();
+    let ask = Ask { waiters: old.waiters.clone(), ..ask(&fixture, 60_000) };
     let Want::Pop(pop) = &ask.want else { unreachable!() };
-    assert_eq!(pick(&fixture.broker, &ask, pop, Source::Disk).ok().unwrap().count, 0);
+    assert_eq!(pick(&fixture.broker, &old, (&ask, pop), Source::Disk).ok().unwrap().count, 0);
     assert_eq!(fixture.broker.offsets.committed("G", "T", 0), None);
-    let refusal = ask.check_current(&fixture.broker, &ask.topic).unwrap_err();
+    let refusal = current_topic(&fixture.broker, &ask).err().unwrap();
     assert_eq!(refusal.code, wire::codes::response::TOPIC_NOT_EXIST);
 }
 
@@ -221,11 +227,11 @@ fn what_a_connection_waits_for_ends_with_it() {
     let broker = &fixture.broker;
     let peer = |id| Arc::new(net::ConnectionHandle::detached(id, crate::testing::ADDRESS));
     let (one, two) = (peer(1), peer(2));
-    let bounds = wait::Bounds { all: 10, list: 10 };
+    let bounds = Bounds { all: 10, list: 10 };
     for deadline_ms in 1..=3 {
         let ask = Arc::new(Ask { deadline_ms, ..ask(&fixture, 60_000) });
-        broker.pops.poll_timeouts.hold(&one, &ask, bounds).ok().unwrap();
-        broker.pops.poll_timeouts.hold(&two, &ask, bounds).ok().unwrap();
+        broker.pops.poll_timeouts.hold(&Call::first().later(&one), &ask, bounds).ok().unwrap();
+        broker.pops.poll_timeouts.hold(&Call::first().later(&two), &ask, bounds).ok().unwrap();
     }
     let waiting = || broker.topics.find("T").unwrap().waiters.count_of("G", -1);
     assert_eq!(waiting(), 6);
@@ -239,12 +245,12 @@ fn what_a_connection_waits_for_ends_with_it() {
 
 /// Two connections whose pops wait for any queue of `T`.
 fn waiting_pops(fixture: &Fixture) -> [Arc<net::ConnectionHandle>; 2] {
-    let bounds = wait::Bounds { all: 10, list: 10 };
+    let bounds = Bounds { all: 10, list: 10 };
     [1, 2].map(|id| {
         let peer = Arc::new(net::ConnectionHandle::detached(id, crate::testing::ADDRESS));
         let deadline_ms = fixture.broker.now_ms() + 60_000 * i64::try_from(id).unwrap();
         let ask = Arc::new(Ask { deadline_ms, wait_until_ms: Some(deadline_ms), ..ask(fixture, 60_000) });
-        fixture.broker.pops.poll_timeouts.hold(&peer, &ask, bounds).ok().unwrap();
+        fixture.broker.pops.poll_timeouts.hold(&Call::first().later(&peer), &ask, bounds).ok().unwrap();
         peer
     })
 }
@@ -289,7 +295,7 @@ fn an_acknowledgement_on_its_way_to_the_disk_counts() {
     fixture.queue(&broker.pops.revive_topic, 7);
     fixture.put("T", 0, b"m", b"");
     let (done, changed) = std::sync::mpsc::channel();
-    broker.set_flush_mode(store::FlushMode::Sync, move || done.send(()).unwrap());
+    broker.durability.set_mode(store::FlushMode::Sync, move || done.send(()).unwrap());
     changed.recv().unwrap();
     let found = popped(&fixture, 0);
     assert_eq!(found.count, 1);
@@ -322,7 +328,7 @@ fn messages_that_may_have_to_come_back_are_kept() {
         count += popped(&fixture, 0).count;
     }
     crate::position_writer::wait_flushed(&broker.store, broker.store.appended());
-    broker.save();
+    crate::save::save(broker);
     assert_eq!(broker.offsets.committed("G", "T", 0), Some(count.into()));
     broker.store.checkpoint().unwrap();
     let clean = || crate::retention::clean(broker, 4_000_000_000_000, 4);

@@ -1,40 +1,22 @@
-//! The task for what is due in pop consumption: suspended requests time out, checkpoints in memory are stored, and queues
+//! The engine for what is due in pop consumption: suspended requests time out, checkpoints in memory are stored, and queues
 //! blocked by ordered pops become free.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::in_flight_queues::Cell;
 use super::{order, patience, serve};
 use crate::broker::Broker;
+use crate::engine::Next;
+use crate::state::Cell;
 
-/// Longest sleep in milliseconds, so that a jump of the clock is noticed.
-const SLEEP_MAX_MS: i64 = 1000;
-
-/// Runs the task until the broker's tasks are stopped.
-pub(crate) async fn run(broker: Arc<Broker>) {
-    loop {
-        let pops = &broker.pops;
-        let next_ms = pops.poll_timeouts.earliest().into_iter().chain(pops.in_flight_queues.earliest()).min();
-        let wait_ms = next_ms.map_or(SLEEP_MAX_MS, |next_ms| next_ms - broker.now_ms());
-        if wait_ms > 0 {
-            let timer = tokio::time::sleep(Duration::from_millis(wait_ms.min(SLEEP_MAX_MS).unsigned_abs()));
-            tokio::select! {
-                () = timer => {}
-                () = pops.poll_timeouts.earlier.notified() => {}
-            }
-        }
-        step(&broker);
-    }
-}
-
-/// Handles everything that is due now.
-pub(super) fn step(broker: &Arc<Broker>) {
-    let now_ms = broker.now_ms();
-    for cell in broker.pops.in_flight_queues.due(now_ms) {
+/// Handles everything that is due at `now_ms`.
+pub(crate) fn due(broker: &Arc<Broker>, now_ms: i64) -> Next {
+    let pops = &broker.pops;
+    for cell in pops.in_flight_queues.due(now_ms) {
         look_at(broker, &cell, now_ms);
     }
     serve::expire(broker, now_ms);
+    let next_ms = pops.poll_timeouts.earliest().into_iter().chain(pops.in_flight_queues.earliest()).min();
+    next_ms.map_or(Next::Woken, Next::At)
 }
 
 fn look_at(broker: &Arc<Broker>, cell: &Arc<Cell>, now_ms: i64) {

@@ -2,32 +2,30 @@
 
 use std::sync::Arc;
 
-use net::ConnectionHandle;
 use wire::body::group::SubscriptionGroupConfig;
 use wire::body::heartbeat::MessageModel;
-use wire::codes::{request, response};
-use wire::frame::Command;
+use wire::codes::response;
 use wire::header::{PullHeader, pull_flag};
 
-use super::Pull;
+use super::{Pull, PullRequest};
 use crate::broker::Broker;
+use crate::caller::Caller;
 use crate::clients::Subscription;
-use crate::long_polling::SuspendedPull;
-use crate::topics::Topic;
+use crate::long_polling::{PullAsk, SuspendedPull};
+use crate::topics::{Queue, Topic};
 use crate::{FAQ, Refusal};
 
 pub(super) fn check(
     broker: &Broker,
-    peer: &ConnectionHandle,
-    command: &Command<'_>,
-    header: &PullHeader<'_>,
+    request: &PullRequest<'_>,
 ) -> Result<(Pull, Arc<SubscriptionGroupConfig>), Refusal> {
+    let header = &request.header;
     let forbidden = |remark| Refusal::new(response::NO_PERMISSION, remark);
     let ip = &broker.config.broker_ip1;
     if !broker.is_readable() {
         return Err(forbidden(format!("the broker[{ip}] pulling message is forbidden")));
     }
-    if command.code == request::LITE_PULL_MESSAGE && !broker.config.lite_pull_message_enable {
+    if request.is_lite && !broker.config.lite_pull_message_enable {
         return Err(forbidden(format!("the broker[{ip}] for lite pull consumer is forbidden")));
     }
     let group = header.consumer_group;
@@ -45,31 +43,28 @@ pub(super) fn check(
     if !topic.is_readable() {
         return Err(forbidden(format!("the topic[{}] pulling message is forbidden", header.topic)));
     }
-    let queue = find_queue(broker, peer, &topic, header)?;
+    let queue = find_queue(broker, request.caller, &topic, header)?;
     let filter = find_filter(broker, header, &config)?;
     let reader = broker.offsets.reader(group, header.topic);
-    let pull = Pull {
+    let ask = PullAsk {
         reader,
-        topic,
-        queue,
         filter,
+        topic_sys_flag: topic.config.topic_sys_flag,
         group_sys_flag: config.group_sys_flag,
         read_from: (config.broker_id, config.which_broker_when_consume_slowly),
-        opaque: command.opaque,
-        encoding: command.encoding,
         offset: header.queue_offset,
         asked: header.queue_offset,
         max_messages: header.max_messages,
     };
-    Ok((pull, config))
+    Ok((Pull { queue, ask }, config))
 }
 
 /// Updates a suspended pull before it is run again. When the group's subscription has changed, the pull starts again at the
 /// offset the client asked for. False when the pull would be refused now (`PullMessageProcessor.executeRequestWhenWakeup`
 /// repeats all checks).
-pub(super) fn renew(broker: &Broker, held: &mut SuspendedPull) -> bool {
-    let (pull, group) = (&mut held.pull, held.group.group_name.as_deref().unwrap_or_default());
-    let topic = pull.topic.name();
+pub(super) fn renew(broker: &Broker, queue: &Queue, held: &mut SuspendedPull) -> bool {
+    let (ask, group) = (&mut held.ask, held.group.group_name.as_deref().unwrap_or_default());
+    let topic = queue.index.topic();
     let is_served = broker.is_readable()
         && broker.topic(topic).is_some_and(|topic| topic.is_readable())
         && broker.groups.find(group).is_some_and(|group| group.consume_enable);
@@ -80,26 +75,24 @@ pub(super) fn renew(broker: &Broker, held: &mut SuspendedPull) -> bool {
         return false;
     }
     let Some(filter) = broker.clients.subscription(group, topic) else { return false };
-    if !Arc::ptr_eq(&filter, &pull.filter) {
-        (pull.filter, pull.offset) = (filter, pull.asked);
+    if !Arc::ptr_eq(&filter, &ask.filter) {
+        (ask.filter, ask.offset) = (filter, ask.asked);
     }
-    !pull.filter.is_bad()
+    !ask.filter.is_bad()
 }
 
 fn find_queue(
     broker: &Broker,
-    peer: &ConnectionHandle,
+    caller: &Caller,
     topic: &Topic,
     header: &PullHeader<'_>,
-) -> Result<Arc<crate::topics::Queue>, Refusal> {
+) -> Result<Arc<Queue>, Refusal> {
     let readable = topic.config.read_queue_nums;
     let known = (0..readable).contains(&header.queue_id);
     known.then(|| topic.queue(&broker.store, header.queue_id)).flatten().cloned().ok_or_else(|| {
         let remark = format!(
             "queueId[{}] is illegal, topic:[{}] topicConfig.readQueueNums:[{readable}] consumer:[{}]",
-            header.queue_id,
-            header.topic,
-            peer.remote()
+            header.queue_id, header.topic, caller.remote
         );
         Refusal::new(response::INVALID_PARAMETER, remark)
     })

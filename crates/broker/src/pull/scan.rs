@@ -39,7 +39,7 @@ impl Scan {
     pub(super) fn again(broker: &Broker, pull: &Pull) -> Self {
         let (min, max) = (pull.queue.index.min().to_i64(), broker.visible_end(&pull.queue));
         let (code, status) = (response::PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE");
-        Self { code, status, next: pull.asked, min, max, is_far_behind: false }
+        Self { code, status, next: pull.ask.asked, min, max, is_far_behind: false }
     }
 
     /// Looks for messages from the pull's offset on, and collects the index units of those that match in `units`. `None` when the
@@ -53,8 +53,15 @@ impl Scan {
         units.clear();
         let min = pull.queue.index.min().to_i64();
         let max = broker.visible_end(&pull.queue);
-        let offset = pull.offset;
+        let offset = pull.ask.offset;
         let found = |code, status, next| Some(Self { code, status, next, min, max, is_far_behind: false });
+        if broker.role.is_slave() && offset >= max {
+            // The master may have more: a slave sets no group back, and sends consumers to the master while it follows it
+            // (`PullMessageProcessor`, without `offsetCheckInSlave`).
+            let follows = broker.replicas.follows();
+            let code = if follows { response::PULL_RETRY_IMMEDIATELY } else { response::PULL_NOT_FOUND };
+            return found(code, "OFFSET_OVERFLOW_ONE", offset);
+        }
         if max == 0 {
             let code = if offset == 0 { response::PULL_NOT_FOUND } else { response::PULL_OFFSET_MOVED };
             return found(code, "NO_MESSAGE_IN_QUEUE", 0);
@@ -64,8 +71,11 @@ impl Scan {
         }
         if offset == max {
             // A suspended pull that examined messages without a match tells the client how far it has got.
-            let code =
-                if pull.asked < offset { response::PULL_RETRY_IMMEDIATELY } else { response::PULL_NOT_FOUND };
+            let code = if pull.ask.asked < offset {
+                response::PULL_RETRY_IMMEDIATELY
+            } else {
+                response::PULL_NOT_FOUND
+            };
             return found(code, "OFFSET_OVERFLOW_ONE", offset);
         }
         if offset > max {
@@ -86,7 +96,12 @@ impl Scan {
             }
             unreadable => {
                 let error = unreadable.err().map(|error| error.to_string());
-                tracing::error!(topic = pull.topic.name(), offset, error, "the queue index cannot be read");
+                tracing::error!(
+                    topic = pull.queue.index.topic(),
+                    offset,
+                    error,
+                    "the queue index cannot be read"
+                );
                 found(response::SYSTEM_ERROR, "the queue index cannot be read", offset)
             }
         }
@@ -113,19 +128,19 @@ fn walk(
     let memory = limits.memory_bytes / 100 * limits.memory_ratio.unsigned_abs();
     let is_far = |unit: &Unit| appended.saturating_sub(unit.log_offset.get()) > memory;
     let mut is_far_behind = false;
-    let span = limits.scan_units.max(pull.max_messages.max(0) as i64);
-    let end = max.min(pull.offset.saturating_add(span));
+    let span = limits.scan_units.max(pull.ask.max_messages.max(0) as i64);
+    let end = max.min(pull.ask.offset.saturating_add(span));
     // A record that holds several messages is taken as a whole; otherwise the client would get it again.
     let is_batched = pull.queue.index.is_batched();
     let last = if is_batched { max } else { end };
     let mut known: Option<Unit> = None;
     let mut count = 0;
     let mut bytes = 0;
-    let mut next = pull.offset;
+    let mut next = pull.ask.offset;
     let mut step = Vec::new();
     let mut record = Vec::new();
     // The first step reads one unit more than a full answer holds: where every message matches, no second step is needed.
-    let full = pull.max_messages.clamp(1, limits.count_max.clamp(1, STEP as i32)) as usize;
+    let full = pull.ask.max_messages.clamp(1, limits.count_max.clamp(1, STEP as i32)) as usize;
     let mut most = if is_batched { STEP } else { full + 1 };
     while next < last {
         step.clear();
@@ -162,12 +177,12 @@ fn walk(
                 true => (limits.disk_count_max, limits.disk_bytes_max),
                 false => (limits.count_max, limits.bytes_max),
             };
-            if count > 0 && count + alike > pull.max_messages.clamp(1, count_max) as usize {
+            if count > 0 && count + alike > pull.ask.max_messages.clamp(1, count_max) as usize {
                 return Ok(Some(Walked { next, is_far_behind }));
             }
             // A unit whose tags code is not known, and a record that cannot be read, count as matching: reading the answer shows
             // what is wrong with them.
-            if !unit.is_blank() && (!unit.has_tags_code() || pull.filter.matches(unit.tags_code)) {
+            if !unit.is_blank() && (!unit.has_tags_code() || pull.ask.filter.matches(unit.tags_code)) {
                 match has_properties(broker, pull, unit, source, &mut record)? {
                     None => return Ok(None),
                     Some(false) => {
@@ -201,7 +216,7 @@ fn has_properties(
     source: Source,
     record: &mut Vec<u8>,
 ) -> Result<Option<bool>, ReadError> {
-    let Some(filter) = pull.filter.sql() else { return Ok(Some(true)) };
+    let Some(filter) = pull.ask.filter.sql() else { return Ok(Some(true)) };
     record.clear();
     let unit = std::slice::from_ref(unit);
     let read = match source {

@@ -3,30 +3,30 @@
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+use net::ConnectionHandle;
 use wire::codes::response;
-use wire::frame::Encoding;
+use wire::frame::Command;
 
 use wire::record::RecordView;
 use wire::units::QueueOffset;
 
 use super::*;
+use crate::clients::Subscription;
+use crate::remoting::Call;
 use crate::testing::Fixture;
 
 fn pull(fixture: &Fixture, offset: i64, expression: &str) -> Pull {
-    let queue = fixture.queue("T", 0);
-    Pull {
+    let ask = PullAsk {
         reader: fixture.broker.offsets.reader("g", "T"),
-        topic: fixture.broker.topics.find("T").unwrap(),
-        queue,
         filter: Arc::new(Subscription::parse("T", expression, 0).unwrap()),
+        topic_sys_flag: 0,
         group_sys_flag: 0,
         read_from: (0, 1),
-        opaque: 1,
-        encoding: Encoding::Json,
         offset,
         asked: offset,
         max_messages: 32,
-    }
+    };
+    Pull { queue: fixture.queue("T", 0), ask }
 }
 
 /// Code, status, next offset and number of messages of a scan.
@@ -96,11 +96,11 @@ fn sql_filters_look_at_the_properties_of_each_message() {
     let mut pull = pull(&fixture, 0, "*");
     let filter =
         Subscription::parse_typed("T", "size BETWEEN 10 AND 12 OR size IS NULL", "SQL92", 1).unwrap();
-    pull.filter = Arc::new(filter);
+    pull.ask.filter = Arc::new(filter);
     let mut units = Vec::new();
     let scan = Scan::of(&fixture.broker, &pull, Source::Disk, &mut units).unwrap();
     assert_eq!((scan.status, scan.next, units.len()), ("FOUND", 41, 4));
-    pull.filter = Arc::new(Subscription::parse_typed("T", "size > 100", "SQL92", 1).unwrap());
+    pull.ask.filter = Arc::new(Subscription::parse_typed("T", "size > 100", "SQL92", 1).unwrap());
     let scan = Scan::of(&fixture.broker, &pull, Source::Memory, &mut units).unwrap();
     assert_eq!((scan.status, scan.next, units.len()), ("NO_MATCHED_MESSAGE", 41, 0));
 }
@@ -137,7 +137,14 @@ fn what_was_read_ahead_comes_in_answers_as_large_as_the_end_of_the_log() {
     let mut units = Vec::new();
     let scan = Scan::of(&fixture.broker, &pull, Source::Disk, &mut units).unwrap();
     assert_eq!(units.len(), 8);
-    assert!(answer(&fixture.broker, &pull, &scan, &units, Source::Disk, &mut Vec::new()));
+    assert!(answer(
+        &fixture.broker,
+        &pull,
+        &scan,
+        &units,
+        Source::Disk,
+        &mut Call::first().writer(&mut Vec::new())
+    ));
     let scan = Scan::of(&fixture.broker, &pull, Source::Memory, &mut units).unwrap();
     assert_eq!(units.len(), 32);
     assert_eq!(scan.header(&fixture.broker, &pull).suggest_broker_id, 1, "still far behind");
@@ -152,7 +159,14 @@ fn check_15_every_answer_carries_the_four_fields_and_the_records() {
         let mut units = Vec::new();
         let scan = Scan::of(&fixture.broker, &pull, Source::Memory, &mut units).unwrap();
         let mut out = Vec::new();
-        assert!(answer(&fixture.broker, &pull, &scan, &units, Source::Memory, &mut out));
+        assert!(answer(
+            &fixture.broker,
+            &pull,
+            &scan,
+            &units,
+            Source::Memory,
+            &mut Call::first().writer(&mut out)
+        ));
         let command = Command::decode(&mut out).unwrap();
         assert_eq!(command.code, code);
         let reply = PullReply::decode(&command.fields).unwrap();
@@ -180,7 +194,7 @@ fn answered(fixture: &Fixture, source: Source) -> (i32, i64, Vec<i64>) {
     let pull = pull(fixture, 0, "*");
     let (mut units, mut out) = (Vec::new(), Vec::new());
     let scan = Scan::of(&fixture.broker, &pull, source, &mut units).unwrap();
-    assert!(answer(&fixture.broker, &pull, &scan, &units, source, &mut out));
+    assert!(answer(&fixture.broker, &pull, &scan, &units, source, &mut Call::first().writer(&mut out)));
     let command = Command::decode(&mut out).unwrap();
     let next = PullReply::decode(&command.fields).unwrap().next_offset;
     let mut body = command.body;
@@ -206,7 +220,7 @@ fn a_damaged_message_is_passed_over_and_its_consumer_goes_on() {
     }
     (0..4).for_each(|offset| damage(&fixture, offset));
     assert_eq!(answered(&fixture, Source::Disk), (response::PULL_RETRY_IMMEDIATELY, 4, vec![]));
-    assert_eq!(fixture.broker.status()["damagedMessages"], "4");
+    assert_eq!(crate::stats::status(&fixture.broker)["damagedMessages"], "4");
 }
 
 #[test]
@@ -215,18 +229,14 @@ fn a_pull_held_at_a_light_queue_goes_on_waiting_there() {
     fixture.queue("T", 0);
     fixture.put("T", 0, b"x", b"INNER_MULTI_DISPATCH\x01%LMQ%one\x02");
     fixture.broker.groups.make("g", 1).unwrap();
-    let light = Pull {
-        topic: fixture.broker.topic("%LMQ%one").unwrap(),
-        queue: fixture.broker.log_queue("%LMQ%one", 0).unwrap(),
-        ..pull(&fixture, 1, "*")
-    };
+    let queue = fixture.broker.log_queue("%LMQ%one", 0).unwrap();
     let mut held = SuspendedPull {
-        peer: Arc::new(ConnectionHandle::detached(1, crate::testing::ADDRESS)),
-        pull: light,
+        sink: Call::first().later(&Arc::new(ConnectionHandle::detached(1, crate::testing::ADDRESS))),
+        ask: pull(&fixture, 1, "*").ask,
         group: fixture.broker.groups.find("g").unwrap(),
         brings_filter: true,
         deadline_ms: 0,
         id: 0,
     };
-    assert!(check::renew(&fixture.broker, &mut held));
+    assert!(check::renew(&fixture.broker, &queue, &mut held));
 }

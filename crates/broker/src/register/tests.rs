@@ -89,6 +89,44 @@ fn what_a_name_server_answered_is_known_there_until_it_is_gone() {
     workers.shutdown();
 }
 
+/// A name server that knows a master.
+struct Knowing;
+
+impl Service for Knowing {
+    type ReadBatch = ();
+
+    fn read_batch(&self) {}
+
+    fn frame(&self, _turn: &mut (), _peer: &Arc<ConnectionHandle>, command: Command<'_>, out: &mut Vec<u8>) {
+        let head = Head::response(command.encoding, response::SUCCESS, command.opaque);
+        let answer = FrameWriter::begin(out, head).text("masterAddr", "10.0.0.2:10911");
+        answer.text("haServerAddr", "10.0.0.2:10912").finish(b"");
+    }
+}
+
+#[test]
+fn a_slave_that_gets_another_master_asks_at_once_where_that_one_is() {
+    let fixture = Fixture::with(|config| config.replication.controller.is_enabled = true);
+    let broker = fixture.broker.clone();
+    let workers = Workers::start("broker", 1, Limits::default()).unwrap();
+    let name_server = Workers::start("namesrv", 1, Limits::default()).unwrap();
+    let address = name_server.listen("127.0.0.1:0".parse().unwrap(), Arc::new(Knowing)).unwrap();
+    broker.role.follow(1);
+    let (own, tasks) = (broker.clone(), workers.clone());
+    workers.spawn(0, move || run(own, tasks, address.to_string())).unwrap();
+    // The second time the broker is slave already.
+    for _ in 0..2 {
+        let asked = std::time::Instant::now();
+        broker.replicas.set_master(Some("10.0.0.2:10911".to_owned()));
+        while broker.replicas.lacks_master() {
+            std::thread::yield_now();
+        }
+        assert!(asked.elapsed() < RECONNECT_PAUSE / 2, "{:?}", asked.elapsed());
+    }
+    workers.shutdown();
+    name_server.shutdown();
+}
+
 /// The first request a name server gets after a topic was created.
 fn first_request(single: bool) -> (i32, Option<String>, Vec<u8>) {
     let fixture = Fixture::with(|config| config.single_topic_register = single);
@@ -97,11 +135,14 @@ fn first_request(single: bool) -> (i32, Option<String>, Vec<u8>) {
     broker.topics.put(TopicConfig::new("T", 3, PERM_READ), 1).unwrap();
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let tasks = Workers::start("test", 1, Limits::default()).unwrap();
     let telling = async {
-        let told = bring_up_to_date(broker, &peer, Some(known), || (), None);
+        let link = Link { broker, peer: &peer, tasks: &tasks };
+        let told = bring_up_to_date(&link, Some(known), || (), None);
         tokio::time::timeout(Duration::ZERO, told).await
     };
     assert!(runtime.block_on(telling).is_err(), "nobody answers");
+    tasks.shutdown();
     let mut bytes = peer.pushed();
     let command = Command::decode(&mut bytes).unwrap();
     (command.code, command.fields.text("topic").map(str::to_owned), command.body.to_vec())

@@ -116,7 +116,7 @@ fn a_lost_table_of_groups_hides_no_group_that_has_offsets() {
         fixture.broker.offsets.commit("New", "T", 0, 0);
         fixture.broker.offsets.commit("CID_RMQ_SYS_X", "T", 0, 0);
         fixture.broker.store.close().unwrap();
-        fixture.broker.save();
+        crate::save::save(&fixture.broker);
         let path = fixture.config_path("subscriptionGroup.json");
         std::fs::write(fixture.config_path("subscriptionGroup.json.bak"), before).unwrap();
         if copy {

@@ -9,8 +9,7 @@ use wire::body::MessageModel;
 use wire::units::{LogOffset, QueueOffset};
 
 use crate::broker::Broker;
-use crate::light::is_light;
-use crate::names;
+use crate::names::{self, is_light};
 use crate::pop::REVIVE_GROUP;
 
 /// The backlog of one group in one queue.

@@ -18,13 +18,6 @@ const REPEAT_MS: i64 = 3_600_000;
 /// Most groups for which lost messages are logged in one round.
 const GROUPS_NAMED: usize = 20;
 
-/// When each warning was last logged, in milliseconds since the epoch.
-#[derive(Default)]
-pub(super) struct Warned {
-    kept_ms: Option<i64>,
-    full_soon_ms: Option<i64>,
-}
-
 /// Whether a warning is to be logged now: once when `holds` becomes true, and every [`REPEAT_MS`] as long as it stays true.
 fn is_due(last: &mut Option<i64>, holds: bool, now_ms: i64) -> bool {
     if !holds {

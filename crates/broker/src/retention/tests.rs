@@ -1,14 +1,15 @@
-use store::{AppendError, Watermark};
+use store::{AppendError, UsageLimit};
 use wire::body::{ConsumerData, MessageModel};
 use wire::codes::response;
 
 use super::*;
-use crate::broker::PutError;
+use crate::change::TopicChange;
 use crate::clients::{Beat, Member};
 use crate::names;
+use crate::refusal::PutError;
 use crate::send::not_stored;
 use crate::testing::Fixture;
-use crate::topics::{TopicChange, attributes};
+use crate::topics::attributes;
 
 /// A time long after all files were written, in milliseconds since the epoch.
 const LATER_MS: i64 = 4_000_000_000_000;
@@ -111,7 +112,13 @@ fn who_has_no_offset_was_deleted_or_broadcasts_holds_up_nothing() {
     fill(&fixture, "T", 25);
     fixture.broker.offsets.commit("deleted", "T", 0, 3);
     let peer = Arc::new(net::ConnectionHandle::detached(1, crate::testing::ADDRESS));
-    let member = Member { client_id: "c".to_owned(), language: None, version: 1, peer, seen_ms: 1 };
+    let member = Member {
+        client_id: "c".to_owned(),
+        language: None,
+        version: 1,
+        link: crate::remoting::link(&peer),
+        seen_ms: 1,
+    };
     let data = ConsumerData {
         group_name: "b".to_owned(),
         message_model: MessageModel::Broadcasting,
@@ -136,7 +143,7 @@ fn by_policy_files_go_all_the_same_or_not_at_all() {
             config.retention.unconsumed = policy;
             if policy != Unconsumed::Drop {
                 // The disk is always over the second level, and so over the third.
-                config.retention.clean_at = Watermark::FreeBytes(u64::MAX);
+                config.retention.clean_at = UsageLimit::FreeBytes(u64::MAX);
             }
         });
         fill(&fixture, "T", 35);
@@ -187,7 +194,7 @@ fn topics_with_a_time_of_their_own_are_looked_at_once_a_minute_or_when_an_operat
     assert_eq!(begins(later_ms), 2);
     assert_eq!(begins(later_ms + topics::PAUSE_MS - 1), 2);
     assert_eq!(begins(later_ms + topics::PAUSE_MS), 4);
-    assert_eq!(delete_expired_log(&fixture.broker).unwrap().code, 0);
+    delete_expired_log(&fixture.broker);
     assert_eq!(begins(later_ms + topics::PAUSE_MS + 1), 5);
     // The clock was set back.
     assert_eq!(begins(later_ms), 6);
@@ -212,14 +219,14 @@ fn the_first_offset_of_a_queue_is_that_of_the_slowest_group() {
 #[test]
 fn an_operator_can_ask_for_it_at_any_hour() {
     // Independent of how full the real disk is.
-    let fixture = Fixture::with(|config| config.retention.expire_at = Watermark::FreeBytes(0));
+    let fixture = Fixture::with(|config| config.retention.expire_at = UsageLimit::FreeBytes(0));
     fill(&fixture, "T", 25);
     clean(&fixture.broker, LATER_MS, 12);
     assert_eq!(min(&fixture, "T"), 0);
-    assert_eq!(delete_expired_log(&fixture.broker).unwrap().code, 0);
+    delete_expired_log(&fixture.broker);
     clean(&fixture.broker, LATER_MS, 12);
     assert_eq!((min(&fixture, "T"), fixture.broker.retention.asked.load(Ordering::Relaxed)), (20, 19));
-    assert_eq!(clean_expired_queues(&fixture.broker).unwrap().code, 0);
+    clean_expired_queues(&fixture.broker);
 }
 
 #[test]
@@ -232,7 +239,7 @@ fn queues_of_topics_nobody_has_configured_go() {
         let change = TopicChange::Remove(topic.to_owned());
         fixture.broker.topics.commit(vec![vec![change]], 1).remove(0).unwrap();
     }
-    assert_eq!(clean_unused_topics(&fixture.broker).unwrap().code, 0);
+    clean_unused_topics(&fixture.broker);
     requests::remove_unused_topics(&fixture.broker);
     let held = |topic| fixture.broker.store.find_queue(topic, 0).is_some();
     assert!(!held("Gone"));
@@ -258,7 +265,7 @@ fn light_queues_hold_up_files_too() {
 
 #[test]
 fn over_the_warning_level_senders_are_told_how_full_it_is() {
-    let fixture = Fixture::with(|config| config.retention.refuse_at = Watermark::FreeBytes(u64::MAX));
+    let fixture = Fixture::with(|config| config.retention.refuse_at = UsageLimit::FreeBytes(u64::MAX));
     fixture.put("T", 0, b"before", b"");
     assert_eq!(watch(&fixture.broker), Level::Refuse);
     let refused = fixture.broker.put("T", 0, &crate::testing::message(b"x", b"")).unwrap_err();
@@ -281,21 +288,24 @@ fn over_the_warning_level_senders_are_told_how_full_it_is() {
     assert!(table["commitLogDirCapacity"].starts_with("Total : "));
 }
 
-/// The thread deletes files and frees space by itself, and ends when its handle is dropped.
+/// The engine deletes files in its rounds, and then gives their space back, without anybody asking for it.
 #[test]
-fn the_thread_deletes_and_gives_space_back() {
+fn the_engine_deletes_and_gives_space_back() {
     let fixture = Fixture::with(|config| {
         config.retention.log_bytes_max = 1 << 20;
         config.clean_resource_interval_ms = 100;
     });
     fill(&fixture, "T", 35);
-    let thread = RetentionThread::start(fixture.broker.clone()).unwrap();
-    let (sender, receiver) = std::sync::mpsc::channel::<()>();
-    while min(&fixture, "T") < 30 {
-        // The channel never receives anything: waiting for it is the pause.
-        assert!(receiver.recv_timeout(std::time::Duration::from_millis(10)).is_err());
+    let mut deletion = Deletion::new(fixture.broker.clone());
+    let mut now_ms = fixture.broker.now_ms();
+    let mut waited = 0;
+    for _ in 0..100 {
+        deletion.round(now_ms);
+        waited = waited.max(fixture.broker.store.files_to_give_back());
+        now_ms += 100;
     }
-    drop((thread, sender));
+    assert_eq!(min(&fixture, "T"), 30);
+    assert_eq!((waited > 0, fixture.broker.store.files_to_give_back()), (true, 0));
     assert_eq!(fixture.messages("T", 0).len(), 5);
 }
 
@@ -339,7 +349,7 @@ fn without_timed_messages_files_go_by_their_age_alone() {
 
 #[test]
 fn overdue_messages_do_not_keep_files_from_going_for_space() {
-    let fixture = Fixture::with(|config| config.retention.clean_at = Watermark::FreeBytes(u64::MAX));
+    let fixture = Fixture::with(|config| config.retention.clean_at = UsageLimit::FreeBytes(u64::MAX));
     fill(&fixture, "T", 35);
     fixture.broker.timer.read_ms.store(1, Ordering::Relaxed);
     fixture.broker.timer.pending.store(1, Ordering::Relaxed);

@@ -159,24 +159,3 @@ fn a_level_above_the_highest_is_the_highest() {
     assert_eq!(fixture.broker.delay_levels(), 18);
     assert_eq!((fixture.broker.delay_ms(1), fixture.broker.delay_ms(18)), (1000, 7_200_000));
 }
-
-#[test]
-fn positions_are_given_once_and_again_after_a_failure() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("delayOffset.json");
-    let written = || Schedule::load(path.clone()).unwrap().offset(3);
-    let schedule = Schedule::load(path.clone()).unwrap();
-    schedule.set_offset(3, 7);
-    let offsets = schedule.changed().unwrap();
-    schedule.set_offset(3, 9);
-    schedule.write(offsets, 1).unwrap();
-    assert_eq!(written(), 7, "not 9: its copies may not be on the disk yet");
-    assert!(schedule.changed().is_some());
-    assert_eq!(schedule.changed(), None);
-    std::fs::create_dir_all(directory.path().join("delayOffset.json.tmp")).unwrap();
-    schedule.set_offset(3, 11);
-    assert!(schedule.save(2).is_err());
-    std::fs::remove_dir(directory.path().join("delayOffset.json.tmp")).unwrap();
-    schedule.save(3).unwrap();
-    assert_eq!(written(), 11);
-}

@@ -9,7 +9,7 @@ use wire::properties::{self, key};
 use wire::record::sys_flag;
 
 use super::message::{self, Properties, Target};
-use super::{Pending, Request, StagedSends, find_queue, illegal};
+use super::{Pending, SendRequest, StagedSends, find_queue, illegal};
 use crate::Refusal;
 use crate::broker::Broker;
 use crate::topics::Queue;
@@ -18,19 +18,20 @@ use crate::topics::Queue;
 const INNER_MAX: usize = i16::MAX.unsigned_abs() as usize;
 
 /// Checks a batch and encodes its records.
-pub(super) fn stage(
+pub(super) fn stage<T>(
     broker: &Broker,
-    staged: &mut StagedSends,
-    request: &Request<'_>,
+    staged: &mut StagedSends<T>,
+    request: &SendRequest<'_>,
     target: &Target,
+    ticket: T,
 ) -> Result<(), Refusal> {
-    let Request { command, header, .. } = request;
+    let SendRequest { header, body, .. } = *request;
     let queue = find_queue(broker, target)?;
     if queue.index.is_batched() && properties::get(header.properties, key::UNIQ_KEY).is_some() {
-        return stage_inner(broker, staged, request, target, queue);
+        return stage_inner(broker, staged, request, (target, queue), ticket);
     }
     let mut entries = Vec::new();
-    for entry in batch::entries(command.body) {
+    for entry in batch::entries(body) {
         let entry = entry.map_err(unreadable)?;
         if properties::get(entry.properties, key::INNER_MULTI_QUEUE_OFFSET).is_some() {
             // Recovery would take this property for one the broker has set.
@@ -45,6 +46,9 @@ pub(super) fn stage(
         ..request.message(broker, entry.body)
     });
     let waits = message::waits(header.properties);
+    if waits {
+        super::demand_replicas(broker)?;
+    }
     let records = staged.batch.push_group(&queue.index, messages).map_err(|_| illegal(broker))?;
     let first_key = || entries.first().and_then(|(_, text)| properties::get(text, key::UNIQ_KEY));
     let id_start = staged.ids.len();
@@ -53,9 +57,7 @@ pub(super) fn stage(
     );
     let id = id_start..staged.ids.len();
     staged.pending.push(Pending {
-        opaque: command.opaque,
-        encoding: command.encoding,
-        one_way: command.is_one_way(),
+        ticket,
         waits,
         queue_id: target.queue_id,
         queue,
@@ -75,37 +77,38 @@ fn unreadable(error: batch::BatchError) -> Refusal {
 /// Stages a batch to a topic with `queue.type=BatchCQ` as one record, whose body is the batch
 /// (`SendMessageProcessor.sendBatchMessage`). Batches without a unique key, of producers that do not expect this, are stored
 /// message by message instead.
-fn stage_inner(
+fn stage_inner<T>(
     broker: &Broker,
-    staged: &mut StagedSends,
-    request: &Request<'_>,
-    target: &Target,
-    queue: Arc<Queue>,
+    staged: &mut StagedSends<T>,
+    request: &SendRequest<'_>,
+    (target, queue): (&Target, Arc<Queue>),
+    ticket: T,
 ) -> Result<(), Refusal> {
-    let Request { command, header, .. } = request;
-    let count = batch::entries(command.body).try_fold(0, |count, entry| entry.map(|_| count + 1));
+    let SendRequest { header, body, .. } = *request;
+    let count = batch::entries(body).try_fold(0, |count, entry| entry.map(|_| count + 1));
     let count = count.map_err(unreadable)?;
     staged.properties.clear();
     let id_start = staged.ids.len();
-    let properties = Properties::rewrite(broker, header, target, &mut staged.properties, &mut staged.ids)?;
+    let properties = Properties::rewrite(broker, &header, target, &mut staged.properties, &mut staged.ids)?;
     let is_moved = properties.delay_level.is_some() || properties.out_ms.is_some() || properties.is_half;
     if is_moved || count > INNER_MAX {
         return Err(illegal(broker));
     }
     properties::append(&mut staged.properties, key::INNER_NUM, itoa::Buffer::new().format(count).as_bytes());
-    let sent = request.message(broker, command.body);
+    let sent = request.message(broker, body);
     let message = Message {
         properties: &staged.properties,
         flag: header.flag,
         sys_flag: sent.sys_flag | sys_flag::NEED_UNWRAP | sys_flag::INNER_BATCH,
         ..sent
     };
+    if properties.waits {
+        super::demand_replicas(broker)?;
+    }
     let index = staged.batch.push(&queue.index, &message).map_err(|_| illegal(broker))?;
     let id = id_start..staged.ids.len();
     staged.pending.push(Pending {
-        opaque: command.opaque,
-        encoding: command.encoding,
-        one_way: command.is_one_way(),
+        ticket,
         waits: properties.waits,
         queue_id: target.queue_id,
         queue,

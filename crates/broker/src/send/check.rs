@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 
-use wire::codes::{VERSION_3_4_9, request, response};
+use wire::codes::{VERSION_3_4_9, response};
 use wire::properties::{self, key};
 use wire::record::sys_flag;
 
 use super::message::Target;
-use super::{Request, illegal};
+use super::{SendRequest, illegal};
 use crate::broker::Broker;
 use crate::topics::Topic;
 use crate::{FAQ, Refusal, names};
 
 /// Checks a send like `AbstractSendMessageProcessor.msgCheck` and the store, in their order. A topic's write permission only
 /// affects routes: producers that still have an older route are served, so that a topic can be drained without refusals.
-pub(super) fn check(broker: &Broker, topic: &Topic, sent: &Request<'_>) -> Result<(), Refusal> {
-    let Request { peer, command, header } = sent;
-    let producer = peer.remote();
+pub(super) fn check(broker: &Broker, topic: &Topic, sent: &SendRequest<'_>) -> Result<(), Refusal> {
+    let SendRequest { caller, header, body, is_reply } = *sent;
+    let producer = caller.remote;
     let name = topic.name();
     // Of a read-only broker only ordered topics are refused; other producers go on until they refresh their routes.
     if !broker.is_writable() && topic.config.order {
@@ -44,14 +44,13 @@ pub(super) fn check(broker: &Broker, topic: &Topic, sent: &Request<'_>) -> Resul
     // Only the broker itself may set this flag.
     let inner_batch = header.sys_flag & sys_flag::INNER_BATCH != 0;
     // The Go client sends replies without a body.
-    let may_be_empty = matches!(command.code, request::SEND_REPLY_MESSAGE | request::SEND_REPLY_MESSAGE_V2);
-    let lacks_body = command.body.is_empty() && !may_be_empty;
-    if lacks_body || command.body.len() > body_max || inner_batch {
+    let lacks_body = body.is_empty() && !is_reply;
+    if lacks_body || body.len() > body_max || inner_batch {
         return Err(illegal(broker));
     }
     broker.admit_light(header.properties)?;
     // Only single sends to a compacted topic must have a key (`SendMessageProcessor.sendMessage`).
-    let is_single = !header.batch && !may_be_empty;
+    let is_single = !header.batch && !is_reply;
     if is_single && topic.compacts && properties::get(header.properties, key::KEYS).is_none() {
         return Err(Refusal::new(response::MESSAGE_ILLEGAL, "Required message key is missing"));
     }
@@ -63,16 +62,16 @@ pub(super) fn check(broker: &Broker, topic: &Topic, sent: &Request<'_>) -> Resul
 pub(super) fn retry_target(
     broker: &Broker,
     topic: Arc<Topic>,
-    request: &Request<'_>,
+    request: &SendRequest<'_>,
 ) -> Result<Target, Refusal> {
-    let Request { command, header, .. } = request;
+    let SendRequest { caller, header, .. } = request;
     let group = &header.topic[names::RETRY_PREFIX.len()..];
     let Some(config) = broker.group(group)? else {
         let remark = format!("subscription group not exist, {group} {FAQ}");
         return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
     };
     let times_max = match header.max_reconsume_times {
-        Some(times) if command.version >= VERSION_3_4_9 => times,
+        Some(times) if caller.version >= VERSION_3_4_9 => times,
         _ => config.retry_max_times,
     };
     let given_up = broker.locks.is_locked_by_anyone(group, broker.now_ms());

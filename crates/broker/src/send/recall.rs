@@ -2,18 +2,16 @@
 //! flush.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
-use net::ConnectionHandle;
 use store::Message;
-use wire::codes::response;
-use wire::frame::{Command, FrameWriter, Head};
 
 use super::message::Target;
-use super::{Pending, StagedSends, find_queue, reply};
+use super::{Pending, StagedSends, find_queue};
 use crate::Refusal;
 use crate::broker::Broker;
+use crate::caller::Caller;
 use crate::timer::recall;
+pub use crate::timer::recall::RecallRequest;
 
 /// A recall that waits for the append of its read batch. Only then it is known whether it comes in time.
 pub(super) struct Staged {
@@ -26,25 +24,27 @@ pub(super) struct Staged {
 }
 
 /// Checks a recall and keeps the parts of its cancelling message.
-pub(crate) fn stage_recall(
+///
+/// # Errors
+/// The refusal, with RocketMQ's code, of [`recall::check`]; nothing is stored.
+pub(crate) fn stage_recall<T>(
     broker: &Broker,
-    staged: &mut StagedSends,
-    peer: &Arc<ConnectionHandle>,
-    command: &Command<'_>,
+    staged: &mut StagedSends<T>,
+    caller: &Caller,
+    request: &RecallRequest<'_>,
+    ticket: T,
 ) -> Result<(), Refusal> {
     let mut properties = Vec::new();
-    let recall = recall::check(broker, command, &mut properties)?;
+    let recall = recall::check(broker, request, &mut properties)?;
     let queue = find_queue(broker, &Target { topic: broker.timer_topic()?, queue_id: 0, dead: false })?;
     let id_start = staged.ids.len();
     staged.ids.extend_from_slice(recall.message_id.as_bytes());
     let id = id_start..staged.ids.len();
     staged.cancels = true;
-    let (born_timestamp, born_host) = (broker.now_ms(), peer.remote());
+    let (born_timestamp, born_host) = (broker.now_ms(), caller.remote);
     staged.recalls.push(Staged { pending: staged.pending.len(), born_timestamp, born_host, properties });
     staged.pending.push(Pending {
-        opaque: command.opaque,
-        encoding: command.encoding,
-        one_way: command.is_one_way(),
+        ticket,
         waits: true,
         queue_id: 0,
         queue,
@@ -59,7 +59,7 @@ pub(crate) fn stage_recall(
 
 /// Encodes the cancelling messages, except those of recalls that come too late: messages due until `delivered_ms` (milliseconds
 /// since the epoch) may have been delivered. Called with the gate locked, so that this holds until they are appended.
-pub(super) fn push(broker: &Broker, staged: &mut StagedSends, delivered_ms: i64) {
+pub(super) fn push<T>(broker: &Broker, staged: &mut StagedSends<T>, delivered_ms: i64) {
     for recall in &staged.recalls {
         let pending = &mut staged.pending[recall.pending];
         if pending.recalls_at.is_none_or(|time_ms| time_ms <= delivered_ms) {
@@ -84,31 +84,18 @@ pub(super) fn push(broker: &Broker, staged: &mut StagedSends, delivered_ms: i64)
 }
 
 /// Offset in the timer queue behind the last recall of an appended read batch; 0 when there is none.
-pub(super) fn end(staged: &StagedSends) -> i64 {
+pub(super) fn end<T>(staged: &StagedSends<T>) -> i64 {
     let records = staged.recalls.iter().flat_map(|recall| staged.pending[recall.pending].records.clone());
     records.map(|index| staged.batch.placed(index).queue_offset.to_i64() + 1).max().unwrap_or(0)
 }
 
-/// Answers a recall whose cancelling message was stored or left out. Messages due until `delivered_ms` (milliseconds since the
-/// epoch) may have been delivered before that.
-pub(super) fn answer(
-    broker: &Broker,
-    staged: &StagedSends,
-    pending: &Pending,
-    delivered_ms: i64,
-    out: &mut Vec<u8>,
-) {
-    let time_ms = pending.recalls_at.unwrap_or(i64::MAX);
-    let refusal = match pending.records.is_empty() {
+/// Why a recall whose batch was appended is refused: it came too late, because messages due until `delivered_ms` (milliseconds
+/// since the epoch) may have been delivered before, or its cancelling message could not be encoded.
+pub(super) fn refusal<T>(pending: &Pending<T>, delivered_ms: i64) -> Option<Refusal> {
+    let time_ms = pending.recalls_at?;
+    match pending.records.is_empty() {
         _ if time_ms <= delivered_ms => Some(recall::too_late()),
         true => Some(recall::failed()),
         false => None,
-    };
-    if let Some(refusal) = refusal {
-        let head = Head::response(pending.encoding, refusal.code, pending.opaque);
-        return reply::refused(broker, head.remark(&refusal.remark), out);
     }
-    let head = Head::response(pending.encoding, response::SUCCESS, pending.opaque);
-    let writer = FrameWriter::begin(out, head).bytes("msgId", &staged.ids[pending.id.clone()]);
-    writer.text("MSG_REGION", &broker.config.region_id).finish(b"");
 }

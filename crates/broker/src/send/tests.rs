@@ -1,16 +1,16 @@
 //! The answers of sends: their codes and remarks, and when they are sent.
 
-use net::Service as _;
-use store::FlushMode;
+use net::{ConnectionHandle, Service as _};
+use store::{AppendError, FlushMode};
 use wire::batch;
 use wire::body::topic::{PERM_READ, PERM_WRITE, TopicConfig};
 use wire::codes::request;
-use wire::frame::{FrameWriter, Head};
+use wire::frame::{Command, Encoding, FrameWriter, Head};
 use wire::header::{PullHeader, pull_flag};
 use wire::properties::{self, key};
 
 use super::*;
-use crate::dispatcher::Dispatcher;
+use crate::remoting::Dispatcher;
 use crate::testing::{ADDRESS, Fixture};
 
 fn check(error: &AppendError, code: i32, begins: &str) {
@@ -163,7 +163,7 @@ fn behaviour_24_the_flush_mode_changes_while_sends_go_on() {
     assert!(answered_at_once(&fixture, b""));
     assert_eq!(switch("flushDiskType=SYNC_FLUSH"), 0);
     assert!(!answered_at_once(&fixture, b""));
-    let shown = String::from_utf8(crate::admin::config(&fixture.broker).unwrap().body).unwrap();
+    let shown = crate::admin::config(&fixture.broker).to_properties();
     assert!(shown.contains("flushDiskType=SYNC_FLUSH"));
     assert_eq!(switch("flushDiskType=ASYNC_FLUSH"), 0);
     assert!(answered_at_once(&fixture, b""));
@@ -449,11 +449,8 @@ fn a_pull_gives_whole_records_of_a_topic_of_batches() {
     assert_eq!(call(&fixture, &mut bytes).0, response::NO_PERMISSION);
     // A single message of a record cannot be sent back either; the client then sends it as a new message.
     fixture.queue("%RETRY%g", 0);
-    let mut bytes = Vec::new();
-    let head = Head::request(Encoding::Json, request::CONSUMER_SEND_MSG_BACK, 1);
-    let writer = FrameWriter::begin(&mut bytes, head).text("group", "g").number("offset", 0);
-    writer.number("delayLevel", 1).finish(b"");
-    let refused = crate::send_back::send_back(&fixture.broker, &Command::decode(&mut bytes).unwrap());
-    let remark = refused.err().map(|refusal| (refusal.code, refusal.remark)).unwrap_or_default();
+    let fields = [("group", "g"), ("offset", "0"), ("delayLevel", "1")];
+    let (code, remark, _) = fixture.ask(request::CONSUMER_SEND_MSG_BACK, &fields, b"");
+    let remark = (code, remark);
     assert!(remark.0 == response::SYSTEM_ERROR && remark.1.contains("takes no inner batches"), "{remark:?}");
 }

@@ -1,6 +1,7 @@
 use wire::codes::request;
 
 use super::*;
+use crate::state::SAMPLE_MS;
 use crate::testing::Fixture;
 
 fn view(fixture: &Fixture, name: &str, key: &str) -> Result<(u64, f64), String> {
@@ -64,7 +65,7 @@ fn bytes_and_times_of_sends_are_counted_by_topic_and_queue() {
     };
     send(&[7; 1000]);
     send(&[7; 2000]);
-    (0..2).for_each(|_| queue.sent.took(Duration::from_millis(15)));
+    (0..2).for_each(|_| queue.sent.took(std::time::Duration::from_millis(15)));
     sample(broker, SAMPLE_MS);
     let stored = broker.store.appended().get();
     assert_eq!(view(&fixture, "TOPIC_PUT_SIZE", "T").unwrap().0, stored);
@@ -91,7 +92,7 @@ fn what_is_gone_is_forgotten_and_stays_in_the_sums() {
     broker.stats.count(Name::SendBack, "T", "g");
     sample(broker, SAMPLE_MS);
     assert_eq!(view(&fixture, "SNDBCK_PUT_NUMS", "T@g").unwrap().0, 1);
-    let change = crate::groups::GroupChange::Remove { group: "g".to_owned(), clean_offsets: false };
+    let change = crate::change::GroupChange::Remove { group: "g".to_owned(), clean_offsets: false };
     broker.groups.commit(vec![vec![change]], 1);
     broker.offsets.forget_group("g");
     sample(broker, 2 * SAMPLE_MS);
@@ -100,7 +101,7 @@ fn what_is_gone_is_forgotten_and_stays_in_the_sums() {
     }
     let cluster = broker.config.broker_cluster_name.clone();
     assert_eq!(view(&fixture, "BROKER_GET_NUMS", &cluster).unwrap().0, 4);
-    assert!(broker.stats.events.lock().unwrap().is_empty());
+    assert!(broker.stats.events(|_| true).is_empty());
 }
 
 #[test]

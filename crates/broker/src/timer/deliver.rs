@@ -10,8 +10,8 @@ use wire::record::RecordView;
 use super::fetch::Job;
 use super::scheduler::Scheduler;
 use super::timed::{Timed, copy_properties};
-use crate::broker::PutError;
 use crate::names;
+use crate::refusal::PutError;
 use crate::schedule::target;
 use crate::topics::Queue;
 

@@ -11,7 +11,7 @@ use wire::units::QueueOffset;
 
 use super::scheduler::Scheduler;
 use super::timed::Timed;
-use crate::broker::PutError;
+use crate::refusal::PutError;
 
 /// Most messages read at once.
 const UNITS_MAX: usize = 512;

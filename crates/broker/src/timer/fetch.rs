@@ -1,12 +1,10 @@
-//! The fetch thread, which reads from the disk for the timer thread: chains of slots that begin soon, the keys their
+//! The fetch engine, which reads from the disk for the timer: chains of slots that begin soon, the keys their
 //! cancelling messages name, and records that are no longer in memory.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::{JoinHandle, Thread};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use store::timer::{Entry, Load, Loaded, Refused, TimerLog, walk};
 use store::{Read, ReadError};
@@ -14,16 +12,16 @@ use wire::properties::{self, key};
 use wire::record::RecordView;
 
 use crate::broker::Broker;
-use crate::supervisor::SupervisedWork;
+use crate::engine::{Engine, Next, Wakeup};
 
-/// Pause before a chain that could not be read is tried again.
-const RETRY_AFTER: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 1000 });
+/// Pause in milliseconds before a chain that could not be read is tried again.
+const RETRY_AFTER_MS: i64 = if cfg!(test) { 0 } else { 1000 };
 /// Attempts after which a read that fails is given up, so that it no longer holds up the rest; about a minute.
 pub(super) const TRIES_MAX: u32 = 60;
 /// Most bytes of old records read ahead for one slot. Records beyond that are read when they are due.
 const AHEAD_BYTES_MAX: u64 = 64 << 20;
 
-/// What the timer thread asks the fetch thread for.
+/// What the timer asks the fetch engine for.
 pub(super) enum Job {
     /// Read the chain of a slot.
     Load(Chain),
@@ -58,63 +56,86 @@ impl Chain {
     }
 }
 
-/// The timer thread's handle of the fetch thread.
-pub(super) struct Fetch {
-    pub jobs: Option<Sender<Job>>,
-    pub results: Receiver<Fetched>,
-    thread: Option<JoinHandle<()>>,
+/// The timer's end of the channels to the fetch engine.
+pub(crate) struct Fetch {
+    jobs: Sender<Job>,
+    wakeup: Arc<Wakeup>,
+    pub(super) results: Receiver<Fetched>,
 }
 
 impl Fetch {
-    /// Starts the fetch thread, which wakes the thread `clock` with every result.
-    pub(super) fn start(broker: Arc<Broker>, log: Arc<TimerLog>, clock: Thread) -> std::io::Result<Self> {
+    /// The timer's end, and the fetch engine, which reads the timer log `log` and wakes the timer with every result.
+    pub(crate) fn new(broker: Arc<Broker>, log: Arc<TimerLog>) -> (Self, Fetcher) {
         let (jobs, inbox) = channel();
         let (outbox, results) = channel();
-        let supervisor = broker.supervisor.clone();
-        let mut reader = Reader::new(broker, log);
-        let run = move || {
-            let mut refused = VecDeque::new();
-            while let Some(job) = next(&inbox, &mut refused) {
-                match reader.serve(job).map(|fetched| outbox.send(fetched)) {
-                    Ok(Ok(())) => clock.unpark(),
-                    Ok(Err(_)) => return,
-                    Err(chain) => refused.push_back((Instant::now() + RETRY_AFTER, *chain)),
-                }
-            }
-        };
-        let thread = supervisor.spawn_for_another(SupervisedWork::Timer, "timer-fetch", run)?;
-        Ok(Self { jobs: Some(jobs), results, thread: Some(thread) })
+        let reader = Reader::new(broker, log);
+        let fetch = Self { jobs, wakeup: Arc::default(), results };
+        (fetch, Fetcher { reader, inbox, outbox, refused: VecDeque::new() })
+    }
+
+    /// Wakes the fetch engine.
+    pub(crate) fn wakeup(&self) -> &Arc<Wakeup> {
+        &self.wakeup
     }
 
     pub(super) fn ask(&self, job: Job) {
-        if let Some(jobs) = &self.jobs {
-            // Sending cannot fail while the timer thread runs, since the fetch thread ends only with it.
-            let _ = jobs.send(job);
+        // Sending cannot fail while the timer runs, since the fetch engine is kept until the timer has stopped.
+        let _ = self.jobs.send(job);
+        self.wakeup.wake();
+    }
+}
+
+/// The fetch engine, which reads from the disk for the timer.
+pub(crate) struct Fetcher {
+    reader: Reader,
+    inbox: Receiver<Job>,
+    outbox: Sender<Fetched>,
+    /// Chains that could not be read, and when each is tried again (milliseconds since 1970); no more than the timer asks for
+    /// at the same time.
+    refused: VecDeque<(i64, Chain)>,
+}
+
+impl Fetcher {
+    /// The next job: a chain that could not be read and is to be tried again now, or a new one.
+    fn next(&mut self, now_ms: i64) -> Option<Job> {
+        // A time further ahead than the pause was noted before the clock was set back.
+        let is_due = |again_ms: i64| again_ms <= now_ms || again_ms > now_ms + RETRY_AFTER_MS;
+        if self.refused.front().is_some_and(|(again_ms, _)| is_due(*again_ms)) {
+            return self.refused.pop_front().map(|(_, chain)| Job::Load(chain));
         }
+        self.inbox.try_recv().ok()
     }
 
-    /// Ends the fetch thread and waits for it.
-    pub(super) fn stop(&mut self) {
-        self.jobs = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+    /// Performs a job and returns the chain that is to be tried again, if any.
+    fn serve(&mut self, job: Job) -> Option<Chain> {
+        match self.reader.serve(job) {
+            Ok(fetched) => {
+                // Sending fails when the timer is gone, and then nobody needs the result.
+                let _ = self.outbox.send(fetched);
+                self.reader.broker.timer.wakeup().wake();
+                None
+            }
+            Err(chain) => Some(*chain),
         }
     }
 }
 
-/// The next job: a new one, or a chain that could not be read, when its next attempt is due. `None` when the timer thread has
-/// stopped. `refused` holds no more chains than the timer thread asks for at the same time.
-fn next(inbox: &Receiver<Job>, refused: &mut VecDeque<(Instant, Chain)>) -> Option<Job> {
-    let Some((again, _)) = refused.front() else { return inbox.recv().ok() };
-    let left = again.saturating_duration_since(Instant::now());
-    if !left.is_zero() {
-        match inbox.recv_timeout(left) {
-            Ok(job) => return Some(job),
-            Err(RecvTimeoutError::Disconnected) => return None,
-            Err(RecvTimeoutError::Timeout) => {}
+impl Engine for Fetcher {
+    fn round(&mut self, now_ms: i64) -> Next {
+        let Some(job) = self.next(now_ms) else {
+            return self.refused.front().map_or(Next::Woken, |(again_ms, _)| Next::At(*again_ms));
+        };
+        let refused = self.serve(job);
+        self.refused.extend(refused.map(|chain| (now_ms + RETRY_AFTER_MS, chain)));
+        Next::At(now_ms)
+    }
+
+    /// Performs the jobs that are left, so that the timer knows which messages are not delivered.
+    fn stop(&mut self) {
+        while let Ok(job) = self.inbox.try_recv() {
+            self.serve(job);
         }
     }
-    refused.pop_front().map(|(_, chain)| Job::Load(chain))
 }
 
 pub(super) struct Reader {

@@ -2,7 +2,6 @@
 
 use store::timer::wheel_time;
 use wire::codes::response;
-use wire::frame::Command;
 use wire::properties::{self, key};
 use wire::recall::RecallHandle;
 
@@ -15,6 +14,16 @@ const TAG: &[u8] = b"_RECALL_TAG_";
 
 /// Body of cancelling messages.
 pub(crate) const BODY: &[u8] = b"0";
+
+/// 370 `RECALL_MESSAGE`.
+pub struct RecallRequest<'a> {
+    /// Group of the producer.
+    pub producer_group: &'a str,
+    /// Real topic of the message.
+    pub topic: &'a str,
+    /// The handle that the answer of the send contained.
+    pub handle: &'a str,
+}
 
 /// A recall that passed the checks.
 pub(crate) struct Recall {
@@ -30,11 +39,12 @@ pub(crate) struct Recall {
 /// Java's refusals: recalls are disabled, the broker is not writable, the topic does not exist, the handle is invalid or
 /// belongs elsewhere, or the time has passed or is too far ahead. Also when `timerStopEnqueue` is set, since the cancelling
 /// message would not be read.
-pub(crate) fn check(broker: &Broker, command: &Command<'_>, out: &mut Vec<u8>) -> Result<Recall, Refusal> {
-    let fields = &command.fields;
-    let topic = fields.need("topic")?;
-    let handle = fields.need("recallHandle")?;
-    let group = fields.text("producerGroup").unwrap_or_default();
+pub(crate) fn check(
+    broker: &Broker,
+    request: &RecallRequest<'_>,
+    out: &mut Vec<u8>,
+) -> Result<Recall, Refusal> {
+    let &RecallRequest { producer_group: group, topic, handle } = request;
     let timers = &broker.config.timers;
     if !timers.recall {
         return Err(Refusal::new(response::NO_PERMISSION, "recall failed, operation is forbidden"));

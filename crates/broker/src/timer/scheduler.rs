@@ -1,12 +1,10 @@
-//! The timer thread, which adds timed messages to the wheel and delivers them.
+//! The timer: the engine that adds timed messages to the wheel and delivers them.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, channel};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use store::timer::{
     DueEntries, Entry, Load, SaveError, TimerFiles, TimerProgress, TimerSave, TimerUnit, units,
@@ -17,20 +15,18 @@ use wire::units::{LogOffset, QueueOffset};
 use super::barrier::Barrier;
 use super::fetch::{Chain, Fetch, Fetched, Job};
 use crate::broker::Broker;
+use crate::engine::{Engine, Next};
 use crate::names;
 use crate::position_writer::{PositionWriter, wait_flushed};
-use crate::schedule::Patience;
-use crate::supervisor::SupervisedWork;
+use crate::state::UnreadableSince;
 use crate::topics::Queue;
 
 /// The chain of a slot in the timer log is read this many milliseconds before the slot begins.
 const LEAD_MS: i64 = 4000;
 /// Most entries kept in memory, at about 70 bytes each.
 const NEAR_MAX: usize = 400_000;
-/// Longest sleep in milliseconds, so that a jump of the clock is noticed.
-const SLEEP_MAX_MS: i64 = 1000;
-/// Sleep when an entry is due but waits for another thread or the disk.
-const SLEEP_MIN: Duration = Duration::from_millis(5);
+/// Pause in milliseconds when an entry is due but waits for another engine or the disk.
+const WAIT_MS: i64 = 5;
 /// Interval in milliseconds at which the read time is saved while nothing is added or delivered.
 const IDLE_SAVE_MS: i64 = 60_000;
 /// Interval in milliseconds between two checks for old files of the timer log that can be removed.
@@ -38,8 +34,8 @@ const RETIRE_MS: i64 = 100;
 /// A clock that is this many milliseconds behind the read time is taken to have been set back.
 const BEHIND_MS: i64 = 1000;
 
-/// The state of the timer thread.
-pub(super) struct Scheduler {
+/// The engine that delivers timed messages.
+pub(crate) struct Scheduler {
     pub(super) broker: Arc<Broker>,
     /// Queue 0 of `rmq_sys_wheel_timer`.
     pub(super) queue: Arc<Queue>,
@@ -50,9 +46,9 @@ pub(super) struct Scheduler {
     /// Offset in the timer queue of the next message to add.
     pub(super) next: i64,
     /// How long the message of the timer queue that cannot be read has held up those behind it.
-    pub(super) patience: Patience,
+    pub(super) patience: UnreadableSince,
     /// How long entries that are due have failed to be delivered, by position of their unit in the timer log.
-    pub(super) stuck: HashMap<u64, Patience>,
+    pub(super) stuck: HashMap<u64, UnreadableSince>,
     /// The cancelling messages that must be rolled before what is due behind them is delivered.
     pub(super) barrier: Barrier,
     /// Copies of all cancelling messages that were rolled lie before this offset of the timer queue.
@@ -62,7 +58,7 @@ pub(super) struct Scheduler {
     pub(super) first_read_ms: i64,
     /// Number of timed messages that are not delivered yet.
     pub(super) pending: i64,
-    /// Positions of units whose records the fetch thread has just read into memory.
+    /// Positions of units whose records the fetch engine has just read into memory.
     pub(super) touched: HashSet<u64>,
     pub(super) batch: Batch,
     pub(super) bytes: Vec<u8>,
@@ -74,11 +70,11 @@ pub(super) struct Scheduler {
 }
 
 /// The outcome of a save. One that failed returns what it was to write.
-type Saved = Result<(), (SaveError, TimerSave)>;
+type Saved = Result<(), Box<(SaveError, TimerSave)>>;
 
 /// The state of saving the timer's files.
 struct Saves {
-    position_writer: Arc<PositionWriter>,
+    position_writer: PositionWriter,
     /// The save under way: the position in the timer log up to which it saves, and the channel of its outcome.
     running: Option<(u64, Receiver<Saved>)>,
     /// The position in the timer log up to which the last successful save went.
@@ -89,29 +85,13 @@ struct Saves {
     failed: bool,
 }
 
-/// Starts the timer thread, supervised as [`SupervisedWork::Timer`].
-pub(crate) fn start(
-    broker: Arc<Broker>,
-    files: TimerFiles,
-    position_writer: Arc<PositionWriter>,
-) -> io::Result<JoinHandle<()>> {
-    let supervisor = broker.supervisor.clone();
-    let run = move || {
-        let _ = broker.timer.thread.set(thread::current());
-        match Scheduler::new(broker, files, position_writer) {
-            Ok(clock) => clock.run(),
-            Err(error) => tracing::error!(%error, "the files of timed messages cannot be opened"),
-        }
-    };
-    supervisor.spawn(SupervisedWork::Timer, "timer", run)
-}
-
 impl Scheduler {
     /// Recovers the timer's state from its files and saves them once.
-    pub(super) fn new(
+    pub(crate) fn new(
         broker: Arc<Broker>,
         mut files: TimerFiles,
-        position_writer: Arc<PositionWriter>,
+        fetch: Fetch,
+        position_writer: PositionWriter,
     ) -> io::Result<Self> {
         let queue = broker.log_queue(names::TIMER_TOPIC, 0);
         let queue = queue.ok_or_else(|| io::Error::other("the timer topic has no queue"))?;
@@ -124,13 +104,12 @@ impl Scheduler {
         });
         let next = recovered.queue_offset(newest);
         let precision_ms = files.config().precision_ms;
-        let fetch = Fetch::start(broker.clone(), files.log().clone(), thread::current())?;
         let saves = Saves { position_writer, running: None, done: 0, began_ms: now_ms, failed: false };
         tracing::info!(read_ms = recovered.read_ms, next, pending = recovered.pending, "timers go on");
         let mut clock = Self {
             due_entries: DueEntries::new(precision_ms, LEAD_MS, NEAR_MAX, recovered.read_ms),
             next: next.min(queue.index.max().to_i64()),
-            patience: Patience::default(),
+            patience: UnreadableSince::default(),
             stuck: HashMap::new(),
             barrier: Barrier::default(),
             rolled_end: 0,
@@ -150,26 +129,18 @@ impl Scheduler {
             fetch,
         };
         clock.broker.timer.window_ms.store(clock.window_ms(), Ordering::Release);
-        // The first save makes the files match the checkpoint on disk.
-        clock.start_save(now_ms)?;
-        // That save is waited for: units added before it is done would, after a crash, stand where the checkpoint on disk
-        // expects others.
-        let first = clock.saves.running.as_ref().and_then(|(_, receiver)| receiver.recv().ok());
-        first.into_iter().for_each(|done| clock.saved(done));
+        // The first save makes the files match the checkpoint on disk. It is waited for: units added before it is done would,
+        // after a crash, stand where the checkpoint on disk expects others.
+        if let Some(save) = clock.begin_save(now_ms)? {
+            let (position, end) = (save.position(), clock.broker.store.appended());
+            let done = write(&clock.broker, end, save);
+            clock.saved(position, done);
+        }
         Ok(clock)
     }
 
-    fn run(mut self) {
-        while !self.broker.timer.stopping.load(Ordering::Acquire) {
-            if !self.round(self.broker.now_ms()) {
-                self.sleep();
-            }
-        }
-        self.stop();
-    }
-
     /// Does everything that is to be done at `now_ms`. True when there may be more to do at once.
-    pub(super) fn round(&mut self, now_ms: i64) -> bool {
+    pub(super) fn advance(&mut self, now_ms: i64) -> bool {
         self.take_fetched();
         self.take_saved();
         if now_ms < self.due_entries.read_ms() - BEHIND_MS
@@ -215,13 +186,12 @@ impl Scheduler {
         Ok(())
     }
 
-    fn sleep(&self) {
+    /// When there will be more to do, after a round at `now_ms` that left nothing to do at once. A handler that stores a timed
+    /// message wakes the timer earlier, as does the fetch engine with each result.
+    fn next(&self, now_ms: i64) -> Next {
         let save_ms = if self.changed { self.broker.config.timers.flush_interval_ms } else { IDLE_SAVE_MS };
         let wake_ms = self.due_entries.wake_ms().min(self.saves.began_ms.saturating_add(save_ms));
-        let left_ms = wake_ms.saturating_sub(self.broker.now_ms()).min(SLEEP_MAX_MS);
-        let left = u64::try_from(left_ms).ok().filter(|left| *left > 0).map(Duration::from_millis);
-        // A handler that stores a timed message, and the fetch thread with each result, end the sleep.
-        thread::park_timeout(left.unwrap_or(SLEEP_MIN));
+        Next::At(if wake_ms > now_ms { wake_ms } else { now_ms + WAIT_MS })
     }
 
     fn publish(&self) {
@@ -236,7 +206,7 @@ impl Scheduler {
         }
     }
 
-    /// Asks the fetch thread for the chains of slots that will begin soon.
+    /// Asks the fetch engine for the chains of slots that will begin soon.
     fn ask(&mut self, now_ms: i64) -> io::Result<()> {
         let files = &mut self.files;
         // Written first, since a slot may name units that were added and are not in the file yet.
@@ -279,20 +249,29 @@ impl Scheduler {
     fn take_saved(&mut self) {
         let done = self.saves.running.as_ref().and_then(|(_, receiver)| receiver.try_recv().ok());
         if let Some(done) = done {
-            self.saved(done);
+            self.take_outcome(done);
         }
     }
 
-    fn saved(&mut self, done: Saved) {
-        let Some((position, _)) = self.saves.running.take() else { return };
-        match done {
-            Ok(()) => self.saves.done = position,
-            Err((SaveError::Lack(error), save)) => {
+    fn take_outcome(&mut self, done: Saved) {
+        if let Some((position, _)) = self.saves.running.take() {
+            self.saved(position, done);
+        }
+    }
+
+    /// Notes the outcome of a save up to `position` in the timer log.
+    fn saved(&mut self, position: u64, done: Saved) {
+        let Err(refused) = done else {
+            self.saves.done = position;
+            return;
+        };
+        match *refused {
+            (SaveError::Lack(error), save) => {
                 tracing::error!(%error, "the timer's files cannot be written now; it is tried again");
                 self.files.take_back(save);
                 self.changed = true;
             }
-            Err((SaveError::Failed(error), _)) => {
+            (SaveError::Failed(error), _) => {
                 tracing::error!(%error, "the timer's files cannot be written; after a restart timers are delivered again");
                 self.saves.failed = true;
             }
@@ -314,45 +293,29 @@ impl Scheduler {
         TimerProgress { read_ms: self.due_entries.read_ms(), queue_offset: self.next, now_ms }
     }
 
-    fn start_save(&mut self, now_ms: i64) -> io::Result<()> {
+    /// Takes what is to be saved; `None` when there is nothing.
+    fn begin_save(&mut self, now_ms: i64) -> io::Result<Option<TimerSave>> {
         self.saves.began_ms = now_ms;
         let progress = self.progress(now_ms);
         let save = self.files.save(progress)?;
         // Messages delivered in the present slot are delivered again after a kill, until a later read time is saved.
         self.changed = self.broker.timer.gate().delivered_ms >= progress.read_ms;
-        if save.is_empty() {
-            return Ok(());
-        }
+        Ok(Some(save).filter(|save| !save.is_empty()))
+    }
+
+    fn start_save(&mut self, now_ms: i64) -> io::Result<()> {
+        let Some(save) = self.begin_save(now_ms)? else { return Ok(()) };
         // The end of the log, behind every copy delivered so far: a saved position must not outlive these copies.
         let end = self.broker.store.appended();
         let (sender, receiver) = channel();
-        let (store, clock) = (self.broker.store.clone(), thread::current());
+        let broker = self.broker.clone();
         self.saves.running = Some((save.position(), receiver));
         self.saves.position_writer.run(move || {
-            let unflushed = || SaveError::Failed(io::Error::other("the log cannot be flushed"));
-            let done = if wait_flushed(&store, end) { save.write() } else { Err(unflushed()) };
-            // Sending fails when the timer thread has stopped, which does not matter.
-            let _ = sender.send(done.map_err(|error| (error, save)));
-            clock.unpark();
+            // Sending fails when the timer has stopped, which does not matter.
+            let _ = sender.send(write(&broker, end, save));
+            broker.timer.wakeup().wake();
         });
         Ok(())
-    }
-
-    /// Saves the files so that no message is delivered again after the next start, be it of Vostok or of Java.
-    pub(super) fn stop(mut self) {
-        self.fetch.stop();
-        self.take_fetched();
-        match self.saves.running.as_ref().map(|(_, receiver)| receiver.recv()) {
-            Some(Ok(done)) => self.saved(done),
-            Some(Err(_)) => self.saves.failed = true,
-            None => {}
-        }
-        if self.saves.failed {
-            return;
-        }
-        if let Err(error) = self.leave_clean() {
-            tracing::error!(%error, "the timer's files are left as after a crash");
-        }
     }
 
     fn leave_clean(&mut self) -> io::Result<()> {
@@ -395,4 +358,34 @@ impl Scheduler {
         let left: Vec<TimerUnit> = left.into_iter().map(|(_, unit)| unit).collect();
         self.files.replace(slot_ms, &left, newest)
     }
+}
+
+impl Engine for Scheduler {
+    fn round(&mut self, now_ms: i64) -> Next {
+        if self.advance(now_ms) { Next::At(now_ms) } else { self.next(now_ms) }
+    }
+
+    /// Saves the files so that no message is delivered again after the next start, be it of Vostok or of Java. The fetch engine
+    /// and the position writer must have done all they were asked for.
+    fn stop(&mut self) {
+        self.take_fetched();
+        match self.saves.running.as_ref().map(|(_, receiver)| receiver.recv()) {
+            Some(Ok(done)) => self.take_outcome(done),
+            Some(Err(_)) => self.saves.failed = true,
+            None => {}
+        }
+        if self.saves.failed {
+            return;
+        }
+        if let Err(error) = self.leave_clean() {
+            tracing::error!(%error, "the timer's files are left as after a crash");
+        }
+    }
+}
+
+/// Writes the timer's files once the log is on disk up to `end`.
+fn write(broker: &Broker, end: LogOffset, save: TimerSave) -> Saved {
+    let unflushed = || SaveError::Failed(io::Error::other("the log cannot be flushed"));
+    let done = if wait_flushed(&broker.store, end) { save.write() } else { Err(unflushed()) };
+    done.map_err(|error| Box::new((error, save)))
 }

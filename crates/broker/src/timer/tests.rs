@@ -4,18 +4,22 @@ mod recalls;
 mod trouble;
 
 use std::collections::BTreeMap;
-use std::thread;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::Ordering;
 
 use store::RealDisk;
 use store::timer::TimerFiles;
 
+use super::fetch::{Fetch, Fetcher};
 use super::put::{Asked, timed};
 use super::scheduler::Scheduler;
 use super::timed::asked_ms;
-use super::*;
+use crate::config::Timers;
+use crate::engine::{Engine, Next};
 use crate::names;
-use crate::position_writer::PositionWriter;
+use crate::position_writer::{PositionWriter, PositionWrites};
 use crate::testing::{Fixture, message};
+use store::timer::TimerConfig;
 use wire::properties::{self, key};
 
 /// A time so far ahead of the real clock that no message is due by itself during a test.
@@ -23,15 +27,37 @@ fn start_ms(fixture: &Fixture) -> i64 {
     (fixture.broker.now_ms() / 1000 + 100) * 1000
 }
 
-fn scheduler(fixture: &Fixture, change: impl FnOnce(&mut TimerConfig)) -> Scheduler {
-    scheduler_on(fixture, PositionWriter::start(&std::sync::Arc::default()).unwrap(), change)
+/// The timer with the engines that work for it, all run by the test.
+struct Timer {
+    scheduler: Scheduler,
+    fetcher: Fetcher,
+    writes: PositionWrites,
 }
 
-fn scheduler_on(
-    fixture: &Fixture,
-    position_writer: std::sync::Arc<PositionWriter>,
-    change: impl FnOnce(&mut TimerConfig),
-) -> Scheduler {
+impl Deref for Timer {
+    type Target = Scheduler;
+
+    fn deref(&self) -> &Scheduler {
+        &self.scheduler
+    }
+}
+
+impl DerefMut for Timer {
+    fn deref_mut(&mut self) -> &mut Scheduler {
+        &mut self.scheduler
+    }
+}
+
+impl Timer {
+    /// Stops the timer cleanly, as the broker does.
+    fn stop(mut self) {
+        self.writes.stop();
+        self.fetcher.stop();
+        self.scheduler.stop();
+    }
+}
+
+fn scheduler(fixture: &Fixture, change: impl FnOnce(&mut TimerConfig)) -> Timer {
     fixture.queue(names::TIMER_TOPIC, 0);
     let mut config = {
         let config = &fixture.broker.config;
@@ -40,17 +66,23 @@ fn scheduler_on(
     config.log_file_bytes = 4096;
     change(&mut config);
     let files = TimerFiles::open(config, std::sync::Arc::new(RealDisk)).unwrap();
-    Scheduler::new(fixture.broker.clone(), files, position_writer).unwrap()
+    let (position_writer, writes) = PositionWriter::new();
+    let (fetch, fetcher) = Fetch::new(fixture.broker.clone(), files.log().clone());
+    let scheduler = Scheduler::new(fixture.broker.clone(), files, fetch, position_writer).unwrap();
+    Timer { scheduler, fetcher, writes }
 }
 
-/// Runs rounds of the timer at `now_ms` until there is nothing more to do.
-fn wind(scheduler: &mut Scheduler, now_ms: i64) {
+/// Runs rounds of the timer and of the engines that work for it at `now_ms` until there is nothing more to do.
+fn wind(timer: &mut Timer, now_ms: i64) {
     loop {
-        let busy = scheduler.round(now_ms);
-        if !busy && !scheduler.due_entries.is_loading() {
-            return;
+        let mut busy = timer.scheduler.round(now_ms) == Next::At(now_ms);
+        while timer.fetcher.round(now_ms) == Next::At(now_ms) {
+            busy = true;
         }
-        thread::yield_now();
+        timer.writes.round(now_ms);
+        if !busy {
+            return assert!(!timer.due_entries.is_loading());
+        }
     }
 }
 
@@ -275,22 +307,16 @@ fn a_kill_repeats_only_what_was_not_saved() {
 fn a_kill_does_not_repeat_the_last_message_before_a_quiet_time() {
     let fixture = Fixture::new();
     let start = start_ms(&fixture);
-    let position_writer = PositionWriter::start(&std::sync::Arc::default()).unwrap();
-    let mut first = scheduler_on(&fixture, position_writer.clone(), |_| {});
+    let mut first = scheduler(&fixture, |_| {});
     put(&fixture, "only", start + 500, &[]);
     wind(&mut first, start - 2000);
-    let (done, saved) = std::sync::mpsc::channel::<()>();
-    position_writer.run(move || drop(done));
-    assert!(saved.recv().is_err(), "the save before that job is done");
     // The message is delivered, and the files are saved, in one round within the second of the message.
     wind(&mut first, start + 600);
     assert_eq!(delivered(&fixture), ["only"]);
     while first.changed {
         wind(&mut first, start + 1700);
-        thread::yield_now();
     }
     // The save is completed, but the timer is not stopped cleanly.
-    position_writer.stop();
     drop(first);
     let mut second = scheduler(&fixture, |_| {});
     wind(&mut second, start + 5000);
@@ -415,7 +441,7 @@ fn what_is_timed_after_the_clock_was_set_forward_by_more_than_a_year_comes_in_ti
     let now = start + 400 * 86_400_000;
     // Looking up one slot after the other would take 1,700 rounds.
     let is_there =
-        |scheduler: &Scheduler| scheduler.due_entries.is_caught_up(now) && !delivered(&fixture).is_empty();
+        |scheduler: &Timer| scheduler.due_entries.is_caught_up(now) && !delivered(&fixture).is_empty();
     let rounds = (0..200).take_while(|_| {
         wind(&mut scheduler, now);
         !is_there(&scheduler)

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use wire::codes::response;
 
 use crate::Refusal;
+use crate::change::Alterations;
 
 /// Name of the attribute for the kind of index the topic's queues have: `SimpleCQ` or `BatchCQ`.
 pub(crate) const QUEUE_TYPE: &str = "queue.type";
@@ -15,9 +16,6 @@ pub(crate) const BATCHED: &str = "BatchCQ";
 pub(crate) const CLEANUP_POLICY: &str = "cleanup.policy";
 /// Name of the attribute for the kind of messages in the topic.
 const MESSAGE_TYPE: &str = "message.type";
-
-/// Changes of attributes in the order of the request: names with `+` or `-` before them, and values.
-pub(crate) type Alterations = Vec<(String, String)>;
 
 enum Values {
     OneOf(&'static [&'static str]),

@@ -9,47 +9,10 @@ use wire::body::topic::{PERM_READ, PERM_WRITE, TopicConfig};
 use wire::body::{Extra, TopicTable};
 use wire::json;
 
-use super::attributes::{Alterations, altered};
+use super::attributes::altered;
 use super::{CHANGES_KEPT, Topic, Topics};
+use crate::change::TopicChange;
 use crate::{Refusal, persist};
-
-/// One change of the table of topics.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum TopicChange {
-    /// Creates the topic with this configuration unless it exists.
-    Ensure(TopicConfig),
-    /// Creates or replaces the topic. The attributes of an existing topic are changed as given, and its unknown members kept.
-    Put(TopicConfig, Alterations),
-    /// Marks the topic as ordered across brokers, if it exists.
-    Order(String),
-    /// Removes the topic if it exists.
-    Remove(String),
-}
-
-impl TopicChange {
-    fn name(&self) -> &str {
-        match self {
-            Self::Ensure(config) | Self::Put(config, _) => &config.topic_name,
-            Self::Order(name) | Self::Remove(name) => name,
-        }
-    }
-
-    /// Name of the topic this change removes, if it removes one.
-    pub(crate) fn removed(&self) -> Option<&str> {
-        match self {
-            Self::Remove(name) => Some(name),
-            Self::Ensure(_) | Self::Put(..) | Self::Order(_) => None,
-        }
-    }
-
-    /// Name of the topic this change creates if it does not exist.
-    pub(crate) fn made(&self) -> Option<&str> {
-        match self {
-            Self::Ensure(config) | Self::Put(config, _) => Some(&config.topic_name),
-            Self::Order(_) | Self::Remove(_) => None,
-        }
-    }
-}
 
 /// The topics that change, by name; `None` for those that are removed.
 type Staged = BTreeMap<String, Option<Arc<Topic>>>;
@@ -76,7 +39,7 @@ impl Topics {
             return outcomes;
         }
         let mut version = self.version();
-        version.advance(0, now_ms);
+        version.advance(version.state_version, now_ms);
         match self.write(&staged, version, &writing) {
             Ok(()) => self.publish(staged, version),
             Err(error) => {
@@ -88,6 +51,34 @@ impl Topics {
             }
         }
         outcomes
+    }
+
+    /// Replaces the table by that of a master, with its version. Topics that the master does not have are removed. Does nothing
+    /// when the version is the same.
+    ///
+    /// # Errors
+    /// When the file cannot be written; the table is then as before.
+    pub(crate) fn adopt(
+        &self,
+        version: DataVersion,
+        configs: BTreeMap<String, TopicConfig>,
+    ) -> Result<(), persist::Error> {
+        let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.version() == version {
+            return Ok(());
+        }
+        let removed = self.all().into_iter().filter(|topic| !configs.contains_key(topic.name()));
+        let mut staged: Staged = removed.map(|topic| (topic.name().to_owned(), None)).collect();
+        for (name, config) in configs {
+            let config = TopicConfig { topic_name: name.clone(), ..config };
+            let now = self.find(&name);
+            if now.as_ref().is_none_or(|now| now.config != config) {
+                staged.insert(name, Some(Arc::new(Topic::new(config, now.as_deref()))));
+            }
+        }
+        self.write(&staged, version, &writing)?;
+        self.publish(staged, version);
+        Ok(())
     }
 
     /// Finds a topic, or creates it with `queues` queues. Waits for the disk.
@@ -137,7 +128,7 @@ impl Topics {
             topic_config_table: topics.map(|topic| (topic.name(), &topic.config)).collect(),
             extra,
         };
-        persist::write(&self.path, &json::to_vec(&file))
+        self.file.write(&json::to_vec(&file))
     }
 
     fn publish(&self, staged: Staged, version: DataVersion) {

@@ -1,28 +1,42 @@
 //! Transaction checks: asking producers about undecided half messages (`TransactionalMessageServiceImpl.check`).
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use net::ConnectionHandle;
 use store::Message;
-use wire::codes::request;
-use wire::frame::{Encoding, FrameWriter, Head};
 use wire::id::OffsetId;
 use wire::properties::{self, key};
 use wire::record::{self, Fields, Placement, RecordView};
 use wire::units::{LogOffset, QueueOffset};
 
 use super::{Appended, Put, append_with_op, immunity_ms, number, read_half};
-use crate::broker::{Broker, PutError};
+use crate::broker::Broker;
+use crate::client_link::{ClientLink, Notice};
+use crate::engine::{Engine, Every, Next};
 use crate::names;
+use crate::refusal::PutError;
 
-/// Runs the checks at their interval until the broker stops.
-pub(crate) async fn run(broker: Arc<Broker>) {
-    loop {
-        tokio::time::sleep(Duration::from_millis(broker.config.transaction.check_interval_ms)).await;
-        check_all(&broker, broker.now_ms());
-        // Other tasks use this thread as well.
-        tokio::task::yield_now().await;
+/// The engine that checks transactions every `transactionCheckInterval`.
+pub(crate) struct Checks {
+    broker: Arc<Broker>,
+    checked: Every,
+}
+
+impl Checks {
+    /// Checks that begin one interval after the first round.
+    pub(crate) fn new(broker: Arc<Broker>) -> Self {
+        Self { broker, checked: Every::default() }
+    }
+}
+
+impl Engine for Checks {
+    fn round(&mut self, now_ms: i64) -> Next {
+        let interval_ms = self.broker.config.transaction.check_interval_ms;
+        let interval_ms = i64::try_from(interval_ms).unwrap_or(i64::MAX);
+        // A slave gets the master's decisions with the log.
+        if self.checked.is_due(now_ms, interval_ms) && !self.broker.role.is_slave() {
+            check_all(&self.broker, now_ms);
+        }
+        self.checked.next(interval_ms)
     }
 }
 
@@ -43,18 +57,18 @@ enum Step {
 /// Checks every undecided half message that is old enough once.
 pub(super) fn check_all(broker: &Broker, now_ms: i64) {
     let Some(queue) = broker.log_queue(names::HALF_TOPIC, 0) else { return };
-    broker.transactions.state().skip_to(queue.index.min().to_i64());
-    let (first, max) = (broker.transactions.state().first, queue.index.max().to_i64());
+    broker.transactions.lock().skip_to(queue.index.min().to_i64());
+    let (first, max) = (broker.transactions.lock().first, queue.index.max().to_i64());
     let mut bytes = Vec::new();
     for offset in first..max {
-        if broker.transactions.state().undecided(offset) != Some(offset) {
+        if broker.transactions.lock().undecided(offset) != Some(offset) {
             continue;
         }
         let Some(at) = read_half(broker, offset, &mut bytes) else { continue };
         let Ok(half) = RecordView::parse(&bytes) else { continue };
         let stored_ms = match half.store_timestamp() {
             ahead_ms if ahead_ms > now_ms => {
-                broker.transactions.state().set_back.stored_ms(offset, max, now_ms)
+                broker.transactions.lock().set_back.stored_ms(offset, max, now_ms)
             }
             stored_ms => stored_ms,
         };
@@ -93,7 +107,7 @@ fn decide(broker: &Broker, half: &RecordView<'_>, stored_ms: i64, now_ms: i64) -
 fn give_up(broker: &Broker, offset: i64, half: &RecordView<'_>) -> Result<(), PutError> {
     let message = Message { store_host: broker.store_host, ..Message::of(half) };
     let put = Put { topic: names::CHECK_MAX_TIME_TOPIC, queue_id: 0, message };
-    let mut state = broker.transactions.state();
+    let mut state = broker.transactions.lock();
     if state.undecided(offset) != Some(offset) {
         return Ok(());
     }
@@ -125,7 +139,7 @@ fn ask(
     properties::rewrite(&mut text, stored, &[], &added);
     let message = Message { properties: &text, store_host: broker.store_host, ..Message::of(half) };
     let put = Put { topic: names::HALF_TOPIC, queue_id: 0, message };
-    let mut state = broker.transactions.state();
+    let mut state = broker.transactions.lock();
     if state.undecided(offset) != Some(offset) {
         return Ok(());
     }
@@ -146,24 +160,24 @@ fn ask(
     };
     drop(state);
     if let Some(producer) = producer(broker, stored) {
-        send_check(broker, &producer, &message, place);
+        send_check(broker, &*producer, &message, place);
     }
     Ok(())
 }
 
 /// A connected producer of the message's group; successive calls spread over all of them.
-fn producer(broker: &Broker, stored: &[u8]) -> Option<Arc<ConnectionHandle>> {
+fn producer(broker: &Broker, stored: &[u8]) -> Option<Arc<dyn ClientLink>> {
     let group = properties::get_str(stored, key::PRODUCER_GROUP)?;
     let mut members = broker.clients.producers(group)?;
-    members.retain(|member| !member.peer.is_closed());
+    members.retain(|member| !member.link.is_closed());
     let index = broker.spread(i32::try_from(members.len()).ok()?);
-    members.get(usize::try_from(index).ok()?).map(|member| member.peer.clone())
+    members.get(usize::try_from(index).ok()?).map(|member| member.link.clone())
 }
 
-/// Sends 39 `CHECK_TRANSACTION_STATE`, a one-way request, with the message as its producer sent it.
+/// Asks a producer for its decision (39 `CHECK_TRANSACTION_STATE`), with the message as its producer sent it.
 fn send_check(
     broker: &Broker,
-    producer: &ConnectionHandle,
+    producer: &dyn ClientLink,
     half: &Message<'_>,
     place: (QueueOffset, LogOffset),
 ) {
@@ -191,19 +205,12 @@ fn send_check(
     }
     let store_timestamp = broker.now_ms();
     record::place(&mut body, &Placement { queue_offset, log_offset, store_timestamp });
-    let key = real(key::UNIQ_KEY);
-    let offset_id = OffsetId { store_host: broker.store_host, log_offset }.to_string();
-    let head = Head::one_way(Encoding::Json, request::CHECK_TRANSACTION_STATE, producer.next_opaque());
-    // The push fails for a producer that has disconnected; the next check asks again.
-    let _ = producer.push(|out| {
-        FrameWriter::begin(out, head)
-            .text("topic", names::HALF_TOPIC)
-            .text("tranStateTableOffset", &queue_offset.to_string())
-            .text("commitLogOffset", &log_offset.to_string())
-            .text("msgId", key)
-            .text("transactionId", key)
-            .text("offsetMsgId", &offset_id)
-            .text("bname", &broker.config.broker_name)
-            .finish(&body);
+    // A producer that has disconnected is passed over; the next check asks again.
+    producer.notify(&Notice::CheckTransaction {
+        broker_name: &broker.config.broker_name,
+        unique_key: real(key::UNIQ_KEY),
+        queue_offset,
+        id: OffsetId { store_host: broker.store_host, log_offset },
+        record: &body,
     });
 }

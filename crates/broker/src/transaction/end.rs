@@ -1,8 +1,7 @@
-//! 37 `END_TRANSACTION`: a producer commits its half message or rolls it back (`EndTransactionProcessor`).
+//! A producer commits its half message or rolls it back (`EndTransactionProcessor`).
 
 use store::Message;
 use wire::codes::response;
-use wire::frame::Command;
 use wire::properties::{self, key};
 use wire::record::{RecordView, sys_flag};
 use wire::units::LogOffset;
@@ -12,50 +11,70 @@ use crate::broker::Broker;
 use crate::send::message::delayed;
 use crate::send::not_put;
 use crate::timer::put::{Asked, timed};
-use crate::{Answer, Refusal, names};
+use crate::{Refusal, names};
 
-/// Commits a half message or rolls it back. With sync flush the answer waits until the decision is on disk. A message that is
-/// already decided stays so, since a producer may send its decision twice: by itself and as the answer to a check. An unknown
-/// state changes nothing.
-pub(crate) fn end(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
-    let fields = &command.fields;
-    let group = fields.need("producerGroup")?;
-    let table_offset: i64 = fields.need_number("tranStateTableOffset")?;
-    let log_offset: i64 = fields.need_number("commitLogOffset")?;
-    let commits = match fields.need_number::<i32>("commitOrRollback")? {
-        sys_flag::TRANSACTION_COMMIT => true,
-        sys_flag::TRANSACTION_ROLLBACK => false,
-        _ => return Ok(Answer::success()),
-    };
-    let missing = || Refusal::error("Find prepared transaction message failed");
-    let at = LogOffset::from_i64(log_offset).ok_or_else(missing)?;
+/// What a producer decides about its half message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Consumers get the message.
+    Commit,
+    /// Nobody gets the message.
+    Rollback,
+}
+
+/// A producer's decision about a half message.
+pub struct EndTransaction<'a> {
+    /// The producer group, which must be that of the half message.
+    pub producer_group: &'a str,
+    /// Queue offset of the half message in its topic (`tranStateTableOffset`).
+    pub half_offset: i64,
+    /// Where the half message's record begins in the log.
+    pub log_offset: LogOffset,
+    /// What was decided.
+    pub decision: Decision,
+    /// Whether the producer answers a check.
+    pub is_checked: bool,
+}
+
+/// The refusal of a decision about a half message that is not in the log.
+pub(crate) fn not_found() -> Refusal {
+    Refusal::error("Find prepared transaction message failed")
+}
+
+/// Commits a half message or rolls it back. A message that is already decided stays so, since a producer may send its decision
+/// twice: by itself and as the answer to a check. Returns the log offset up to which the log must be on disk before the producer
+/// is answered under sync flush.
+pub(crate) fn end(broker: &Broker, request: &EndTransaction<'_>) -> Result<LogOffset, Refusal> {
+    let EndTransaction { producer_group, half_offset, log_offset: at, decision, is_checked } = *request;
     let mut bytes = Vec::new();
-    broker.store.record_at(at, &mut bytes).map_err(|_| missing())?;
-    let half = RecordView::parse(&bytes).map_err(|_| missing())?;
+    broker.store.record_at(at, &mut bytes).map_err(|_| not_found())?;
+    let half = RecordView::parse(&bytes).map_err(|_| not_found())?;
     if half.topic() != names::HALF_TOPIC.as_bytes() {
-        return Err(missing());
+        return Err(not_found());
     }
-    let is_checked = fields.flag_or("fromTransactionCheck", false);
     let age_ms = broker.now_ms() - half.born_timestamp();
     if !is_checked && immunity_ms(&half).is_some_and(|immunity_ms| age_ms > immunity_ms) {
         // The message is being checked, so only the answer to a check counts.
         return Err(Refusal::new(response::ILLEGAL_OPERATION, ""));
     }
-    if properties::get(half.properties(), key::PRODUCER_GROUP) != Some(group.as_bytes()) {
+    if properties::get(half.properties(), key::PRODUCER_GROUP) != Some(producer_group.as_bytes()) {
         return Err(Refusal::error("The producer group wrong"));
     }
-    if half.queue_offset().to_i64() != table_offset {
+    if half.queue_offset().to_i64() != half_offset {
         return Err(Refusal::error("The transaction state table offset wrong"));
     }
-    let mut state = broker.transactions.state();
-    let Some(offset) = state.undecided(table_offset) else {
+    let mut state = broker.transactions.lock();
+    let Some(offset) = state.undecided(half_offset) else {
         // The earlier decision may not be on disk yet.
-        return Ok(Answer::success().appended(broker.store.appended()));
+        return Ok(broker.store.appended());
     };
     let mut text = Vec::new();
-    let put = if commits { Some(committed(broker, &half, at, &mut text)?) } else { None };
+    let put = match decision {
+        Decision::Commit => Some(committed(broker, &half, at, &mut text)?),
+        Decision::Rollback => None,
+    };
     let appended = append_with_op(broker, &mut state, offset, put).map_err(|error| not_put(broker, error))?;
-    Ok(Answer::success().appended(appended.end))
+    Ok(appended.end)
 }
 
 /// The committed message, in its real topic or, with a delay, in that of delayed or timed messages. `REAL_TOPIC`, `REAL_QID`

@@ -5,10 +5,11 @@ use wire::properties::{self, key};
 use wire::record::{RecordView, sys_flag};
 use wire::units::{LogOffset, QueueOffset};
 
-use super::state::State;
 use super::{GROUP, append_with_op, read_half};
-use crate::broker::{Broker, PutError};
+use crate::broker::Broker;
 use crate::names;
+use crate::refusal::PutError;
+use crate::state::HalfMessages;
 use crate::topics::Queue;
 
 /// Most op records read in one step.
@@ -26,16 +27,16 @@ pub(crate) fn load(broker: &Broker) -> Result<(), PutError> {
         let (min, max) = bounds.unwrap_or_default();
         noted.clamp(min, max)
     };
-    let mut state = State::new(position(names::HALF_TOPIC), position(names::OP_HALF_TOPIC));
+    let mut state = HalfMessages::new(position(names::HALF_TOPIC), position(names::OP_HALF_TOPIC));
     read_ops(broker, &mut state, position(names::OP_HALF_TOPIC))?;
     if broker.store.recovered().after_crash {
         complete(broker, &mut state)?;
     }
-    *broker.transactions.state() = state;
+    *broker.transactions.lock() = state;
     Ok(())
 }
 
-fn read_ops(broker: &Broker, state: &mut State, from: i64) -> Result<(), PutError> {
+fn read_ops(broker: &Broker, state: &mut HalfMessages, from: i64) -> Result<(), PutError> {
     let Some(queue) = broker.log_queue(names::OP_HALF_TOPIC, 0) else { return Ok(()) };
     let mut op = from;
     let mut waited = None;
@@ -59,7 +60,12 @@ fn read_ops(broker: &Broker, state: &mut State, from: i64) -> Result<(), PutErro
 }
 
 /// Applies the op records from offset `op` on to the state, and moves `op` behind them. False when there are none.
-fn read_some(broker: &Broker, state: &mut State, queue: &Queue, op: &mut i64) -> Result<bool, ReadError> {
+fn read_some(
+    broker: &Broker,
+    state: &mut HalfMessages,
+    queue: &Queue,
+    op: &mut i64,
+) -> Result<bool, ReadError> {
     let mut units: Vec<Unit> = Vec::new();
     let mut bytes = Vec::new();
     let place = |op: i64| QueueOffset::from_i64(op).unwrap_or_default();
@@ -83,7 +89,7 @@ fn halves(body: &[u8]) -> impl Iterator<Item = i64> {
 }
 
 /// Appends the op record that should follow the last record of the log, if a crash prevented that.
-fn complete(broker: &Broker, state: &mut State) -> Result<(), PutError> {
+fn complete(broker: &Broker, state: &mut HalfMessages) -> Result<(), PutError> {
     let Some(at) = broker.store.last_record() else { return Ok(()) };
     let mut bytes = Vec::new();
     match broker.store.record_at(at, &mut bytes) {
@@ -124,7 +130,7 @@ fn identity<'a>(record: &RecordView<'a>) -> (Option<&'a [u8]>, &'a [u8]) {
 
 /// The former half offset of a message that was stored again or given up: that of the other undecided message with the same
 /// unique key.
-fn moved_half(broker: &Broker, state: &State, last: &RecordView<'_>) -> Option<i64> {
+fn moved_half(broker: &Broker, state: &HalfMessages, last: &RecordView<'_>) -> Option<i64> {
     let is_again = last.topic() == names::HALF_TOPIC.as_bytes()
         && properties::get(last.properties(), key::TRANSACTION_CHECK_TIMES).is_some();
     if !is_again && last.topic() != names::CHECK_MAX_TIME_TOPIC.as_bytes() {

@@ -1,20 +1,19 @@
-//! 323 `RESUME_CHECK_HALF_MESSAGE`: an operator has a transaction that was given up checked again
+//! An operator has a transaction that was given up checked again
 //! (`AdminBrokerProcessor.resumeCheckHalfMessage`).
 
 use store::Message;
-use wire::frame::Command;
 use wire::id::OffsetId;
 use wire::properties::{self, key};
 use wire::record::RecordView;
+use wire::units::LogOffset;
 
 use crate::broker::Broker;
 use crate::send::not_put;
-use crate::{Answer, Refusal, names};
+use crate::{Refusal, names};
 
-/// Stores a message of `TRANS_CHECK_MAX_TIME_TOPIC`, named by its offset id, as a half message that was never checked.
-/// May wait for the disk.
-pub(crate) fn resume(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
-    let id = command.fields.need("msgId")?;
+/// Stores a message of `TRANS_CHECK_MAX_TIME_TOPIC`, named by its offset id, as a half message that was never checked. Returns the
+/// end of its record, for which the answer waits under sync flush. May wait for the disk.
+pub(crate) fn resume(broker: &Broker, id: &str) -> Result<LogOffset, Refusal> {
     let missing = || {
         let remark = format!(
             "Put message back to {} failed. {id:?} is not the offset id of a message of {}",
@@ -37,5 +36,5 @@ pub(crate) fn resume(broker: &Broker, command: &Command<'_>) -> Result<Answer, R
     let message = Message { properties: &text, store_host: broker.store_host, ..Message::of(&record) };
     let placed = broker.put(names::HALF_TOPIC, 0, &message).map_err(|error| not_put(broker, error))?;
     tracing::info!(id, "a transaction that was given up is checked again");
-    Ok(Answer::success().appended(placed.end()))
+    Ok(placed.end())
 }

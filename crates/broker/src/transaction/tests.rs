@@ -1,13 +1,12 @@
 use std::sync::Arc;
 
 use net::ConnectionHandle;
-use wire::frame::{Command, Encoding, FrameWriter, Head};
+use wire::frame::Command;
 use wire::properties::{self, key};
 
 use super::check::check_all;
 use super::*;
 use crate::testing::{ADDRESS, Fixture};
-use crate::{Answer, Refusal};
 
 /// Stores a half message as a producer's send does, and returns its half offset and log offset.
 fn half(fixture: &Fixture, unique: &str, more: &str) -> (i64, i64) {
@@ -25,17 +24,15 @@ fn half(fixture: &Fixture, unique: &str, more: &str) -> (i64, i64) {
 
 /// Sends 37 `END_TRANSACTION`; returns the response code, or the remark of the refusal.
 fn tell(fixture: &Fixture, (offset, at): (i64, i64), state: i32, group: &str) -> Result<i32, String> {
-    let mut bytes = Vec::new();
-    FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, 37, 1))
-        .text("producerGroup", group)
-        .text("tranStateTableOffset", &offset.to_string())
-        .text("commitLogOffset", &at.to_string())
-        .text("commitOrRollback", &state.to_string())
-        .text("msgId", "x")
-        .finish(b"");
-    let command = Command::decode(&mut bytes).unwrap();
-    let answer: Result<Answer, Refusal> = end(&fixture.broker, &command);
-    answer.map(|answer| answer.code).map_err(|refusal| refusal.remark.into_owned())
+    let fields = [
+        ("producerGroup", group),
+        ("tranStateTableOffset", &offset.to_string()),
+        ("commitLogOffset", &at.to_string()),
+        ("commitOrRollback", &state.to_string()),
+        ("msgId", "x"),
+    ];
+    let (code, remark, _) = fixture.ask(37, &fields, b"");
+    if code == 0 { Ok(code) } else { Err(remark) }
 }
 
 fn commit(fixture: &Fixture, place: (i64, i64)) -> Result<i32, String> {
@@ -53,7 +50,7 @@ fn check_after(fixture: &Fixture, seconds: i64) {
 }
 
 fn first(fixture: &Fixture) -> i64 {
-    fixture.broker.transactions.state().first
+    fixture.broker.transactions.lock().first
 }
 
 fn fixture() -> Fixture {
@@ -271,10 +268,10 @@ fn decisions_survive_a_restart_also_before_they_were_noted() {
     assert_eq!(commit(&fixture, places[1]), Ok(0));
     assert_eq!(bodies(&fixture, "T", 1), ["A", "B"]);
     assert_eq!(first(&fixture), 3);
-    fixture.broker.save();
+    crate::save::save(&fixture.broker);
     fixture.broker.store.checkpoint().unwrap();
-    fixture.broker.save();
-    fixture.broker.save();
+    crate::save::save(&fixture.broker);
+    crate::save::save(&fixture.broker);
     assert_eq!(fixture.broker.offsets.committed(GROUP, names::HALF_TOPIC, 0), Some(3));
     assert_eq!(fixture.broker.offsets.committed(GROUP, names::OP_HALF_TOPIC, 0), Some(3));
 }
@@ -288,7 +285,7 @@ fn op_records_of_java_list_several_offsets() {
     fixture.put(names::OP_HALF_TOPIC, 0, b"0,2,", b"TAGS\x01d\x02");
     fixture.put(names::OP_HALF_TOPIC, 0, b"3", b"TAGS\x01d\x02");
     load(&fixture.broker).unwrap();
-    let state = fixture.broker.transactions.state();
+    let state = fixture.broker.transactions.lock();
     assert_eq!([0, 1, 2, 3].map(|offset| state.undecided(offset)), [None, Some(1), None, None]);
 }
 
@@ -321,7 +318,7 @@ fn a_step_that_a_crash_parted_is_completed() {
         step(&fixture, at);
         let fixture = fixture.killed();
         load(&fixture.broker).unwrap();
-        let state = fixture.broker.transactions.state();
+        let state = fixture.broker.transactions.lock();
         let undecided: Vec<i64> = (0..3).filter(|offset| state.undecided(*offset).is_some()).collect();
         let max = fixture.queue(names::HALF_TOPIC, 0).index.max().to_i64();
         let expected: Vec<i64> = [vec![1], left].concat();
@@ -372,7 +369,7 @@ fn decided() -> Fixture {
 }
 
 fn undecided(fixture: &Fixture) -> Vec<i64> {
-    let state = fixture.broker.transactions.state();
+    let state = fixture.broker.transactions.lock();
     (0..3).filter(|offset| state.undecided(*offset).is_some()).collect()
 }
 
@@ -415,5 +412,5 @@ fn a_copy_that_names_no_half_message_decides_none() {
     fixture.broker.put("T", 1, &copy).unwrap();
     let fixture = fixture.killed();
     load(&fixture.broker).unwrap();
-    assert_eq!(fixture.broker.transactions.state().undecided(0), Some(0));
+    assert_eq!(fixture.broker.transactions.lock().undecided(0), Some(0));
 }

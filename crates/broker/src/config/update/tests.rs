@@ -97,10 +97,18 @@ fn settings_of_java_that_nobody_misses_are_taken_and_unknown_ones_left_out() {
     assert_eq!(update.notes.len(), 2);
     assert!(update.notes[0].contains("did you mean autoCreateTopicEnable?"), "{:?}", update.notes);
     assert_eq!(update.config.shown("sendMessageThreadPoolNums"), "8");
-    let missed = self::update(&defaults(), changes(&[("haListenPort", "1")]));
+    let missed = self::update(&defaults(), changes(&[("asyncLearner", "true")]));
     assert!(matches!(missed, Err(NotChanged::Forbidden(_))), "its effect would be missed");
     let auth = self::update(&defaults(), changes(&[("enableDLegerCommitLog", "true")]));
     assert!(matches!(auth, Err(NotChanged::Forbidden(_))), "it must not be ignored");
+}
+
+#[test]
+fn settings_of_authentication_cannot_be_changed_while_running() {
+    for key in auth::KEYS {
+        let changed = update(&defaults(), changes(&[(key, "true")]));
+        assert!(matches!(changed, Err(NotChanged::Forbidden(_))), "{key}: {changed:?}");
+    }
 }
 
 #[test]

@@ -38,12 +38,12 @@ impl Picking<'_> {
                     self.units = readable(&self.units, &error);
                     // Damaged messages are skipped; messages that any other error withholds are read again by a later pop.
                     self.refused = !matches!(error, ReadError::Damaged(_));
-                    tracing::error!(topic = pull.topic.name(), offset = pull.offset, %error, "messages cannot be popped");
+                    tracing::error!(topic = pull.queue.index.topic(), offset = pull.ask.offset, %error, "messages cannot be popped");
                 }
             }
         }
         if recode {
-            self.recode(&records, kind, pull.offset);
+            self.recode(&records, kind, pull.ask.offset);
         }
         Some(self.units.len())
     }
@@ -63,7 +63,7 @@ impl Picking<'_> {
                 queue_id: Some(record.queue_id()),
                 offset: Some(offset),
             };
-            append_recoded(&mut self.popped.body, &record, self.ask.topic.name(), &handle.to_string());
+            append_recoded(&mut self.popped.body, &record, self.topic.name(), &handle.to_string());
             records = &records[record.size()..];
         }
     }

@@ -10,9 +10,10 @@ use wire::properties::{self, key};
 use wire::record::RecordView;
 use wire::units::LogOffset;
 
-use crate::broker::{Broker, PutError};
+use crate::broker::Broker;
 use crate::names;
 use crate::pop::revive_records::ReviveRecords;
+use crate::refusal::PutError;
 use crate::schedule::target;
 use crate::topics::Queue;
 

@@ -9,7 +9,7 @@ use wire::recall::RecallHandle;
 
 use super::*;
 use crate::config::Config;
-use crate::dispatcher::Dispatcher;
+use crate::remoting::Dispatcher;
 use crate::testing::{ADDRESS, answers};
 
 fn with_recalls(change: impl FnOnce(&mut Config)) -> Fixture {

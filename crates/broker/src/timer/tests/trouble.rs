@@ -63,7 +63,7 @@ fn a_unit_that_was_not_written_yet_is_written_before_its_slot_is_read() {
 
 /// The job of loading a slot with a message and one that cancels it, whose records are in a file of the log that is not the
 /// last one.
-fn cancelled(fixture: &Fixture, scheduler: &mut Scheduler, start: i64) -> Job {
+fn cancelled(fixture: &Fixture, scheduler: &mut Timer, start: i64) -> Job {
     put(fixture, "gone", start + 100, &[]);
     put(fixture, "1", start + 100, &[(key::TIMER_DEL_UNIQKEY, "gone")]);
     fill(fixture);
@@ -72,7 +72,7 @@ fn cancelled(fixture: &Fixture, scheduler: &mut Scheduler, start: i64) -> Job {
     load(scheduler, start)
 }
 
-fn load(scheduler: &mut Scheduler, slot_ms: i64) -> Job {
+fn load(scheduler: &mut Timer, slot_ms: i64) -> Job {
     let last = scheduler.files.slot(slot_ms).unwrap().unwrap().last.unwrap();
     Job::Load(Chain::of(Load { slot_ms, precision_ms: 1000, last, from: None, limit: 1000 }))
 }

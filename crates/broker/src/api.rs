@@ -1,0 +1,144 @@
+//! The broker for fronts of its own process: typed requests in, values out, no frame on the way.
+//!
+//! Every function may be called on any thread. A future that waits (for a message, the disk or a new group) holds no thread; when
+//! it is dropped, the wait is over. What was appended for it by then stays appended.
+
+mod entry;
+mod pops;
+mod sends;
+mod waits;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use wire::body::{HeartbeatData, SubscriptionData, SubscriptionGroupConfig, TopicConfig};
+
+pub use crate::caller::Caller;
+pub use crate::client_link::{AskError, Asked, ClientAnswer, ClientLink, Notice, Question};
+pub use crate::clients::Member;
+pub use crate::gate::Need;
+pub use crate::pop::{Invisible, Polling, PopRequest, PopTarget, PoppedMessage};
+pub use crate::reply_sink::PopStatus;
+pub use crate::reply_sink::Popped;
+pub use crate::send::{RecallRequest, SendRequest};
+pub use crate::transaction::{Decision, EndTransaction};
+pub use auth::{Identity, Metadata};
+pub use entry::Refused;
+pub use pops::Held;
+pub use sends::{Sends, Sent};
+
+use crate::broker::Broker;
+use crate::clients::{self, RequestContext};
+use crate::{Refusal, RunningBroker, names};
+
+/// The first id of links and calls that are no connections of the remoting protocol, whose ids count from 1.
+static NEXT_ID: AtomicU64 = AtomicU64::new(1 << 63);
+
+/// A running broker as fronts of its process use it. Cheap to clone.
+#[derive(Clone)]
+pub struct Api {
+    broker: Arc<Broker>,
+}
+
+impl RunningBroker {
+    /// The broker as fronts of this process use it.
+    pub fn api(&self) -> Api {
+        Api::new(self.broker.clone())
+    }
+}
+
+impl Api {
+    pub(crate) fn new(broker: Arc<Broker>) -> Self {
+        Self { broker }
+    }
+
+    /// An id for a [`ClientLink`] that no other link of the process has.
+    pub fn next_id() -> u64 {
+        NEXT_ID.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The wall clock, milliseconds since the epoch.
+    pub fn now_ms(&self) -> i64 {
+        self.broker.now_ms()
+    }
+
+    /// The name of the broker in routes and message queues (`brokerName`).
+    pub fn name(&self) -> &str {
+        &self.broker.config.broker_name
+    }
+
+    /// Name of the broker's cluster (`brokerClusterName`).
+    pub fn cluster(&self) -> &str {
+        &self.broker.config.broker_cluster_name
+    }
+
+    /// The broker's host as clients are told (`brokerIP1`).
+    pub fn host(&self) -> &str {
+        &self.broker.config.broker_ip1
+    }
+
+    /// Id of the broker in its name: 0 for the master (`brokerId`).
+    pub fn id(&self) -> i32 {
+        i32::try_from(self.broker.config.broker_id).unwrap_or(i32::MAX)
+    }
+
+    /// The configuration of a topic; `None` when the topic does not exist.
+    pub fn topic(&self, name: &str) -> Option<TopicConfig> {
+        self.broker.topics.find(name).map(|topic| topic.config.clone())
+    }
+
+    /// The configuration of a consumer group; `None` when the group does not exist.
+    pub fn group(&self, name: &str) -> Option<Arc<SubscriptionGroupConfig>> {
+        self.broker.groups.find(name)
+    }
+
+    /// Checks that a consumer may subscribe so.
+    ///
+    /// # Errors
+    /// `SUBSCRIPTION_PARSE_FAILED` for an expression that is no filter; a refusal when filters of its kind are not enabled.
+    pub fn check_subscription(&self, data: &SubscriptionData) -> Result<(), Refusal> {
+        clients::check_client(data, self.broker.config.enable_property_filter)
+    }
+
+    /// Notes the groups and subscriptions of a client. Groups that may be created by their first use are created.
+    ///
+    /// # Errors
+    /// The refusal of the client's groups, such as too many, or names that are too long.
+    pub async fn heartbeat(&self, member: &Member, data: &HeartbeatData) -> Result<(), Refusal> {
+        let broker = &self.broker;
+        let retry_topic = |group: &str, queues| {
+            let is_light = broker.config.store.multi_dispatch && names::is_light(group);
+            if is_light { None } else { broker.retry_topic_missing(group, queues) }
+        };
+        self.until_stored(|| {
+            clients::heartbeat(&self.context(), member, data, |consumer, queues| {
+                retry_topic(&consumer.group_name, queues)
+            })
+        })
+        .await
+        .map(drop)
+    }
+
+    /// Removes the client with this link from a producer group and a consumer group.
+    pub fn unregister(&self, link_id: u64, producer_group: Option<&str>, consumer_group: Option<&str>) {
+        clients::unregister(&self.context(), link_id, producer_group, consumer_group);
+    }
+
+    /// Removes the client with this link from all its groups.
+    pub fn closed(&self, link_id: u64) {
+        self.broker.announce(&self.broker.clients.closed(link_id));
+    }
+
+    fn context(&self) -> RequestContext<'_> {
+        let broker = &self.broker;
+        RequestContext {
+            clients: &broker.clients,
+            groups: &broker.groups,
+            auto_create_groups: broker.config.auto_create_subscription_group,
+            notify: broker.config.notify_consumer_ids_changed_enable,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+//! The gate for fronts of the same process: who makes a request, and may it be served.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use auth::audit::Origin;
+use auth::{Answer, Identity, Metadata, Request};
+
+use super::{Api, Need};
+use crate::Refusal;
+use crate::gate::{Denied, Verified};
+
+/// Why a request is not served, and how long its answer is to wait: an address that fails often is answered late.
+#[derive(Debug)]
+pub struct Refused {
+    /// The refusal, with code `NO_PERMISSION` and RocketMQ's text.
+    pub refusal: Refusal,
+    /// How long the answer waits; `None` when too many answers of the address wait, so that it is to get none.
+    pub wait: Option<Duration>,
+}
+
+impl From<Denied> for Refused {
+    fn from(denied: Denied) -> Self {
+        let wait = match denied.answer {
+            Answer::Now => Some(Duration::ZERO),
+            Answer::After(wait_ms) => Some(Duration::from_millis(wait_ms.unsigned_abs())),
+            Answer::Never => None,
+        };
+        Self { refusal: denied.error.into(), wait }
+    }
+}
+
+impl Api {
+    /// Finds out who makes a gRPC request.
+    ///
+    /// # Errors
+    /// [`Refused`] with RocketMQ's text when the request is not that of a user.
+    pub fn authenticate(&self, metadata: &Metadata<'_>, remote: SocketAddr) -> Result<Identity, Refused> {
+        let gate = &self.broker.gate;
+        if gate.is_open(remote.ip().to_canonical().is_loopback()) {
+            return Ok(Identity::Off);
+        }
+        Ok(gate.verify_grpc(self.now_ms(), metadata, origin(remote))?)
+    }
+
+    /// Whether users may not do everything, so that what a request needs must be found out.
+    pub fn is_authorizing(&self) -> bool {
+        self.broker.gate.is_authorizing()
+    }
+
+    /// Decides whether a user may make a gRPC request with the message of this full name.
+    ///
+    /// # Errors
+    /// `NO_PERMISSION` with RocketMQ's text.
+    pub fn authorize(
+        &self,
+        user: &Identity,
+        message: &str,
+        remote: SocketAddr,
+        needs: &[Need<'_>],
+    ) -> Result<(), Refusal> {
+        let request = (Verified::User(user.clone()), Request::Message(message));
+        let decided = self.broker.gate.authorize(self.now_ms(), request, origin(remote), needs);
+        decided.map(drop).map_err(|denied| denied.error.into())
+    }
+}
+
+/// Connections of gRPC have no number here, so audit lines say 0.
+fn origin(remote: SocketAddr) -> Origin {
+    Origin { address: remote.ip().to_canonical(), connection: 0 }
+}

@@ -1,0 +1,218 @@
+//! Pops, acknowledgements and changes of invisibility.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::mpsc;
+
+use super::waits::stopping;
+use super::{Api, Invisible, PopRequest, PopStatus, Popped, PoppedMessage};
+use crate::Refusal;
+use crate::pop::{self, revive_records::ReviveRecords};
+use crate::reply_sink::{PullAnswer, Reply, ReplySink, ReplyWriter};
+use crate::send::not_put;
+
+/// How a pop ended, and what it returns.
+type Answer = Result<(PopStatus, Popped), Refusal>;
+
+/// Takes the answer of one pop.
+#[derive(Default)]
+struct Taken {
+    answer: Option<Answer>,
+    /// Where a pull would be written; a pop never writes one.
+    unused: Vec<u8>,
+}
+
+impl ReplyWriter for Taken {
+    fn pull(&mut self, _: &PullAnswer<'_>, _: usize) -> &mut Vec<u8> {
+        &mut self.unused
+    }
+
+    fn take_back(&mut self) {
+        self.answer = None;
+    }
+
+    fn popped(&mut self, status: PopStatus, popped: Popped, _: i64) {
+        self.answer = Some(Ok((status, popped)));
+    }
+
+    fn noticed(&mut self, _: bool, _: bool) {}
+
+    fn refused(&mut self, refusal: &Refusal) {
+        self.answer = Some(Err(refusal.clone()));
+    }
+}
+
+/// What happens to a pop that waits.
+enum Event {
+    /// The pop is to be run again, by the task of its call.
+    Run(Reply),
+    Answered(Answer),
+}
+
+/// The broker's side of a pop that waits.
+struct Sink {
+    id: u64,
+    cancelled: Arc<AtomicBool>,
+    events: mpsc::UnboundedSender<Event>,
+}
+
+impl ReplySink for Sink {
+    fn id(&self) -> u64 {
+        self.id
+    }
+
+    fn is_closed(&self) -> bool {
+        self.cancelled.load(Ordering::SeqCst) || self.events.is_closed()
+    }
+
+    fn run(&self, reply: Reply) {
+        // A call that has ended drops the work, which then wakes another pop.
+        let _ = self.events.send(Event::Run(reply));
+    }
+
+    fn write(&self, reply: &mut dyn FnMut(&mut dyn ReplyWriter)) {
+        let mut taken = Taken::default();
+        reply(&mut taken);
+        if let Some(answer) = taken.answer {
+            // Messages of a call that has ended come again after their invisible time.
+            let _ = self.events.send(Event::Answered(answer));
+        }
+    }
+
+    fn charge(&self) -> Box<dyn Send> {
+        Box::new(())
+    }
+}
+
+/// A pop that may wait. Dropped, it leaves the list of waiting pops at once and takes no message.
+pub struct Held {
+    api: Api,
+    id: u64,
+    cancelled: Arc<AtomicBool>,
+    answer: Option<Answer>,
+    events: mpsc::UnboundedReceiver<Event>,
+}
+
+impl Held {
+    /// The answer, when it comes. The pop is run by the task that awaits this.
+    ///
+    /// # Errors
+    /// The refusal, with RocketMQ's code, of `PopMessageProcessor.processRequest`.
+    pub async fn answer(mut self) -> Result<(PopStatus, Popped), Refusal> {
+        if let Some(answer) = self.answer.take() {
+            return answer;
+        }
+        while let Some(event) = self.events.recv().await {
+            let answer = match event {
+                Event::Answered(answer) => Some(answer),
+                Event::Run(reply) => {
+                    let mut taken = Taken::default();
+                    reply(&mut taken);
+                    taken.answer
+                }
+            };
+            if let Some(answer) = answer {
+                return answer;
+            }
+        }
+        Err(stopping())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // In this order: a pop that is being put into the list looks at the flag afterwards.
+        self.cancelled.store(true, Ordering::SeqCst);
+        self.api.broker.pops.closed(self.id);
+    }
+}
+
+impl Api {
+    /// Starts a pop. A group that may be created by its first use is created.
+    ///
+    /// # Errors
+    /// The refusal, with RocketMQ's code, of `PopMessageProcessor.processRequest`.
+    pub async fn pop(&self, request: &PopRequest<'_>) -> Result<Held, Refusal> {
+        let (events, receiver) = mpsc::unbounded_channel();
+        let (id, cancelled) = (Self::next_id(), Arc::<AtomicBool>::default());
+        let mut held =
+            Held { api: self.clone(), id, cancelled: cancelled.clone(), answer: None, events: receiver };
+        let later = move || -> Arc<dyn ReplySink> {
+            Arc::new(Sink { id, cancelled: cancelled.clone(), events: events.clone() })
+        };
+        let mut taken = Taken::default();
+        self.until_stored(|| pop::pop(&self.broker, request, &mut taken, &later)).await?;
+        held.answer = taken.answer;
+        Ok(held)
+    }
+
+    /// Acknowledges a popped message. An acknowledgement that comes too late, or twice, has no effect and succeeds.
+    ///
+    /// # Errors
+    /// `NO_MESSAGE` for an offset without a message; further refusals of `AckMessageProcessor.processRequest`.
+    pub async fn ack(&self, message: &PoppedMessage<'_>) -> Result<(), Refusal> {
+        let broker = &self.broker;
+        let end = self
+            .until_stored(|| {
+                let mut records = ReviveRecords::new(&broker.store);
+                pop::ack(broker, &mut records, message)?;
+                if records.len() == 0 {
+                    return Ok(None);
+                }
+                let end = records.append(broker, broker.now_ms());
+                end.map(Some).map_err(|error| not_put(broker, error))
+            })
+            .await
+            .inspect_err(|refusal| {
+                if let Some(cause) = refusal.cause {
+                    broker.refused.count(cause, 1);
+                }
+            })?;
+        match end {
+            Some(end) => self.durable(end).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Changes the invisible times of several messages and waits once until all are stored. The outcomes are those of
+    /// [`Api::change_invisible_time`], in order.
+    pub async fn change_invisible_times(
+        &self,
+        changes: &[(PoppedMessage<'_>, i64)],
+    ) -> Vec<Result<Option<Invisible>, Refusal>> {
+        let mut outcomes = Vec::with_capacity(changes.len());
+        for (message, invisible_ms) in changes {
+            let change = || pop::change_invisible_time(&self.broker, message, *invisible_ms);
+            outcomes.push(self.until_stored(change).await);
+        }
+        let end = outcomes.iter().flatten().flatten().map(|changed| changed.end).max();
+        if let Some(end) = end
+            && let Err(refusal) = self.durable(end).await
+        {
+            outcomes
+                .iter_mut()
+                .filter(|outcome| outcome.is_ok())
+                .for_each(|outcome| *outcome = Err(refusal.clone()));
+        }
+        outcomes
+    }
+
+    /// Keeps a popped message invisible for another `invisible_ms`. `None` when the message was popped in order and is
+    /// acknowledged already.
+    ///
+    /// # Errors
+    /// `NO_MESSAGE` for an offset without a message; further refusals of `ChangeInvisibleTimeProcessor.processRequest`.
+    pub async fn change_invisible_time(
+        &self,
+        message: &PoppedMessage<'_>,
+        invisible_ms: i64,
+    ) -> Result<Option<Invisible>, Refusal> {
+        let change = || pop::change_invisible_time(&self.broker, message, invisible_ms);
+        let changed = self.until_stored(change).await?;
+        if let Some(changed) = &changed {
+            self.durable(changed.end).await?;
+        }
+        Ok(changed)
+    }
+}

@@ -1,0 +1,197 @@
+//! Sends, recalls, messages given back, decisions about transactions.
+
+use std::cell::Cell;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use auth::{Action, Actions};
+use tokio::sync::oneshot;
+use wire::codes::response;
+use wire::units::{LogOffset, QueueOffset};
+
+use super::waits::stopping;
+use super::{Api, Caller, EndTransaction, RecallRequest, SendRequest};
+use crate::change::ROUNDS_MAX;
+use crate::durability::Outcome;
+use crate::send::{self, AnswerStored, SendAnswers, StagedSends, StoredSend};
+use crate::send_back::{self, SendBack};
+use crate::{Refusal, message_access, transaction};
+
+/// A message that is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// The queue the producer is told.
+    pub queue_id: i32,
+    /// Queue offset of the message, or of the first of a batch; of an undecided message, its offset among those.
+    pub queue_offset: QueueOffset,
+    /// Where the record begins in the log.
+    pub log_offset: LogOffset,
+    /// Unique key of the message; of a recall, that of the recalled message. Empty when there is none.
+    pub unique_key: String,
+    /// The handle by which a timed message can be recalled; empty for every other message.
+    pub recall_handle: String,
+}
+
+/// Where the answer of a send goes. The caller may have stopped waiting; the message is stored all the same.
+type Ticket = Cell<Option<oneshot::Sender<Result<Sent, Refusal>>>>;
+
+/// Gives the answers of sends that were stored together.
+#[derive(Default)]
+struct Answers {
+    /// The answers that wait for the flush, or for slaves.
+    late: Vec<(oneshot::Sender<Result<Sent, Refusal>>, Sent)>,
+}
+
+fn give(ticket: &Ticket, answer: Result<Sent, Refusal>) {
+    let _ = ticket.take().map(|sender| sender.send(answer));
+}
+
+fn sent(stored: &StoredSend<'_, Ticket>) -> Sent {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Sent {
+        queue_id: stored.queue_id(),
+        queue_offset: if stored.is_recall() { QueueOffset::ZERO } else { stored.queue_offset() },
+        log_offset: stored.log_offsets().next().unwrap_or(LogOffset::ZERO),
+        unique_key: text(stored.unique_key()),
+        recall_handle: text(stored.recall_handle()),
+    }
+}
+
+impl SendAnswers for Answers {
+    type Ticket = Ticket;
+
+    fn stored(&mut self, ticket: &Ticket, stored: &StoredSend<'_, Ticket>) {
+        give(ticket, Ok(sent(stored)));
+    }
+
+    fn stored_later(&mut self, ticket: &Ticket, stored: &StoredSend<'_, Ticket>) {
+        self.late.extend(ticket.take().map(|sender| (sender, sent(stored))));
+    }
+
+    fn refused(&mut self, ticket: &Ticket, refusal: &Refusal) {
+        give(ticket, Err(refusal.clone()));
+    }
+
+    fn finish(&mut self, _: usize) -> Option<AnswerStored> {
+        let late = std::mem::take(&mut self.late);
+        if late.is_empty() {
+            return None;
+        }
+        Some(Box::new(move |outcome: &Outcome| {
+            let refusal = Refusal::not_stored_on_slaves(outcome).or_else(|| Refusal::not_durable(outcome));
+            for (sender, sent) in late {
+                let _ = sender.send(refusal.clone().map_or(Ok(sent), Err));
+            }
+        }))
+    }
+}
+
+/// What is staged, and whether the next commit is asked for.
+struct Staging {
+    sends: StagedSends<Ticket>,
+    answers: Answers,
+    is_due: bool,
+}
+
+/// The sends of one thread. Those that come before the next [`Sends::commit`] are stored with one write.
+pub struct Sends {
+    api: Api,
+    /// No other thread takes this lock; it lets calls that tonic wants to be movable hold the sends.
+    staged: Mutex<Staging>,
+}
+
+impl Sends {
+    /// Stores a message, or a batch of messages, at the next commit. `first` is called when nothing waited for that commit before.
+    ///
+    /// # Errors
+    /// The refusal, with RocketMQ's code. With `FLUSH_DISK_TIMEOUT` the message may be stored and may be lost.
+    pub async fn send(&self, request: &SendRequest<'_>, first: impl Fn()) -> Result<Sent, Refusal> {
+        let stage = || {
+            let (sender, receiver) = oneshot::channel();
+            let Staging { sends, answers, is_due } = &mut *self.staging();
+            send::stage(&self.api.broker, sends, request, Cell::new(Some(sender)), answers)?;
+            if !std::mem::replace(is_due, true) {
+                first();
+            }
+            Ok(receiver)
+        };
+        let receiver = self.api.until_stored(stage).await?;
+        receiver.await.map_err(|_| stopping())?
+    }
+
+    /// Stores what was sent since the last commit, and wakes those who wait for it.
+    pub fn commit(&self) {
+        let Staging { sends, answers, is_due } = &mut *self.staging();
+        *is_due = false;
+        send::commit(&self.api.broker, sends, answers);
+        send::wake(&self.api.broker, sends);
+    }
+
+    fn staging(&self) -> MutexGuard<'_, Staging> {
+        self.staged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Api {
+    /// The sends of one thread.
+    pub fn sends(&self) -> Sends {
+        let sends = StagedSends::new(self.broker.store.batch());
+        Sends {
+            api: self.clone(),
+            staged: Mutex::new(Staging { sends, answers: Answers::default(), is_due: false }),
+        }
+    }
+
+    /// Cancels a timed message. The answer's unique key is that of the message.
+    ///
+    /// # Errors
+    /// The refusal, with RocketMQ's code; also when the message may have been delivered.
+    pub async fn recall(&self, caller: &Caller, request: &RecallRequest<'_>) -> Result<Sent, Refusal> {
+        let stage = || {
+            let (sender, receiver) = oneshot::channel();
+            let mut staged = StagedSends::new(self.broker.store.batch());
+            send::stage_recall(&self.broker, &mut staged, caller, request, Cell::new(Some(sender)))?;
+            send::commit(&self.broker, &mut staged, &mut Answers::default());
+            send::wake(&self.broker, &mut staged);
+            Ok(receiver)
+        };
+        let receiver = self.until_stored(stage).await?;
+        receiver.await.map_err(|_| stopping())?
+    }
+
+    /// Puts a copy of the message at `log_offset` into the dead letter topic of a group.
+    ///
+    /// # Errors
+    /// The refusal, with RocketMQ's code, of `AbstractSendMessageProcessor.consumerSendMsgBack`.
+    pub async fn dead_letter(&self, group: &str, log_offset: LogOffset) -> Result<(), Refusal> {
+        // The retry topic and the dead letter topic of the group may both have to be created.
+        for _ in 0..ROUNDS_MAX {
+            let (broker, group) = (self.broker.clone(), group.to_owned());
+            let done = self.in_disk_pool(move || {
+                let message = SendBack { group: &group, log_offset, delay_level: -1, times_max: Some(0) };
+                send_back::send_back(&broker, &message)
+            });
+            match done.await {
+                Ok(end) => return self.durable(end).await,
+                Err(refusal) => self.stored(refusal).await?,
+            }
+        }
+        Err(Refusal::new(response::SYSTEM_BUSY, "the dead letter topic was removed meanwhile; try again"))
+    }
+
+    /// Commits an undecided message, or rolls it back.
+    ///
+    /// # Errors
+    /// The refusal, with RocketMQ's code, of `EndTransactionProcessor`; with `authorizationStrict` also when the caller may not send to
+    /// the topic of the message.
+    pub async fn end_transaction(
+        &self,
+        caller: &Caller,
+        request: &EndTransaction<'_>,
+    ) -> Result<(), Refusal> {
+        let message = auth::Request::Message("apache.rocketmq.v2.EndTransactionRequest");
+        let publish = Actions::of(&[Action::Pub]);
+        message_access::authorize(&self.broker, (caller, message), request.log_offset, publish)?;
+        let end = self.until_stored(|| transaction::end(&self.broker, request)).await?;
+        self.durable(end).await
+    }
+}

@@ -1,0 +1,83 @@
+//! What a call of the typed API waits for: a topic or group that is being stored, the flush of the log, the disk pool.
+
+use tokio::sync::oneshot;
+use wire::codes::response;
+use wire::units::LogOffset;
+
+use super::Api;
+use crate::Refusal;
+use crate::change::{ROUNDS_MAX, Then};
+use crate::disk_pool::Kind;
+use crate::state::Postponed;
+
+/// A call that waits for the metadata writer.
+struct Waiting(oneshot::Sender<Result<Then, Refusal>>);
+
+impl Postponed for Waiting {
+    fn bytes(&self) -> usize {
+        size_of::<Self>()
+    }
+
+    fn go_on(self: Box<Self>, outcome: Result<Then, Refusal>) {
+        // The caller may have stopped waiting; the change is made all the same.
+        let _ = self.0.send(outcome);
+    }
+
+    #[cfg(test)]
+    fn catch_up(&self) -> Box<dyn Fn()> {
+        Box::new(|| {})
+    }
+}
+
+/// The refusal of a call whose answer was dropped: the broker stops.
+pub(super) fn stopping() -> Refusal {
+    Refusal::new(response::SERVICE_NOT_AVAILABLE, "the broker is stopping")
+}
+
+impl Api {
+    /// Serves a call again each time the topics or groups that it misses are on disk.
+    pub(super) async fn until_stored<T>(
+        &self,
+        mut serve: impl FnMut() -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        let mut served = serve();
+        for _ in 0..ROUNDS_MAX {
+            match served {
+                Err(refusal) if refusal.later.is_some() => self.stored(refusal).await?,
+                served => return served,
+            }
+            served = serve();
+        }
+        served
+    }
+
+    /// Waits until the change that a refusal asks for is on disk.
+    pub(super) async fn stored(&self, mut refusal: Refusal) -> Result<(), Refusal> {
+        let Some(later) = refusal.later.take() else { return Err(refusal) };
+        let (sender, receiver) = oneshot::channel();
+        self.broker.metadata_queue.add(*later, Box::new(Waiting(sender)))?;
+        receiver.await.map_err(|_| stopping())?.map(drop)
+    }
+
+    /// Waits until what was appended counts as stored up to `end`.
+    pub(super) async fn durable(&self, end: LogOffset) -> Result<(), Refusal> {
+        if self.broker.durability.is_stored(end) {
+            return Ok(());
+        }
+        let (sender, receiver) = oneshot::channel();
+        // The caller may have stopped waiting; what it appended stays.
+        self.broker.durability.when(end, move |outcome| drop(sender.send(Refusal::not_durable(&outcome))));
+        receiver.await.map_err(|_| stopping())?.map_or(Ok(()), Err)
+    }
+
+    /// Runs work that may wait for the disk in the disk pool.
+    pub(super) async fn in_disk_pool<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let reservation = self.broker.disk_pool.reserve(Kind::Requests, 0)?;
+        let (sender, receiver) = oneshot::channel();
+        reservation.run(move || drop(sender.send(work())));
+        receiver.await.map_err(|_| stopping())?
+    }
+}

@@ -1,0 +1,115 @@
+//! Which messages consumers may see: with sync flush only those on disk, so that no consumer gets an offset that another
+//! message would have after a power cut. In controller mode only what is confirmed, so that a new master has it too.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use store::{FlushOutcome, Unit, WaitOutcome};
+use wire::units::{LogOffset, QueueOffset};
+
+use super::Broker;
+use crate::topics::Queue;
+
+/// How long one wait for the confirm offset lasts; then it is repeated.
+const CONFIRM_WAIT: Duration = Duration::from_secs(600);
+
+impl Broker {
+    /// The end offset of a queue as consumers see it: the offset behind the last message they may read.
+    pub(crate) fn visible_end(&self, queue: &Queue) -> i64 {
+        // The order matters: everything before `max` was appended before the end of the log is read below.
+        let max = queue.index.max();
+        if !self.role.is_consistent() {
+            return queue.index.min().to_i64();
+        }
+        let Some(limit) = self.durability.limit() else { return max.to_i64() };
+        if limit >= self.store.appended() {
+            return max.to_i64();
+        }
+        let mut units: Vec<Unit> = Vec::new();
+        let is_visible = |end: u64| {
+            units.clear();
+            // Units of records that are not on disk are in memory. Those of records that are not confirmed may have left it.
+            let read = queue.index.units_blocking(QueueOffset::new(end - 1), 1, &mut units);
+            read.is_err() || units.first().is_none_or(|unit| unit.is_blank() || unit.end() <= limit)
+        };
+        visible_end(queue.index.min().get(), max.get(), is_visible).cast_signed()
+    }
+
+    /// Wakes suspended pulls and pops of `queues` once consumers may see the log up to `end`, however long that takes.
+    pub(crate) fn wake_when_visible(self: Arc<Self>, end: LogOffset, queues: Vec<Arc<Queue>>) {
+        if !self.durability.waits_for_flush() {
+            return self.wake_when_confirmed(end, queues);
+        }
+        let store = self.store.clone();
+        store.when_flushed(end, Box::new(move |outcome| self.wake_flushed(end, queues, &outcome)));
+    }
+
+    /// Goes on with [`Self::wake_when_visible`] when the flush of the log up to `end` is over; waits on when it timed out.
+    pub(crate) fn wake_flushed(
+        self: Arc<Self>,
+        end: LogOffset,
+        queues: Vec<Arc<Queue>>,
+        outcome: &FlushOutcome,
+    ) {
+        match outcome {
+            FlushOutcome::TimedOut => self.wake_when_visible(end, queues),
+            FlushOutcome::Flushed | FlushOutcome::Failed(_) => self.wake_when_confirmed(end, queues),
+        }
+    }
+
+    fn wake_when_confirmed(self: Arc<Self>, end: LogOffset, queues: Vec<Arc<Queue>>) {
+        let store = self.store.clone();
+        let done = move |outcome| match outcome {
+            WaitOutcome::TimedOut => self.wake_when_confirmed(end, queues),
+            WaitOutcome::Reached | WaitOutcome::Failed(_) => queues.iter().for_each(|queue| self.wake(queue)),
+        };
+        store.when_confirmed(end, CONFIRM_WAIT, Box::new(done));
+    }
+}
+
+/// The largest end from `min` to `max` for which `is_visible` holds, or `min`. Only the newest few messages are not visible,
+/// so the search begins there, in steps that double.
+fn visible_end(min: u64, max: u64, mut is_visible: impl FnMut(u64) -> bool) -> u64 {
+    if max <= min || is_visible(max) {
+        return max;
+    }
+    // Invariant: everything before `low` is visible, the unit before `high` is not.
+    let (mut high, mut step) = (max, 1);
+    let mut low = loop {
+        let low = high.saturating_sub(step).max(min);
+        if low == min || is_visible(low) {
+            break low;
+        }
+        (high, step) = (low, step * 2);
+    };
+    while low + 1 < high {
+        let middle = low + (high - low) / 2;
+        if is_visible(middle) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::visible_end;
+
+    proptest! {
+        #[test]
+        fn the_visible_end_is_found_without_looking_far_back(min in 0_u64..100, old in 0_u64..1 << 40, new in 0_u64..5000) {
+            let (durable, max) = (min + old, min + old + new);
+            let mut farthest = max;
+            let found = visible_end(min, max, |end| {
+                farthest = farthest.min(end);
+                end <= durable
+            });
+            prop_assert_eq!(found, durable);
+            prop_assert!(max - farthest <= 2 * new, "{} units looked back for {new}", max - farthest);
+        }
+    }
+}

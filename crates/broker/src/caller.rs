@@ -1,0 +1,16 @@
+//! Who asks: known once a request has passed its front, and handed to every operation.
+
+use std::net::SocketAddr;
+
+use auth::Identity;
+
+/// The client that made a request, as the front that received the request knows it.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// Address of the client; with a PROXY preamble that is believed, the address it names.
+    pub remote: SocketAddr,
+    /// RocketMQ version of the client (`MQVersion`).
+    pub version: i32,
+    /// The user, as far as that was verified.
+    pub user: Identity,
+}

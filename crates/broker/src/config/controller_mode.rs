@@ -1,0 +1,73 @@
+//! Settings of controller mode (`enableControllerMode`), in which controllers elect the master of a group.
+
+use replica::agent::AgentConfig;
+use replica::in_sync::InSyncConfig;
+
+/// What a broker does in controller mode.
+#[derive(Clone, Debug)]
+pub struct ControllerMode {
+    /// `enableControllerMode`.
+    pub is_enabled: bool,
+    /// `controllerAddr`: controllers, `host:port` separated by `;`.
+    pub controllers: String,
+    /// `brokerHeartbeatInterval` in milliseconds.
+    pub heartbeat_interval_ms: u64,
+    /// `controllerHeartBeatTimeoutMills`: without a heartbeat for this long the controllers take the broker for dead.
+    pub heartbeat_timeout_ms: u64,
+    /// `syncBrokerMetadataPeriod` in milliseconds: how often the broker asks who is master.
+    pub poll_interval_ms: u64,
+    /// `syncControllerMetadataPeriod` in milliseconds: how often the broker asks who leads the controllers.
+    pub leader_interval_ms: u64,
+    /// `checkSyncStateSetPeriod` in milliseconds: pause before a refused change of the in-sync set is proposed again.
+    pub retry_interval_ms: u64,
+    /// `haMaxTimeSlaveNotCatchup` in milliseconds: how long a member of the in-sync set may be behind.
+    pub not_caught_up_max_ms: u64,
+    /// `brokerElectionPriority`: of candidates with equal logs the one with the smallest number wins.
+    pub election_priority: i32,
+    /// `minInSyncReplicas`: fewest members of the in-sync set with which sends are taken.
+    pub min_in_sync_replicas: u32,
+    /// `allAckInSyncStateSet`: every member of the in-sync set must have a message.
+    pub is_all_ack: bool,
+    /// `asyncLearner`: this broker never comes into the in-sync set.
+    pub is_learner: bool,
+    /// `syncFromLastFile`: an empty slave begins with the master's newest log file.
+    pub is_from_last_file: bool,
+}
+
+/// RocketMQ's defaults, but for the time after which a silent broker counts as dead, which is 10 s there.
+impl Default for ControllerMode {
+    fn default() -> Self {
+        let (agent, in_sync) = (AgentConfig::default(), InSyncConfig::default());
+        Self {
+            is_enabled: false,
+            controllers: String::new(),
+            heartbeat_interval_ms: agent.heartbeat_interval_ms,
+            heartbeat_timeout_ms: 2_500,
+            poll_interval_ms: agent.poll_interval_ms,
+            leader_interval_ms: agent.leader_interval_ms,
+            retry_interval_ms: in_sync.retry_interval_ms,
+            not_caught_up_max_ms: in_sync.not_caught_up_max_ms,
+            election_priority: i32::MAX,
+            min_in_sync_replicas: 1,
+            is_all_ack: false,
+            is_learner: false,
+            is_from_last_file: false,
+        }
+    }
+}
+
+impl ControllerMode {
+    /// The addresses of the controllers.
+    pub(crate) fn controllers(&self) -> Vec<String> {
+        let addresses = self.controllers.split(';').map(str::trim).filter(|address| !address.is_empty());
+        addresses.map(str::to_owned).collect()
+    }
+
+    /// When members of the in-sync set come and go.
+    pub(crate) fn in_sync(&self) -> InSyncConfig {
+        InSyncConfig {
+            not_caught_up_max_ms: self.not_caught_up_max_ms,
+            retry_interval_ms: self.retry_interval_ms,
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Settings of replication between the brokers of a group.
+
+use std::time::Duration;
+
+use replica::acks::{AckConfig, Mode};
+use replica::classic::MasterConfig;
+use replica::slave_log::SlaveConfig;
+use replica::switch;
+use replica::transfer::TransferConfig;
+use store::FlushMode;
+
+use super::controller_mode::ControllerMode;
+
+/// What a broker is in its group (`BrokerRole`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Takes messages, and answers without its slaves.
+    AsyncMaster,
+    /// Takes messages, and answers when `inSyncReplicas` brokers have them.
+    SyncMaster,
+    /// Copies the log of its master.
+    Slave,
+}
+
+impl Role {
+    /// The roles by their names in RocketMQ.
+    pub(super) const WORDS: [(&str, Self); 3] =
+        [("ASYNC_MASTER", Self::AsyncMaster), ("SYNC_MASTER", Self::SyncMaster), ("SLAVE", Self::Slave)];
+}
+
+/// How the log is replicated between the brokers of a group.
+#[derive(Clone, Debug)]
+pub struct Replication {
+    /// `brokerRole`.
+    pub role: Role,
+    /// `brokerIP2`: the address that slaves of this broker connect to; empty for `brokerIP1`.
+    pub ip: String,
+    /// `haListenPort`: the port that slaves connect to; 0 for the one behind `listenPort`.
+    pub port: u16,
+    /// `haMasterAddress`: where a slave connects to; when empty, where the name servers say.
+    pub master: String,
+    /// `haSendHeartbeatInterval` in milliseconds.
+    pub heartbeat_interval_ms: u64,
+    /// `haHousekeepingInterval` in milliseconds: a connection on which nothing comes for longer is closed.
+    pub housekeeping_interval_ms: u64,
+    /// `haTransferBatchSize`: most bytes of the log in one frame.
+    pub batch_bytes: u32,
+    /// `haFlowControlEnable`: `bytes_per_second` applies.
+    pub is_limited: bool,
+    /// `maxHaTransferByteInSecond`: most bytes that one slave gets in a second.
+    pub bytes_per_second: u64,
+    /// `inSyncReplicas`: brokers that have a message before a SYNC_MASTER answers, the master included.
+    pub in_sync_replicas: u32,
+    /// `slaveTimeout` in milliseconds: how long an answer waits for slaves.
+    pub slave_timeout_ms: u64,
+    /// `haMaxGapNotInSync`: bytes by which a slave that counts as in sync may be behind.
+    pub max_gap_bytes: u64,
+    /// Controller mode.
+    pub controller: ControllerMode,
+}
+
+/// RocketMQ's defaults.
+impl Default for Replication {
+    fn default() -> Self {
+        let (acks, transfer) = (AckConfig::default(), TransferConfig::default());
+        Self {
+            role: Role::AsyncMaster,
+            ip: String::new(),
+            port: 0,
+            master: String::new(),
+            heartbeat_interval_ms: transfer.heartbeat_interval_ms,
+            housekeeping_interval_ms: transfer.housekeeping_interval_ms,
+            batch_bytes: transfer.batch_bytes,
+            is_limited: false,
+            bytes_per_second: 100 << 20,
+            in_sync_replicas: acks.in_sync_replicas,
+            slave_timeout_ms: acks.slave_timeout_ms,
+            max_gap_bytes: acks.max_gap_bytes,
+            controller: ControllerMode::default(),
+        }
+    }
+}
+
+impl Replication {
+    /// Whether answers wait for slaves for as long as the broker runs. With RocketMQ 5 a SYNC_MASTER with `inSyncReplicas=1`
+    /// waits for none. In controller mode that depends on who is master.
+    pub fn waits_for_slaves(&self) -> bool {
+        self.role == Role::SyncMaster && self.in_sync_replicas > 1 && !self.controller.is_enabled
+    }
+
+    /// How long answers wait for slaves, if they do.
+    pub(crate) fn slave_timeout(&self) -> Duration {
+        Duration::from_millis(self.slave_timeout_ms)
+    }
+
+    fn transfer(&self, store: &store::Config) -> TransferConfig {
+        TransferConfig {
+            batch_bytes: self.batch_bytes,
+            file_bytes: store.segment_bytes,
+            heartbeat_interval_ms: self.heartbeat_interval_ms,
+            housekeeping_interval_ms: self.housekeeping_interval_ms,
+            bytes_per_second: self.is_limited.then_some(self.bytes_per_second),
+        }
+    }
+
+    fn acks(&self) -> AckConfig {
+        AckConfig {
+            in_sync_replicas: self.in_sync_replicas,
+            slave_timeout_ms: self.slave_timeout_ms,
+            max_gap_bytes: self.max_gap_bytes,
+            ..AckConfig::default()
+        }
+    }
+
+    /// The settings as the state machine of a classic master takes them.
+    pub(crate) fn of_master(&self, store: &store::Config) -> MasterConfig {
+        MasterConfig { transfer: self.transfer(store), acks: self.acks() }
+    }
+
+    /// The settings as the state machine of an elected master takes them.
+    pub(crate) fn of_elected(&self, store: &store::Config) -> switch::MasterConfig {
+        switch::MasterConfig {
+            transfer: self.transfer(store),
+            acks: AckConfig {
+                mode: Mode::Controller,
+                min_in_sync_replicas: self.controller.min_in_sync_replicas,
+                is_all_ack: self.controller.is_all_ack,
+                ..self.acks()
+            },
+            in_sync: self.controller.in_sync(),
+        }
+    }
+
+    /// The settings as the state machine of a slave takes them, with the flush mode as it is now.
+    pub(crate) fn of_slave(&self, store: &store::Config, flush: FlushMode) -> SlaveConfig {
+        SlaveConfig {
+            file_bytes: store.segment_bytes,
+            heartbeat_interval_ms: self.heartbeat_interval_ms,
+            housekeeping_interval_ms: self.housekeeping_interval_ms,
+            is_sync_flush: flush == FlushMode::Sync,
+            ..SlaveConfig::default()
+        }
+    }
+
+    /// The settings as the state machine of a slave takes them whose master was elected. A new master serves at once, so the
+    /// slaves do not wait long before they connect again.
+    pub(crate) fn of_elected_slave(&self, store: &store::Config, flush: FlushMode) -> SlaveConfig {
+        SlaveConfig { retry_interval_ms: 500, ..self.of_slave(store, flush) }
+    }
+}

@@ -1,0 +1,151 @@
+//! Engines: the parts of the broker that act by themselves, such as the delivery of delayed messages. An engine has no thread
+//! and no clock. Whoever runs it ([`crate::shell`], or a test) calls [`Engine::round`] with the time, and again when the time
+//! that the round returned has come, or when the engine is woken.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::Thread;
+
+/// Index of the task thread whose tasks must be on time.
+pub(crate) const PUNCTUAL: usize = 0;
+
+/// Index of the task thread whose tasks may wait for the disk.
+pub(crate) const BLOCKING: usize = 1;
+
+/// When an engine's next round is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// At this time in milliseconds since 1970, or earlier when the engine is woken. A time that has passed means at once.
+    At(i64),
+    /// Only when the engine is woken.
+    Woken,
+}
+
+impl Next {
+    /// The earlier of two times.
+    pub(crate) fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::At(one), Self::At(two)) => Self::At(one.min(two)),
+            (Self::At(_), Self::Woken) => self,
+            (Self::Woken, _) => other,
+        }
+    }
+}
+
+/// A part of the broker that acts by itself. Calls of [`Self::round`] before the time it asked for do no harm.
+pub(crate) trait Engine: Send {
+    /// Does what is due at `now_ms` (milliseconds since 1970) and returns when to come again.
+    fn round(&mut self, now_ms: i64) -> Next;
+
+    /// Does what is left to do when the broker stops. No round follows.
+    fn stop(&mut self) {}
+}
+
+impl<F: FnMut(i64) -> Next + Send> Engine for F {
+    fn round(&mut self, now_ms: i64) -> Next {
+        self(now_ms)
+    }
+}
+
+/// Wakes an engine that runs on a thread before its time, and tells that thread to end.
+#[derive(Debug, Default)]
+pub(crate) struct Wakeup {
+    thread: Mutex<Option<Thread>>,
+    stopping: AtomicBool,
+}
+
+impl Wakeup {
+    /// Has the engine run a round at once. Does nothing for an engine without a thread.
+    pub(crate) fn wake(&self) {
+        if let Some(thread) = &*self.thread() {
+            thread.unpark();
+        }
+    }
+
+    /// Makes `thread` the one that is woken.
+    pub(crate) fn attach(&self, thread: Thread) {
+        *self.thread() = Some(thread);
+    }
+
+    /// The engine is about to run on a new thread; the one before has ended.
+    pub(crate) fn restart(&self) {
+        *self.thread() = None;
+        self.stopping.store(false, Ordering::Release);
+    }
+
+    fn thread(&self) -> MutexGuard<'_, Option<Thread>> {
+        self.thread.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the engine's thread to end.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    /// Whether the engine's thread is to end.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+}
+
+/// Work that is due at regular intervals.
+#[derive(Debug, Default)]
+pub(crate) struct Every {
+    /// When the work was last due, in milliseconds since 1970; `None` before the first question.
+    last_ms: Option<i64>,
+}
+
+impl Every {
+    /// Work that is due with the first question already. [`Every::default`] is due only after one interval.
+    pub(crate) fn at_once() -> Self {
+        Self { last_ms: Some(i64::MIN) }
+    }
+
+    /// Whether the work is due. If so it is due again one interval after the time at which it became due, or, when a whole
+    /// interval was missed, one interval from now. A clock that is set back begins a new interval.
+    pub(crate) fn is_due(&mut self, now_ms: i64, interval_ms: i64) -> bool {
+        let last_ms = self.last_ms.get_or_insert(now_ms);
+        *last_ms = (*last_ms).min(now_ms);
+        let late_ms = now_ms.saturating_sub(*last_ms).saturating_sub(interval_ms);
+        if late_ms < 0 {
+            return false;
+        }
+        *last_ms = if late_ms < interval_ms { *last_ms + interval_ms } else { now_ms };
+        true
+    }
+
+    /// When the work is due again. To be called after [`Self::is_due`].
+    pub(crate) fn next(&self, interval_ms: i64) -> Next {
+        Next::At(self.last_ms.unwrap_or(i64::MIN).saturating_add(interval_ms))
+    }
+
+    /// Begins a new interval at `now_ms`.
+    pub(crate) fn restart(&mut self, now_ms: i64) {
+        self.last_ms = Some(now_ms);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_earlier_time_counts() {
+        assert_eq!(Next::At(3).or(Next::At(2)), Next::At(2));
+        assert_eq!(Next::Woken.or(Next::At(2)), Next::At(2));
+        assert_eq!(Next::At(2).or(Next::Woken), Next::At(2));
+    }
+
+    #[test]
+    fn regular_work_keeps_its_beat_and_follows_a_clock_that_is_set_back() {
+        let mut work = Every::default();
+        let asked = [1000, 1099, 1100, 1110, 1205, 1299, 1300, 1900, 1950, 2000];
+        let due = [false, false, true, false, true, false, true, true, false, true];
+        assert_eq!(asked.map(|now_ms| work.is_due(now_ms, 100)), due);
+        assert_eq!(work.next(100), Next::At(2100));
+        assert_eq!([500, 599, 600].map(|now_ms| work.is_due(now_ms, 100)), [false, false, true]);
+        assert!(work.is_due(650, 50), "a shorter interval counts at once");
+        assert!(Every::at_once().is_due(1, 100));
+    }
+}

@@ -1,0 +1,247 @@
+//! The gate: who sends a request, and may that user do what it asks. Every front (remoting, gRPC) asks here once for each
+//! request, before anything of the request is staged, queued or kept. Users, acls and signatures are the crate `auth`'s.
+
+mod audit_log;
+mod delays;
+
+use std::borrow::Cow;
+use std::sync::{Mutex, PoisonError};
+
+use auth::audit::{self, Origin};
+use auth::{
+    Actions, Answer, Auth, AuthError, Failures, Identity, Metadata, Needed, PlainAcl, PlainIdentity, Request,
+    Resource, ResourceType, Signed, StartError, Switch,
+};
+use client::Credentials;
+
+use crate::config::Config;
+use audit_log::AuditLog;
+pub(crate) use delays::Delays;
+
+/// Something a request must be allowed. Names may come from a body, so that they are not always parts of the request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Need<'a> {
+    kind: ResourceType,
+    name: Cow<'a, str>,
+    actions: Actions,
+}
+
+impl<'a> Need<'a> {
+    /// One of the actions on a resource.
+    pub fn new(resource: Resource<'a>, actions: Actions) -> Self {
+        Self { kind: resource.kind, name: Cow::Borrowed(resource.name), actions }
+    }
+
+    /// The same, independent of the request.
+    pub fn owned(self) -> Need<'static> {
+        Need { kind: self.kind, name: Cow::Owned(self.name.into_owned()), actions: self.actions }
+    }
+
+    fn needed(&self) -> Needed<'_> {
+        Needed { resource: Resource { kind: self.kind, name: &self.name }, actions: self.actions }
+    }
+}
+
+impl std::fmt::Display for Need<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.needed().resource, self.actions)
+    }
+}
+
+/// Why a request is refused, and when its answer may leave.
+#[derive(Debug)]
+pub(crate) struct Denied {
+    pub error: AuthError,
+    pub answer: Answer,
+}
+
+/// Who sends a request, by the generation that is on.
+pub(crate) enum Verified {
+    /// Auth 2.0.
+    User(Identity),
+    /// ACL 1.0.
+    Account(PlainIdentity),
+}
+
+/// The gate of a broker.
+pub(crate) struct Gate {
+    auth: Auth,
+    /// The rules of ACL 1.0, when they are on.
+    plain: Option<PlainAcl>,
+    /// False while every request is served; the gate is not asked anything else then.
+    is_shut: bool,
+    /// What clients of other machines are told while the gate serves this machine only, and asks nobody who sends a request.
+    strangers: Option<&'static str>,
+    failures: Mutex<Failures>,
+    /// Answers that wait because their address failed often.
+    pub delays: Delays,
+    log: AuditLog,
+    own: Option<Credentials>,
+}
+
+impl Gate {
+    /// Reads users and rules below the store's directory.
+    ///
+    /// # Errors
+    /// As [`Auth::open`] and [`PlainAcl::open`].
+    pub fn open(config: &Config) -> Result<Self, StartError> {
+        let (root, files) = (&config.store.root, config.plain_files());
+        let auth = Auth::open(&config.auth, &root.join("config"), &files)?;
+        let settings = auth.settings();
+        let plain = settings.is_plain.then(|| PlainAcl::open(files)).transpose()?;
+        let is_shut = plain.is_some() || settings.authentication != Switch::Off;
+        let own = settings.inner_user.as_ref().map(|user| Credentials::new(&user.name, &user.secret));
+        if is_shut && own.is_none() {
+            tracing::warn!(
+                "innerClientAuthenticationCredentials is not set: the broker's own requests have no signature, and brokers that ask \
+                 for one refuse them (a slave takes no tables from its master)"
+            );
+        }
+        let log = AuditLog::new(&root.join("logs"));
+        let strangers = config.refuses_strangers.filter(|_| !is_shut);
+        Ok(Self {
+            auth,
+            plain,
+            is_shut,
+            strangers,
+            failures: Mutex::default(),
+            delays: Delays::default(),
+            log,
+            own,
+        })
+    }
+
+    /// Whether every request of a client is served; `is_local` says whether the client is on this machine.
+    pub fn is_open(&self, is_local: bool) -> bool {
+        !self.is_shut && (is_local || self.strangers.is_none())
+    }
+
+    /// Refuses a client of another machine where only this machine is served, whatever it asks.
+    ///
+    /// # Errors
+    /// [`AuthError::Invalid`] with what to do.
+    fn refuse_strangers(&self, now_ms: i64, origin: Origin) -> Result<(), Denied> {
+        match self.strangers {
+            None => Ok(()),
+            Some(text) => self.noted(now_ms, Err(AuthError::Invalid(text)), origin, || "").map(drop),
+        }
+    }
+
+    /// Whether requests need permissions, so that what they need must be found out.
+    pub fn is_authorizing(&self) -> bool {
+        self.auth.settings().authorization != Switch::Off
+    }
+
+    /// Users and acls.
+    pub fn auth(&self) -> &Auth {
+        &self.auth
+    }
+
+    /// The rules of ACL 1.0; `None` when they are off.
+    pub fn plain(&self) -> Option<&PlainAcl> {
+        self.plain.as_ref()
+    }
+
+    /// Reads the files of ACL 1.0 again. Files that cannot be used leave the rules as they are.
+    pub fn reload(&self) {
+        match self.plain.as_ref().map(PlainAcl::reload) {
+            Some(Ok(true)) => tracing::info!("the rules of ACL 1.0 have changed"),
+            Some(Err(error)) => tracing::error!(%error, "the rules of ACL 1.0 stay as they were"),
+            _ => {}
+        }
+    }
+
+    /// How the broker signs its own requests; `None` when they have no signature.
+    pub fn own_credentials(&self) -> Option<&Credentials> {
+        self.own.as_ref()
+    }
+
+    /// Finds out who sends a remoting request.
+    pub fn verify(&self, now_ms: i64, signed: &Signed<'_>, origin: Origin) -> Result<Verified, Denied> {
+        self.refuse_strangers(now_ms, origin)?;
+        let user = || signed.fields.text(auth::ACCESS_KEY).unwrap_or_default();
+        match &self.plain {
+            None => self.noted(now_ms, self.auth.verify(signed), origin, user).map(Verified::User),
+            Some(plain) => {
+                let verified = plain.verify(signed, origin.address);
+                let result = verified.as_ref().map(identity).map_err(Clone::clone);
+                self.noted(now_ms, result, origin, user)?;
+                verified.map(Verified::Account).map_err(at_once)
+            }
+        }
+    }
+
+    /// Finds out who sends a gRPC request. ACL 1.0 is older than gRPC and knows no such requests.
+    pub fn verify_grpc(
+        &self,
+        now_ms: i64,
+        metadata: &Metadata<'_>,
+        origin: Origin,
+    ) -> Result<Identity, Denied> {
+        self.refuse_strangers(now_ms, origin)?;
+        if self.plain.is_some() {
+            return Err(at_once(AuthError::Plain("ACL 1.0 (aclEnable) does not serve gRPC".to_owned())));
+        }
+        self.noted(now_ms, self.auth.verify_grpc(metadata), origin, || metadata.user())
+    }
+
+    /// Writes the audit line of a verification, and counts it when it failed.
+    fn noted<'a>(
+        &self,
+        now_ms: i64,
+        result: Result<Identity, AuthError>,
+        origin: Origin,
+        user: impl FnOnce() -> &'a str,
+    ) -> Result<Identity, Denied> {
+        if result.is_err() || AuditLog::is_detailed() {
+            self.log.write(now_ms, &audit::authentication(user(), origin, &result));
+        }
+        result.map_err(|error| {
+            let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+            Denied { error, answer: failures.note(now_ms, origin.address) }
+        })
+    }
+
+    /// Decides whether a verified request is served, and says who sent it.
+    pub fn authorize(
+        &self,
+        now_ms: i64,
+        (verified, request): (Verified, Request<'_>),
+        origin: Origin,
+        needs: &[Need<'_>],
+    ) -> Result<Identity, Denied> {
+        let needed: Vec<_> = needs.iter().map(Need::needed).collect();
+        let user = match (verified, &self.plain, request) {
+            (Verified::User(user), _, _) => user,
+            (Verified::Account(account), Some(plain), Request::Code(code)) => {
+                plain.decide(&account, code, &needed).map_err(at_once)?;
+                return Ok(identity(&account));
+            }
+            (Verified::Account(_), _, _) => return Err(at_once(AuthError::NoSubject)),
+        };
+        let ruling = self.auth.decide(&user, request, origin.address, &needed);
+        let audited: &[_] = match ruling.is_allowed() {
+            true if AuditLog::is_detailed() => &needed,
+            true => &[],
+            // The needs before the one that decided are allowed, and those behind it were not looked at.
+            false => needed.get(ruling.at..=ruling.at).unwrap_or_default(),
+        };
+        for needed in audited {
+            self.log.write(now_ms, &audit::authorization(&user, origin, request, needed, &ruling));
+        }
+        match ruling.refusal {
+            Some(error) => Err(at_once(error)),
+            None => Ok(user),
+        }
+    }
+}
+
+/// A refusal that is answered at once.
+pub(crate) fn at_once(error: AuthError) -> Denied {
+    Denied { error, answer: Answer::Now }
+}
+
+/// The account of ACL 1.0 that sends a request, as an identity.
+fn identity(account: &PlainIdentity) -> Identity {
+    account.access_key().map_or(Identity::Anonymous, |name| Identity::User(name.into()))
+}

@@ -1,0 +1,93 @@
+//! Small engines: long polling timeouts, saving of offsets, removal of silent clients, sampling of statistics, and a look at the
+//! files of ACL 1.0.
+
+use std::sync::Arc;
+
+use crate::broker::Broker;
+use crate::engine::{Engine, Every, Next};
+use crate::save::save;
+use crate::state::SAMPLE_MS;
+use crate::{pull, stats};
+
+/// Interval in milliseconds at which clients without heartbeats are removed (`ClientHousekeepingService`).
+const CLIENT_SWEEP_MS: i64 = 10_000;
+
+/// Answers the suspended pulls whose long polling timeout has passed.
+pub(crate) fn answer_expired(broker: &Arc<Broker>, now_ms: i64) -> Next {
+    pull::expire(broker, now_ms);
+    broker.poll_timeouts.earliest().map_or(Next::Woken, Next::At)
+}
+
+/// Saves the offsets of groups every `flushConsumerOffsetInterval`.
+pub(crate) struct Saving {
+    broker: Arc<Broker>,
+    saved: Every,
+}
+
+impl Saving {
+    /// Saving that begins one interval after its first round.
+    pub(crate) fn new(broker: Arc<Broker>) -> Self {
+        Self { broker, saved: Every::default() }
+    }
+}
+
+impl Engine for Saving {
+    fn round(&mut self, now_ms: i64) -> Next {
+        let interval_ms =
+            i64::try_from(self.broker.config.flush_consumer_offset_interval_ms).unwrap_or(i64::MAX);
+        if self.saved.is_due(now_ms, interval_ms) {
+            save(&self.broker);
+        }
+        self.saved.next(interval_ms)
+    }
+}
+
+/// Samples statistics, and removes clients without heartbeats.
+pub(crate) struct Housekeeping {
+    broker: Arc<Broker>,
+    sampled: Every,
+    swept: Every,
+}
+
+impl Housekeeping {
+    /// Housekeeping that begins with its first round.
+    pub(crate) fn new(broker: Arc<Broker>) -> Self {
+        Self { broker, sampled: Every::at_once(), swept: Every::at_once() }
+    }
+}
+
+impl Engine for Housekeeping {
+    fn round(&mut self, now_ms: i64) -> Next {
+        let broker = &self.broker;
+        if self.sampled.is_due(now_ms, SAMPLE_MS) {
+            stats::sample(broker, now_ms);
+        }
+        if self.swept.is_due(now_ms, CLIENT_SWEEP_MS) {
+            broker.announce(&broker.clients.expire(now_ms));
+        }
+        self.sampled.next(SAMPLE_MS).or(self.swept.next(CLIENT_SWEEP_MS))
+    }
+}
+
+/// Looks at the files of ACL 1.0 every five seconds (`AclFileWatchService`).
+pub(crate) struct Rereading {
+    broker: Arc<Broker>,
+    read: Every,
+}
+
+impl Rereading {
+    /// The first look is one interval after the first round, since the start has just read the files.
+    pub(crate) fn new(broker: Arc<Broker>) -> Self {
+        Self { broker, read: Every::default() }
+    }
+}
+
+impl Engine for Rereading {
+    fn round(&mut self, now_ms: i64) -> Next {
+        let interval_ms = i64::try_from(auth::RELOAD_INTERVAL.as_millis()).unwrap_or(i64::MAX);
+        if self.read.is_due(now_ms, interval_ms) {
+            self.broker.gate.reload();
+        }
+        self.read.next(interval_ms)
+    }
+}

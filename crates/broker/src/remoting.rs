@@ -1,0 +1,256 @@
+//! The remoting protocol of the broker: one dispatcher for each listening port, which chooses what serves a request by the route
+//! table.
+
+mod answer;
+mod clients;
+mod codec;
+mod detached;
+mod entry;
+mod figures;
+mod groups;
+mod incoming;
+mod link;
+mod lookup;
+mod needs;
+mod offsets;
+mod pending_answers;
+mod plain;
+mod pops;
+mod pulls;
+mod relay;
+#[cfg(test)]
+mod request_page;
+
+mod request_table;
+mod sends;
+mod settings;
+mod sink;
+mod slave;
+mod topics;
+mod transactions;
+mod users;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use net::{ConnectionHandle, Service};
+use wire::codes::{VERSION_5_3_1, request, response};
+use wire::frame::{Command, Encoding, Head};
+
+use crate::broker::Broker;
+use crate::caller::Caller;
+use crate::pull::PullScratch;
+use crate::send::StagedSends;
+use crate::{Refusal, pop, send};
+pub(crate) use answer::Answer;
+pub(crate) use incoming::Request;
+#[cfg(test)]
+pub(crate) use link::link;
+use request_table::Serve;
+use sink::Form;
+#[cfg(test)]
+pub(crate) use {detached::postpone, sink::Call};
+
+/// Serves the connections of one listening port.
+pub(crate) struct Dispatcher {
+    pub broker: Arc<Broker>,
+    /// True for the fast port, two below the broker's own (VIP channel).
+    pub fast: bool,
+}
+
+/// The reusable state of one read batch.
+pub(crate) struct ReadBatch {
+    send: sends::Sends,
+    pull: PullScratch,
+    acks: Acks,
+}
+
+/// Acknowledgements of pops, which are stored together at the end of the read batch.
+struct Acks {
+    records: pop::revive_records::ReviveRecords,
+    /// The encoded answers, which are sent once the acknowledgements are stored.
+    answers: Vec<u8>,
+    /// Encoding and id of the requests that wait for these answers.
+    waiting: Vec<(Encoding, i32)>,
+}
+
+impl Service for Dispatcher {
+    type ReadBatch = ReadBatch;
+
+    fn read_batch(&self) -> ReadBatch {
+        let store = &self.broker.store;
+        ReadBatch {
+            send: StagedSends::new(store.batch()),
+            pull: PullScratch::default(),
+            acks: Acks {
+                records: pop::revive_records::ReviveRecords::new(store),
+                answers: Vec::new(),
+                waiting: Vec::new(),
+            },
+        }
+    }
+
+    fn frame(
+        &self,
+        read_batch: &mut ReadBatch,
+        peer: &Arc<ConnectionHandle>,
+        command: Command<'_>,
+        out: &mut Vec<u8>,
+    ) {
+        if command.is_response() {
+            // The answer to a broker-to-client call that has timed out.
+            return;
+        }
+        let broker = &self.broker;
+        if broker.draining.load(Ordering::Relaxed) && command.version > VERSION_5_3_1 {
+            return Answer::from(Refusal::new(response::GO_AWAY, "please go away")).write(&command, out);
+        }
+        let Some(caller) = self.admit(peer, &command, out) else { return };
+        if broker.role.is_slave()
+            && let Some(refusal) = slave::refusal(broker, command.code)
+        {
+            return self.refuse(&command, &refusal, out);
+        }
+        let request = self.request(peer, &command, &caller);
+        if let Some(route) = request_table::find(command.code, self.fast)
+            .filter(|route| route.needs_disk_pool(command.body.len()))
+        {
+            if let Err(refusal) = detached::serve_from_disk(self, &request, route.keeps_body) {
+                self.refuse(&command, &refusal, out);
+            }
+            return;
+        }
+        if let Err(refusal) = self.try_serve(read_batch, &request, out)
+            && let Err(refusal) = detached::postpone(self, &request, refusal)
+        {
+            self.refuse(&command, &refusal, out);
+        }
+    }
+
+    fn end(&self, read_batch: &mut ReadBatch, peer: &Arc<ConnectionHandle>, out: &mut Vec<u8>) {
+        sends::commit(&self.broker, &mut read_batch.send, peer, out);
+        if read_batch.acks.records.len() > 0 {
+            read_batch.acks.commit(&self.broker, peer, out);
+        }
+    }
+
+    fn answered(&self, read_batch: &mut ReadBatch) {
+        send::wake(&self.broker, &mut read_batch.send);
+    }
+
+    fn closed(&self, peer: &Arc<ConnectionHandle>) {
+        self.broker.pops.closed(peer.id());
+        self.broker.announce(&self.broker.clients.closed(peer.id()));
+    }
+}
+
+impl Acks {
+    /// Serves an acknowledgement; its answer waits until the records that `ack` adds are stored.
+    fn serve(
+        &mut self,
+        command: &Command<'_>,
+        out: &mut Vec<u8>,
+        ack: impl FnOnce(&mut pop::revive_records::ReviveRecords) -> Result<Answer, Refusal>,
+    ) -> Result<(), Refusal> {
+        let before = self.records.len();
+        let answer = ack(&mut self.records)?;
+        if self.records.len() == before {
+            answer.write(command, out);
+        } else if !command.is_one_way() {
+            answer.write(command, &mut self.answers);
+            self.waiting.push((command.encoding, command.opaque));
+        }
+        Ok(())
+    }
+
+    /// Stores the acknowledgements of the read batch and answers them.
+    fn commit(&mut self, broker: &Broker, peer: &Arc<ConnectionHandle>, out: &mut Vec<u8>) {
+        let answers = std::mem::take(&mut self.answers);
+        match self.records.append(broker, broker.now_ms()) {
+            Ok(end) => pending_answers::answer_when_flushed(broker, peer, answers, end, out),
+            Err(error) => {
+                let refusal = send::not_put(broker, error);
+                if let Some(cause) = refusal.cause {
+                    broker.refused.count(cause, self.waiting.len());
+                }
+                for (encoding, opaque) in &self.waiting {
+                    let head = Head::response(*encoding, refusal.code, *opaque);
+                    head.remark(&refusal.remark).write(out, b"");
+                }
+            }
+        }
+        self.waiting.clear();
+    }
+}
+
+impl Dispatcher {
+    /// A request that was admitted.
+    pub(crate) fn request<'a>(
+        &'a self,
+        peer: &'a Arc<ConnectionHandle>,
+        command: &'a Command<'a>,
+        caller: &'a Caller,
+    ) -> Request<'a> {
+        Request { broker: &self.broker, peer, command, caller }
+    }
+
+    fn try_serve(
+        &self,
+        read_batch: &mut ReadBatch,
+        request: &Request<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
+        let Request { peer, command, .. } = *request;
+        let route =
+            request_table::find(command.code, self.fast).ok_or_else(|| not_supported(command.code))?;
+        match route.serve {
+            Serve::Send(serve) => serve(request, &mut read_batch.send, out),
+            Serve::Pull(serve) => serve(request, &mut read_batch.pull, out),
+            Serve::Pop(serve) | Serve::Own(serve) => serve(request, out),
+            Serve::Ack(serve) => read_batch.acks.serve(command, out, |records| serve(request, records)),
+            Serve::Answer(serve) => {
+                let answer = serve(request)?;
+                pending_answers::answer(&self.broker, peer, command, &answer, out);
+                Ok(())
+            }
+        }
+    }
+
+    /// Serves a request in a read batch of its own.
+    pub(crate) fn serve_alone(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
+        let mut read_batch = self.read_batch();
+        let served = self.try_serve(&mut read_batch, request, out);
+        self.end(&mut read_batch, request.peer, out);
+        self.answered(&mut read_batch);
+        served
+    }
+
+    /// Answers a request that is refused, in the form that answers to its code have, and counts the refusal.
+    pub(crate) fn refuse(&self, command: &Command<'_>, refusal: &Refusal, out: &mut Vec<u8>) {
+        if let Some(cause) = refusal.cause {
+            self.broker.refused.count(cause, 1);
+        }
+        if command.is_one_way() {
+            return;
+        }
+        let head = command.reply(refusal.code).remark(&refusal.remark);
+        match request_table::find(command.code, self.fast).map(|route| route.serve) {
+            Some(Serve::Send(_)) => sends::refuse(&self.broker, head, out),
+            Some(Serve::Pull(_)) => sink::refuse(Form::Pull, head, out),
+            Some(Serve::Pop(_)) => sink::refuse(Form::Pop, head, out),
+            _ => head.write(out, b""),
+        }
+    }
+}
+
+/// Code 3 with Java's text; for a request that Vostok knows but does not serve, with the request's name.
+fn not_supported(code: i32) -> Refusal {
+    let remark = match request::name(code) {
+        Some(name) => format!(" request type {code} not supported: {name} is not served here"),
+        None => format!(" request type {code} not supported"),
+    };
+    Refusal::new(response::REQUEST_CODE_NOT_SUPPORTED, remark)
+}
+
+#[cfg(test)]
+mod tests;

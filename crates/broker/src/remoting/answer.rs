@@ -1,0 +1,82 @@
+//! The answer of a request that needs no frame of its own kind.
+
+use std::borrow::Cow;
+
+use wire::codes::response;
+use wire::frame::{Command, FRAME_BYTES_MAX, FrameWriter};
+use wire::units::LogOffset;
+
+use crate::Refusal;
+
+/// The answer of any request but sends, pulls and pops, whose answers are written without this type.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Answer {
+    /// Response code.
+    pub code: i32,
+    /// Text for humans.
+    pub remark: Option<Cow<'static, str>>,
+    /// Header fields.
+    pub fields: Vec<(&'static str, String)>,
+    /// Body; empty when there is none.
+    pub body: Vec<u8>,
+    /// End of what the request appended to the log; under sync flush the answer leaves once the log is on disk up to this offset.
+    pub(crate) appended: LogOffset,
+}
+
+impl Answer {
+    /// An answer with code 0 and nothing else.
+    pub fn success() -> Self {
+        Self::default()
+    }
+
+    /// Sets the log offset up to which the log must be on disk before the answer leaves under sync flush.
+    pub(crate) fn appended(self, end: LogOffset) -> Self {
+        Self { appended: end, ..self }
+    }
+
+    /// Adds a header field.
+    pub fn field(mut self, key: &'static str, value: impl ToString) -> Self {
+        self.fields.push((key, value.to_string()));
+        self
+    }
+
+    /// Sets the body.
+    pub fn body(mut self, body: Vec<u8>) -> Self {
+        self.body = body;
+        self
+    }
+
+    /// Sets the remark.
+    pub fn remark(mut self, remark: impl Into<Cow<'static, str>>) -> Self {
+        self.remark = Some(remark.into());
+        self
+    }
+
+    /// Writes the answer to `command` into `out`; nothing when the request is one-way.
+    pub fn write(&self, command: &Command<'_>, out: &mut Vec<u8>) {
+        if command.is_one_way() {
+            return;
+        }
+        let head = command.reply(self.code);
+        let head = self.remark.as_deref().map_or(head, |remark| head.remark(remark));
+        let start = out.len();
+        let writer = FrameWriter::begin(out, head);
+        let writer = self.fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value));
+        writer.finish(&self.body);
+        let found = out.len() - start;
+        if found > FRAME_BYTES_MAX {
+            // A frame above 16 MiB makes clients close the connection, so a refusal goes instead.
+            out.truncate(start);
+            let remark = format!(
+                "the answer is {found} bytes long, a frame holds at most {FRAME_BYTES_MAX}; ask for a part of the table (topicSeq and maxTopicNum, groupSeq and maxGroupNum)"
+            );
+            command.reply(response::SYSTEM_ERROR).remark(&remark).write(out, b"");
+        }
+    }
+}
+
+impl From<Refusal> for Answer {
+    fn from(refusal: Refusal) -> Self {
+        Self { code: refusal.code, remark: Some(refusal.remark), ..Self::default() }
+    }
+}

@@ -1,0 +1,107 @@
+//! What adapters read from a request and what they make of the value that an operation returns.
+
+use std::sync::Arc;
+
+use net::ConnectionHandle;
+use serde::{Deserialize, Serialize};
+use wire::codes::response;
+use wire::frame::Head;
+
+use super::answer::Answer;
+use super::incoming::Request;
+use super::sink::{Call, Form};
+use crate::Refusal;
+
+impl<'a> Request<'a> {
+    /// The text of a required field.
+    pub fn need(&self, key: &'static str) -> Result<&'a str, Refusal> {
+        Ok(self.command.fields.need(key)?)
+    }
+
+    /// The text of a field; `None` when the field is absent or not UTF-8.
+    pub fn text(&self, key: &str) -> Option<&'a str> {
+        self.command.fields.text(key)
+    }
+
+    /// The text of a field without spaces around it; `None` when nothing is left.
+    pub fn word(&self, key: &str) -> Option<&'a str> {
+        self.text(key).map(str::trim).filter(|word| !word.is_empty())
+    }
+
+    /// The number in a required field.
+    pub fn number<T: TryFrom<i64>>(&self, key: &'static str) -> Result<T, Refusal> {
+        Ok(self.command.fields.need_number(key)?)
+    }
+
+    /// The number in a field, or `default` when the field is absent.
+    pub fn number_or<T: TryFrom<i64>>(&self, key: &'static str, default: T) -> Result<T, Refusal> {
+        Ok(self.command.fields.number_or(key, default)?)
+    }
+
+    /// The number in a field; `None` when the field is absent.
+    pub fn number_if<T: TryFrom<i64>>(&self, key: &'static str) -> Result<Option<T>, Refusal> {
+        self.command.fields.bytes(key).map(|_| self.number(key)).transpose()
+    }
+
+    /// The boolean in a field, or `default` when the field is absent.
+    pub fn flag_or(&self, key: &str, default: bool) -> bool {
+        self.command.fields.flag_or(key, default)
+    }
+
+    /// The boolean in a field; `None` when the field is absent.
+    pub fn flag_if(&self, key: &str) -> Option<bool> {
+        self.command.fields.bytes(key).map(|_| self.flag_or(key, false))
+    }
+
+    /// The body of the request, read as JSON.
+    pub fn body<T: Deserialize<'a>>(&self) -> Result<T, Refusal> {
+        Ok(wire::json::from_slice(self.command.body)?)
+    }
+
+    /// Which entries of a table are asked for: how many are passed over, and how many come at most (`None`: all).
+    pub fn page(&self, first: &'static str, count: &'static str) -> Result<(usize, Option<usize>), Refusal> {
+        let first = self.number_or(first, 0)?;
+        Ok((first, usize::try_from(self.number_or(count, -1_i64)?).ok()))
+    }
+
+    /// The means to answer the request after the function of the route table has returned.
+    pub fn late_reply(&self) -> LateReply {
+        LateReply { peer: self.peer.clone(), call: Call::of(self.command, Form::Plain) }
+    }
+}
+
+/// Answers a request from another thread, or later on the same.
+pub(crate) struct LateReply {
+    peer: Arc<ConnectionHandle>,
+    call: Call,
+}
+
+impl LateReply {
+    /// Answers with success.
+    pub fn success(self, remark: Option<&str>, body: &[u8]) {
+        self.answer(response::SUCCESS, remark, body);
+    }
+
+    /// Answers with a response code. A client that has disconnected gets nothing.
+    pub fn answer(self, code: i32, remark: Option<&str>, body: &[u8]) {
+        if !self.call.is_one_way {
+            let head = Head { remark, ..self.call.head(code) };
+            let _ = self.peer.push(|out| head.write(out, body));
+        }
+    }
+}
+
+/// The answer to a request whose operation returns nothing.
+pub(super) fn done((): ()) -> Answer {
+    Answer::success()
+}
+
+/// An answer whose body is `value` in RocketMQ's JSON dialect.
+pub(super) fn json(value: impl Serialize) -> Answer {
+    Answer::success().body(wire::json::to_vec(&value))
+}
+
+/// An answer whose body is `value` in strict JSON.
+pub(super) fn strict_json(value: serde_json::Value) -> Answer {
+    Answer::success().body(value.to_string().into_bytes())
+}

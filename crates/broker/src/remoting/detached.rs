@@ -1,0 +1,255 @@
+//! Requests that are kept longer than their receive buffer: for the disk pool and for the metadata writer.
+
+use std::sync::Arc;
+
+use net::{ConnectionHandle, MemoryCharge};
+use wire::codes::Language;
+use wire::frame::{Command, Encoding, FrameWriter, HEADER_BYTES_MAX, Head};
+
+use super::Dispatcher;
+use super::answer::Answer;
+use super::incoming::Request;
+use super::request_table::{self, Runs};
+use super::sink::ANSWER_BYTES;
+use crate::Refusal;
+use crate::broker::Broker;
+use crate::caller::Caller;
+use crate::change::{ROUNDS_MAX, Then};
+use crate::disk_pool::{Kind, Reservation};
+use crate::state::Postponed;
+
+/// An answer of more bytes than this waits until its connection has room for it.
+const LARGE_BYTES: usize = 1 << 20;
+
+/// Bytes before a frame's header: the lengths of the frame and of the header.
+const PREFIX_BYTES: usize = 8;
+
+/// A copy of a request in the binary header encoding.
+#[derive(Debug)]
+struct Detached {
+    /// Invariant: the header in it is at most [`HEADER_BYTES_MAX`] long, and states code 0. Codes above 32,767 have no place in
+    /// the binary encoding, and JSON has no place for every key.
+    frame: Vec<u8>,
+    code: i32,
+    encoding: Encoding,
+    version: i32,
+    language: Option<Language>,
+    /// The request came to the fast port.
+    fast: bool,
+    /// How often the request was served again.
+    rounds: u32,
+    /// Who made the request. Its signature is not verified again: the frame here is not the one that was signed.
+    caller: Caller,
+}
+
+impl Detached {
+    /// Copies a request.
+    ///
+    /// # Errors
+    /// `SYSTEM_ERROR`: the header is longer in the binary encoding than that can state. A header in JSON gets longer by some bytes
+    /// for each short field.
+    fn new(command: &Command<'_>, caller: &Caller, fast: bool, rounds: u32) -> Result<Self, Refusal> {
+        let mut frame = Vec::new();
+        let head = Head { flag: command.flag, ..Head::request(Encoding::Binary, 0, command.opaque) };
+        let writer = FrameWriter::begin(&mut frame, head);
+        let fields = command
+            .fields
+            .iter()
+            .filter_map(|(key, value)| Some((std::str::from_utf8(key).ok()?, value)))
+            .filter(|(key, _)| key.len() <= 255);
+        fields.fold(writer, |writer, (key, value)| writer.bytes(key, value)).finish(command.body);
+        let header_bytes = frame.len() - PREFIX_BYTES - command.body.len();
+        if header_bytes > HEADER_BYTES_MAX {
+            return Err(Refusal::error(format!(
+                "the request header is too long to be kept until it is served: expected at most {HEADER_BYTES_MAX} bytes in the \
+                 binary encoding, found {header_bytes}"
+            )));
+        }
+        let Command { code, encoding, version, language, .. } = *command;
+        Ok(Self { frame, code, encoding, version, language, fast, rounds, caller: caller.clone() })
+    }
+
+    fn code(&self) -> i32 {
+        self.code
+    }
+
+    fn bytes(&self) -> usize {
+        self.frame.len()
+    }
+
+    /// Calls `serve` with the request as it came, and with whether it came to the fast port.
+    fn with(&mut self, serve: impl FnOnce(&Command<'_>, bool)) {
+        let Self { code, encoding, version, language, fast, .. } = *self;
+        match Command::decode_own(&mut self.frame) {
+            Ok(command) => serve(&Command { code, encoding, version, language, ..command }, fast),
+            // The invariant of `frame` does not hold. The client gets no answer, and every other request is served.
+            Err(error) => tracing::error!(%error, code, "a request that was kept cannot be read again"),
+        }
+    }
+}
+
+/// Queues a request for the disk pool, because serving it may wait for the disk or takes long.
+///
+/// # Errors
+/// `SYSTEM_BUSY`: too many requests wait for the disk pool. `SYSTEM_ERROR`: the header is too long to be kept.
+pub(super) fn serve_from_disk(
+    dispatcher: &Dispatcher,
+    request: &Request<'_>,
+    keeps_body: bool,
+) -> Result<(), Refusal> {
+    let Request { peer, command, caller, .. } = *request;
+    let body = if keeps_body { command.body } else { &[] };
+    let request = Detached::new(&Command { body, ..command.clone() }, caller, dispatcher.fast, 0)?;
+    let reservation = reserve(&dispatcher.broker, &request)?;
+    run(&dispatcher.broker, peer, request, reservation);
+    Ok(())
+}
+
+fn reserve(broker: &Broker, request: &Detached) -> Result<Reservation, Refusal> {
+    let kind = if is_for_operators(request.code()) { Kind::Operators } else { Kind::Requests };
+    broker.disk_pool.reserve(kind, request.bytes())
+}
+
+fn is_for_operators(code: i32) -> bool {
+    request_table::find(code, false).is_some_and(|route| route.runs == Runs::Operators)
+}
+
+fn run(broker: &Arc<Broker>, peer: &Arc<ConnectionHandle>, request: Detached, reservation: Reservation) {
+    let charge = peer.charge(request.bytes() + ANSWER_BYTES);
+    let (broker, peer) = (broker.clone(), peer.clone());
+    reservation.run(move || {
+        if is_moot(&peer, request.code()) {
+            return;
+        }
+        let mut out = Vec::new();
+        serve_again(&broker, &peer, request, &mut out);
+        give(&peer, out);
+        drop(charge);
+    });
+}
+
+/// Whether a queued request needs no serving: it changes nothing, and its connection has ended. Tools give up on a slow answer
+/// and ask again.
+fn is_moot(peer: &ConnectionHandle, code: i32) -> bool {
+    peer.is_closed() && is_for_operators(code)
+}
+
+/// Hands an answer to its connection: a large one when the connection has room for it; until then the whole answer is charged to
+/// the connection. A client whose connection has ended needs no answer.
+fn give(peer: &Arc<ConnectionHandle>, bytes: Vec<u8>) {
+    if bytes.len() <= LARGE_BYTES {
+        let _ = peer.push(|out| out.extend_from_slice(&bytes));
+        return;
+    }
+    let charge = peer.charge(bytes.len());
+    let _ = peer.put_back(Box::new(move |_, out| {
+        out.extend_from_slice(&bytes);
+        drop(charge);
+    }));
+}
+
+/// Queues a request for the metadata writer until the change that its refusal asks for is on disk.
+///
+/// # Errors
+/// The refusal to answer with now: `refusal` itself when it asks for no change, `SYSTEM_BUSY` when too many requests wait,
+/// `SYSTEM_ERROR` when the header is too long to be kept.
+pub(crate) fn postpone(
+    dispatcher: &Dispatcher,
+    request: &Request<'_>,
+    refusal: Refusal,
+) -> Result<(), Refusal> {
+    let Request { peer, command, caller, .. } = *request;
+    queue(&dispatcher.broker, peer, refusal, || Detached::new(command, caller, dispatcher.fast, 0))
+}
+
+fn queue(
+    broker: &Arc<Broker>,
+    peer: &Arc<ConnectionHandle>,
+    mut refusal: Refusal,
+    detach: impl FnOnce() -> Result<Detached, Refusal>,
+) -> Result<(), Refusal> {
+    let Some(later) = refusal.later.take() else { return Err(refusal) };
+    let request = detach()?;
+    let charge = peer.charge(request.bytes() + size_of::<Waiting>());
+    let waiting = Waiting { broker: broker.clone(), peer: peer.clone(), request, charge };
+    broker.metadata_queue.add(*later, Box::new(waiting))
+}
+
+/// A request that waits for the metadata writer.
+struct Waiting {
+    broker: Arc<Broker>,
+    peer: Arc<ConnectionHandle>,
+    request: Detached,
+    charge: MemoryCharge,
+}
+
+impl Postponed for Waiting {
+    fn bytes(&self) -> usize {
+        self.request.bytes()
+    }
+
+    fn go_on(self: Box<Self>, outcome: Result<Then, Refusal>) {
+        let Self { broker, peer, mut request, charge } = *self;
+        if outcome == Ok(Then::Again) {
+            if request_table::find(request.code(), false).is_none_or(|route| !route.needs_disk_pool(0)) {
+                // On the connection's thread, because what the request reads or writes must not hold up the metadata writer. The
+                // client may be gone; the change is made all the same.
+                let _ = peer.put_back(Box::new(move |peer, out| {
+                    serve_again(&broker, peer, request, out);
+                    drop(charge);
+                }));
+                return;
+            }
+            match reserve(&broker, &request) {
+                Ok(reservation) => run(&broker, &peer, request, reservation),
+                Err(refusal) => give(&peer, request.answered(&broker, Err(refusal))),
+            }
+            return;
+        }
+        give(&peer, request.answered(&broker, outcome.map(drop)));
+    }
+
+    #[cfg(test)]
+    fn catch_up(&self) -> Box<dyn Fn()> {
+        let peer = self.peer.clone();
+        Box::new(move || {
+            while let Some(work) = peer.take_work() {
+                let mut out = Vec::new();
+                work(&peer, &mut out);
+                peer.push(|bytes| bytes.extend_from_slice(&out)).unwrap();
+            }
+        })
+    }
+}
+
+impl Detached {
+    /// The answer of a request that is done or refused.
+    fn answered(&mut self, broker: &Arc<Broker>, outcome: Result<(), Refusal>) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.with(|command, fast| match outcome {
+            Err(refusal) => Dispatcher { broker: broker.clone(), fast }.refuse(command, &refusal, &mut out),
+            Ok(()) => Answer::success().write(command, &mut out),
+        });
+        out
+    }
+}
+
+/// Serves a detached request again from the start.
+fn serve_again(broker: &Arc<Broker>, peer: &Arc<ConnectionHandle>, mut request: Detached, out: &mut Vec<u8>) {
+    let (rounds, caller) = (request.rounds + 1, request.caller.clone());
+    request.with(|command, fast| {
+        let dispatcher = Dispatcher { broker: broker.clone(), fast };
+        let admitted = dispatcher.request(peer, command, &caller);
+        let Err(mut refusal) = dispatcher.serve_alone(&admitted, out) else { return };
+        if rounds < ROUNDS_MAX {
+            match queue(broker, peer, refusal, || Detached::new(command, &caller, fast, rounds)) {
+                Ok(()) => return,
+                Err(error) => refusal = error,
+            }
+        }
+        dispatcher.refuse(command, &refusal, out);
+    });
+}
+
+#[cfg(test)]
+mod tests;

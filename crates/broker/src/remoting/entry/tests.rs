@@ -1,0 +1,539 @@
+use std::collections::BTreeMap;
+
+use auth::{Action, Actions};
+use client::{Credentials, Signed};
+use net::Service;
+use store::RealDisk;
+use wire::codes::{request, response};
+use wire::frame::{Encoding, FrameWriter, Head};
+
+use super::*;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::disk_pool::Kind;
+use crate::engine::Next;
+use crate::gate::{Need, Verified};
+use crate::testing::{ADDRESS, Fixture};
+
+const AUTH: &[(&str, &str)] = &[
+    ("authenticationEnabled", "true"),
+    (
+        "authenticationMetadataProvider",
+        "org.apache.rocketmq.auth.authentication.provider.LocalAuthenticationMetadataProvider",
+    ),
+    ("initAuthenticationUser", r#"{"username":"root","password":"rootsecret"}"#),
+];
+const ACLS: &[(&str, &str)] = &[
+    ("authorizationEnabled", "true"),
+    (
+        "authorizationMetadataProvider",
+        "org.apache.rocketmq.auth.authorization.provider.LocalAuthorizationMetadataProvider",
+    ),
+];
+
+fn set(config: &mut Config, settings: &[(&str, &str)]) {
+    settings.iter().for_each(|(key, value)| assert!(config.auth.set(key, value), "{key}"));
+}
+
+/// A broker with users, on which requests come as frames.
+struct Guarded {
+    fixture: Fixture,
+    clock: Clock,
+}
+
+type Fields<'a> = &'a [(&'a str, &'a str)];
+
+impl Guarded {
+    fn new(settings: &[&[(&str, &str)]]) -> Self {
+        Self::with(settings, "")
+    }
+
+    /// With a file of ACL 1.0.
+    fn with(settings: &[&[(&str, &str)]], plain: &str) -> Self {
+        let (clock, directory) = (Clock::standing(1_000_000), tempfile::tempdir().unwrap());
+        let conf = directory.path().join("config");
+        std::fs::create_dir_all(&conf).unwrap();
+        std::fs::write(conf.join("plain_acl.yml"), plain).unwrap();
+        let fixture = Fixture::timed(Arc::new(RealDisk), clock.clone(), directory, |config| {
+            settings.iter().for_each(|settings| set(config, settings));
+        });
+        crate::system_topics::create_system_topics(&fixture.broker).unwrap();
+        Self { fixture, clock }
+    }
+
+    /// Makes the user alice, with acls written as `Topic:a Pub,Sub`.
+    fn with_alice(self, acls: &[&str]) -> Self {
+        let auth = self.fixture.broker.gate.auth();
+        let password = wire::body::UserInfo { password: Some("secret".into()), ..Default::default() };
+        auth.create_user(&Identity::User("root".into()), "alice", &password).unwrap();
+        self.allow(acls);
+        self
+    }
+
+    fn allow(&self, acls: &[&str]) {
+        let entry = |text: &&str| {
+            let (resource, actions) = text.split_once(' ').unwrap();
+            wire::body::PolicyEntryInfo {
+                resource: Some(resource.to_owned()),
+                actions: Some(actions.split(',').map(str::to_owned).collect()),
+                decision: Some("Allow".to_owned()),
+                source_ips: None,
+            }
+        };
+        let auth = self.fixture.broker.gate.auth();
+        if auth.acl("User:alice").unwrap().is_some() {
+            auth.delete_acl("User:alice", "", "").unwrap();
+        }
+        if !acls.is_empty() {
+            let policy =
+                wire::body::PolicyInfo { entries: Some(acls.iter().map(entry).collect()), policy_type: None };
+            let acl = wire::body::AclInfo { policies: Some(vec![policy]), subject: None };
+            auth.change_acl("User:alice", &acl).unwrap();
+        }
+    }
+
+    /// Lets a frame come and gives what is answered at once and what its connection got until all is done.
+    fn come(&self, frame: &mut [u8], peer: &Arc<ConnectionHandle>) -> Vec<u8> {
+        let dispatcher = Dispatcher { broker: self.fixture.broker.clone(), fast: false };
+        let (mut batch, mut out) = (dispatcher.read_batch(), Vec::new());
+        dispatcher.frame(&mut batch, peer, Command::decode(frame).unwrap(), &mut out);
+        dispatcher.end(&mut batch, peer, &mut out);
+        dispatcher.answered(&mut batch);
+        for kind in [Kind::Requests, Kind::Operators] {
+            // The pool's thread of this kind takes one job after the other.
+            let (done, is_done) = std::sync::mpsc::channel();
+            let place = self.fixture.broker.disk_pool.reserve(kind, 0).unwrap();
+            place.run(move || done.send(()).unwrap());
+            is_done.recv().unwrap();
+        }
+        self.fixture.broker.settle();
+        out.extend(peer.pushed());
+        out
+    }
+
+    fn ask(&self, user: Option<(&str, &str)>, code: i32, fields: Fields<'_>, body: &[u8]) -> (i32, String) {
+        answer(&mut self.come(&mut frame(user, code, fields, body), &peer()))
+    }
+
+    fn alice(&self, code: i32, fields: Fields<'_>, body: &[u8]) -> (i32, String) {
+        self.ask(ALICE, code, fields, body)
+    }
+}
+
+const ALICE: Option<(&str, &str)> = Some(("alice", "secret"));
+const ROOT: Option<(&str, &str)> = Some(("root", "rootsecret"));
+
+fn peer() -> Arc<ConnectionHandle> {
+    Arc::new(ConnectionHandle::detached(1, ADDRESS))
+}
+
+fn frame(user: Option<(&str, &str)>, code: i32, fields: Fields<'_>, body: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let writer = FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, code, 7));
+    let write = |writer: FrameWriter<'_>| {
+        fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(body);
+    };
+    match user {
+        Some((name, secret)) => Signed::new(&Credentials::new(name, secret), write).write(writer),
+        None => write(writer),
+    }
+    bytes
+}
+
+fn answer(bytes: &mut [u8]) -> (i32, String) {
+    let command = Command::decode(bytes).unwrap();
+    (command.code, command.remark.unwrap_or_default().to_owned())
+}
+
+const SEND: Fields<'_> = &[
+    ("a", "PG"),
+    ("b", "T"),
+    ("c", "TBW102"),
+    ("d", "4"),
+    ("e", "0"),
+    ("f", "0"),
+    ("g", "1700000000000"),
+    ("h", "0"),
+    ("j", "0"),
+    ("k", "false"),
+    ("m", "false"),
+];
+
+#[test]
+fn a07_who_is_not_a_user_gets_code_16_and_nothing_is_stored() {
+    let guarded = Guarded::new(&[AUTH]).with_alice(&[]);
+    guarded.fixture.queue("T", 0);
+    let stored = || guarded.fixture.messages("T", 0).len();
+    for (user, expected) in [
+        (None, "username cannot be null."),
+        (Some(("mallory", "secret")), "User:mallory is not found."),
+        (Some(("alice", "wrong")), "check signature failed."),
+    ] {
+        // So that no answer waits.
+        guarded.clock.set(guarded.fixture.broker.now_ms() + auth::WINDOW_MS);
+        let refused = (response::NO_PERMISSION, expected.to_owned());
+        assert_eq!(guarded.ask(user, request::SEND_MESSAGE_V2, SEND, b"Hello"), refused);
+        for code in [request::GET_BROKER_CONFIG, request::QUERY_MESSAGE, request::AUTH_LIST_USER, 99_999] {
+            assert_eq!(guarded.ask(user, code, &[], b""), refused, "{code}");
+        }
+    }
+    assert_eq!(stored(), 0);
+    assert_eq!(guarded.alice(request::SEND_MESSAGE_V2, SEND, b"Hello").0, response::SUCCESS);
+    assert_eq!(stored(), 1);
+    assert_eq!(guarded.alice(99_999, &[], b"").0, response::REQUEST_CODE_NOT_SUPPORTED);
+}
+
+#[test]
+fn a01_a_byte_that_changes_on_the_way_is_refused() {
+    let guarded = Guarded::new(&[AUTH]).with_alice(&[]);
+    let mut bytes = frame(ALICE, request::SEND_MESSAGE_V2, SEND, b"Hello");
+    *bytes.last_mut().unwrap() = b'a';
+    let refused = (response::NO_PERMISSION, "check signature failed.".to_owned());
+    assert_eq!(answer(&mut guarded.come(&mut bytes, &peer())), refused);
+}
+
+#[test]
+fn a41_white_lists_let_requests_in_without_a_user() {
+    let white: &[(&str, &str)] = &[("authenticationWhitelist", "26"), ("authorizationWhitelist", "215")];
+    let guarded = Guarded::new(&[AUTH, ACLS, white]).with_alice(&[]);
+    assert_eq!(guarded.ask(None, request::GET_BROKER_CONFIG, &[], b"").0, response::SUCCESS);
+    assert_eq!(guarded.ask(None, request::GET_BROKER_RUNTIME_INFO, &[], b"").0, response::NO_PERMISSION);
+    assert_eq!(guarded.alice(request::DELETE_TOPIC_IN_BROKER, &[("topic", "T")], b"").0, response::SUCCESS);
+}
+
+fn owned((one, other): (&str, &str)) -> (String, String) {
+    (one.to_owned(), other.to_owned())
+}
+
+/// The fields of all rows of the route table that name resources, and a body for those that read one.
+fn sample(code: i32) -> (Vec<(&'static str, &'static str)>, &'static [u8]) {
+    let body: &[u8] = match code {
+        request::HEART_BEAT => {
+            br#"{"clientID":"c","consumerDataSet":[{"groupName":"g","subscriptionDataSet":[{"topic":"t"},{"topic":"%RETRY%g"}]}],"producerDataSet":[{"groupName":"p"}]}"#
+        }
+        request::LOCK_BATCH_MQ | request::UNLOCK_BATCH_MQ => {
+            br#"{"clientId":"c","consumerGroup":"g","mqSet":[{"topic":"t","brokerName":"b","queueId":0}]}"#
+        }
+        request::QUERY_ASSIGNMENT => br#"{"clientId":"c","consumerGroup":"g","topic":"t"}"#,
+        request::BATCH_ACK_MESSAGE => br#"{"acks":[{"c":"g","t":"t"},{"c":"g","t":"t"}],"brokerName":"b"}"#,
+        request::UPDATE_AND_CREATE_TOPIC_LIST => br#"{"topicConfigList":[{"topicName":"t"}]}"#,
+        request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP => br#"{"groupName":"g"}"#,
+        request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST => br#"{"groupConfigList":[{"groupName":"g"}]}"#,
+        _ => b"",
+    };
+    let names = [
+        ("topic", "t"),
+        ("b", "t"),
+        ("topicList", "t;t"),
+        ("consumerGroup", "g"),
+        ("group", "g"),
+        ("groupName", "g"),
+        ("destGroup", "g"),
+        ("filterGroups", "g,g"),
+        ("compareGroup", "g"),
+    ];
+    (names.to_vec(), body)
+}
+
+/// Each row of the table with exactly the grants that its needs name, and with each of them missing.
+#[test]
+fn a20_a22_a23_every_row_needs_its_grants_and_no_more() {
+    let strict: &[(&str, &str)] = &[("authorizationStrict", "true")];
+    let guarded = Guarded::new(&[AUTH, ACLS, strict]).with_alice(&[]);
+    let lax = Guarded::new(&[AUTH, ACLS]).with_alice(&[]);
+    let is_refused = |guarded: &Guarded, code: i32| {
+        let (fields, body) = sample(code);
+        let mut bytes = frame(ALICE, code, &fields, body);
+        let command = Command::decode(&mut bytes).unwrap();
+        let mut out = Vec::new();
+        let dispatcher = Dispatcher { broker: guarded.fixture.broker.clone(), fast: false };
+        let refused = dispatcher.admit(&peer(), &command, &mut out).is_none();
+        assert!(!refused || answer(&mut out).0 == response::NO_PERMISSION, "{code}");
+        refused
+    };
+    for route in &super::super::request_table::ROUTES {
+        let (code, needs) = (route.code, &route.needs);
+        let (fields, body) = sample(code);
+        let mut bytes = frame(None, code, &fields, body);
+        let command = Command::decode(&mut bytes).unwrap();
+        let needed = needs::of_request(&command, "DefaultCluster", true).unwrap();
+        let grants: BTreeMap<String, String> =
+            needed.iter().filter_map(|need| need.to_string().rsplit_once(' ').map(owned)).collect();
+        assert!(!grants.is_empty(), "{code} needs something");
+        for action in needs.actions.iter() {
+            let all: Vec<_> = grants.keys().map(|resource| format!("{resource} {action}")).collect();
+            let texts: Vec<&str> = all.iter().map(String::as_str).collect();
+            guarded.allow(&texts);
+            assert!(!is_refused(&guarded, code), "{code} with {texts:?}");
+            for missing in 0..texts.len() {
+                let mut fewer = texts.clone();
+                fewer.remove(missing);
+                guarded.allow(&fewer);
+                assert!(is_refused(&guarded, code), "{code} with {fewer:?} only");
+            }
+        }
+        assert_eq!(is_refused(&lax, code), !needs.only_if_strict, "{code} without authorizationStrict");
+    }
+    guarded.allow(&["Cluster:* Get"]);
+    assert!(is_refused(&guarded, 99_999), "a code without a row needs to update the cluster");
+    assert!(!is_refused(&lax, 99_999));
+}
+
+/// What the table says, against the words of RocketMQ's rules, for a sample of rows.
+#[test]
+fn what_requests_need_is_what_rocketmq_asks_for() {
+    let check = |code: i32, fields: Fields<'_>, expected: &str| {
+        let (_, body) = sample(code);
+        let mut bytes = frame(None, code, fields, body);
+        let command = Command::decode(&mut bytes).unwrap();
+        let needed = needs::of_request(&command, "C", false).unwrap();
+        let texts: Vec<_> = needed.iter().map(ToString::to_string).collect();
+        assert_eq!(texts.join("; "), expected, "{code}");
+    };
+    check(request::SEND_MESSAGE, &[("topic", "t"), ("b", "other")], "Topic:t Pub");
+    check(request::SEND_MESSAGE_V2, &[("b", "t"), ("topic", "other")], "Topic:t Pub");
+    check(request::SEND_BATCH_MESSAGE, &[("b", "t")], "Topic:t Pub");
+    check(request::SEND_MESSAGE_V2, &[("b", "%RETRY%g")], "Group:g Sub");
+    check(request::SEND_MESSAGE_V2, &[("b", "mine"), ("b", "other")], "Topic:other Pub");
+    check(request::SEND_REPLY_MESSAGE_V2, &[("b", "t")], "");
+    check(request::PULL_MESSAGE, &[("topic", "t"), ("consumerGroup", "g")], "Topic:t Sub; Group:g Sub");
+    check(request::PULL_MESSAGE, &[("topic", "%RETRY%x"), ("consumerGroup", "g")], "Group:g Sub");
+    check(
+        request::UPDATE_CONSUMER_OFFSET,
+        &[("topic", "t"), ("consumerGroup", "g")],
+        "Topic:t Sub,Update; Group:g Sub,Update",
+    );
+    check(request::HEART_BEAT, &[("x", "y")], "Group:g Sub; Topic:t Sub");
+    check(request::END_TRANSACTION, &[("topic", "")], "");
+    check(request::UNREGISTER_CLIENT, &[("producerGroup", "p")], "");
+    check(
+        request::GET_CONSUME_STATS,
+        &[("consumerGroup", "g"), ("topicList", "a;b")],
+        "Group:g Get; Topic:a Get; Topic:b Get",
+    );
+    check(request::POP_MESSAGE, &[("topic", "%RETRY%g"), ("consumerGroup", "g")], "Group:g Sub; Group:g Sub");
+    check(request::AUTH_CREATE_USER, &[("username", "u")], "Cluster:C Update");
+    check(request::AUTH_CREATE_USER, &[], "");
+    check(request::UPDATE_BROKER_CONFIG, &[("x", "y")], "");
+}
+
+const STRICT: &[(&str, &str)] = &[("authorizationStrict", "true")];
+
+#[test]
+fn a23_strict_the_retry_topic_of_another_group_is_that_group() {
+    let check = |code: i32, fields: Fields<'_>, body: &str, expected: &str| {
+        let mut bytes = frame(None, code, fields, body.as_bytes());
+        let command = Command::decode(&mut bytes).unwrap();
+        let needed = needs::of_request(&command, "C", true).unwrap();
+        let texts: Vec<_> = needed.iter().map(ToString::to_string).collect();
+        assert_eq!(texts.join("; "), expected, "{code}");
+    };
+    let other = [("topic", "%RETRY%other"), ("consumerGroup", "g")];
+    check(request::PULL_MESSAGE, &other, "", "Group:other Sub; Group:g Sub");
+    check(request::QUERY_CONSUMER_OFFSET, &other, "", "Group:other Sub,Get; Group:g Sub,Get");
+    let body = r#"{"consumerGroup":"g","mqSet":[{"topic":"%RETRY%other","brokerName":"b","queueId":0}]}"#;
+    check(request::LOCK_BATCH_MQ, &[], body, "Group:g Sub; Group:other Sub");
+    let body = r#"{"consumerDataSet":[{"groupName":"g","subscriptionDataSet":[{"topic":"%RETRY%other"}]}]}"#;
+    check(request::HEART_BEAT, &[], body, "Group:g Sub; Group:other Sub");
+}
+
+#[test]
+fn a23_strict_a_message_named_by_its_place_needs_its_own_topic() {
+    for (settings, is_strict) in [(vec![AUTH, ACLS, STRICT], true), (vec![AUTH, ACLS], false)] {
+        let guarded = Guarded::new(&settings).with_alice(&["Topic:mine All", "Group:g Sub"]);
+        let broker = &guarded.fixture.broker;
+        broker.groups.make("g", 1).unwrap();
+        broker.topics.put(broker.retry_topic_missing("g", 1).unwrap(), 1).unwrap();
+        let place = || broker.store.appended().to_i64().to_string();
+        let message = place();
+        guarded.fixture.put("secrets", 0, b"hidden", b"");
+        let half = place();
+        let properties = b"REAL_TOPIC\x01secrets\x02REAL_QID\x010\x02PGROUP\x01PG\x02";
+        guarded.fixture.put("RMQ_SYS_TRANS_HALF_TOPIC", 0, b"hidden", properties);
+        let own = place();
+        guarded.fixture.put("mine", 0, b"known", b"");
+        let check = |code, fields: Fields<'_>, is_refused: bool| {
+            let (answered, remark) = guarded.alice(code, fields, b"");
+            let text = "User:alice has no permission to access Topic:secrets from 127.0.0.1";
+            let found = (answered == response::NO_PERMISSION, remark.starts_with(text));
+            assert_eq!(found, (is_refused, is_refused), "{code} {fields:?} {answered} {remark}");
+        };
+        let view = |at| [("offset", at), ("topic", "mine")];
+        check(request::VIEW_MESSAGE_BY_ID, &view(&message), is_strict);
+        check(request::VIEW_MESSAGE_BY_ID, &view(&message)[..1], is_strict);
+        check(request::VIEW_MESSAGE_BY_ID, &view(&own)[..1], false);
+        let back = |at| [("group", "g"), ("offset", at), ("delayLevel", "0"), ("originTopic", "mine")];
+        check(request::CONSUMER_SEND_MSG_BACK, &back(&message), is_strict);
+        check(request::CONSUMER_SEND_MSG_BACK, &back(&own), false);
+        let end = [
+            ("producerGroup", "PG"),
+            ("tranStateTableOffset", "0"),
+            ("commitLogOffset", half.as_str()),
+            ("commitOrRollback", "12"),
+        ];
+        check(request::END_TRANSACTION, &end, is_strict);
+        check(request::END_TRANSACTION, &[&end[..], &[("topic", "mine")]].concat(), is_strict);
+    }
+}
+
+#[test]
+fn a_body_that_cannot_be_read_is_refused_before_it_is_served() {
+    let guarded = Guarded::new(&[AUTH, ACLS]).with_alice(&["Group:* Sub"]);
+    let refused = (response::NO_PERMISSION, "parse authorization context error.".to_owned());
+    assert_eq!(guarded.alice(request::HEART_BEAT, &[], b"{"), refused);
+}
+
+/// Requests that run elsewhere or again are served as who sent them, although their frame is not the one that was signed.
+#[test]
+fn the_caller_goes_with_a_request_that_is_kept() {
+    let guarded =
+        Guarded::new(&[AUTH, ACLS]).with_alice(&["Cluster:* Get,Update", "Topic:* All", "Group:* All"]);
+    assert!(guarded.alice(request::AUTH_LIST_USER, &[("filter", "")], b"").0 == 0);
+    let listed = |user| {
+        let mut out =
+            guarded.come(&mut frame(user, request::AUTH_LIST_USER, &[("filter", "alice")], b""), &peer());
+        String::from_utf8(Command::decode(&mut out).unwrap().body.to_vec()).unwrap()
+    };
+    assert!(listed(ROOT).contains("secret"), "{}", listed(ROOT));
+    assert!(!listed(ALICE).contains("secret"), "{}", listed(ALICE));
+    let make = [("username", "eve")];
+    let as_super = br#"{"password":"x","userType":"Super"}"#;
+    let text = "The super user can only be create by super user";
+    assert_eq!(guarded.alice(request::AUTH_CREATE_USER, &make, as_super), (1, text.to_owned()));
+    assert_eq!(guarded.ask(ROOT, request::AUTH_CREATE_USER, &make, as_super).0, 0);
+    // The topic does not exist yet, so that the send waits for the metadata writer and is served again.
+    assert_eq!(guarded.alice(request::SEND_MESSAGE_V2, SEND, b"Hello").0, response::SUCCESS);
+}
+
+#[test]
+fn a11_a_change_counts_for_the_next_request() {
+    let guarded = Guarded::new(&[AUTH, ACLS]).with_alice(&["Topic:T Pub"]);
+    let send = || guarded.alice(request::SEND_MESSAGE_V2, SEND, b"Hello");
+    assert_eq!(send().0, response::SUCCESS);
+    guarded.allow(&["Topic:T Sub"]);
+    let text = "User:alice has no permission to access Topic:T from 127.0.0.1, no matched policies.";
+    assert_eq!(send(), (response::NO_PERMISSION, text.to_owned()));
+    let disable = br#"{"userStatus":"disable"}"#;
+    assert_eq!(guarded.ask(ROOT, request::AUTH_UPDATE_USER, &[("username", "alice")], disable).0, 0);
+    assert_eq!(send(), (response::NO_PERMISSION, "User:alice is disabled.".to_owned()));
+}
+
+#[test]
+fn an_address_that_fails_often_is_answered_later_and_then_not_at_all() {
+    let guarded = Guarded::new(&[AUTH]).with_alice(&[]);
+    let (broker, peer) = (&guarded.fixture.broker, peer());
+    let wrong =
+        || guarded.come(&mut frame(Some(("alice", "x")), request::GET_BROKER_CONFIG, &[], b""), &peer);
+    for _ in 0..auth::FREE_FAILURES {
+        assert!(!wrong().is_empty());
+    }
+    assert!(wrong().is_empty(), "the answer waits");
+    assert_eq!(guarded.alice(request::GET_BROKER_CONFIG, &[], b"").0, 0, "a right request does not wait");
+    assert_eq!(broker.gate.delays.due(1_000_999), Next::At(1_001_000));
+    assert!(peer.pushed().is_empty());
+    assert_eq!(broker.gate.delays.due(1_001_000), Next::Woken);
+    assert_eq!(answer(&mut peer.pushed()).0, response::NO_PERMISSION);
+    for _ in 0..100 {
+        assert!(wrong().is_empty());
+    }
+    assert!(peer.is_closing(), "too many answers wait");
+    guarded.clock.set(1_000_000 + auth::WINDOW_MS * 3);
+    assert!(!wrong().is_empty());
+}
+
+const PLAIN: &str = "
+accounts:
+- accessKey: alice-key
+  secretKey: alice-secret
+  defaultTopicPerm: DENY
+  topicPerms: [T=PUB]
+- accessKey: admin-key
+  secretKey: admin-secret
+  admin: true
+";
+
+#[test]
+fn acl_1_is_enforced_where_requests_arrive() {
+    let guarded = Guarded::with(&[&[("aclEnable", "true")]], PLAIN);
+    let (alice, admin) = (Some(("alice-key", "alice-secret")), Some(("admin-key", "admin-secret")));
+    let check = |user, code, fields: Fields<'_>, expected: &str| {
+        let (code, remark) = guarded.ask(user, code, fields, b"x");
+        assert_eq!(if code == 0 { String::new() } else { format!("{code} {remark}") }, expected);
+    };
+    let mut other = SEND.to_vec();
+    other[1] = ("b", "Other");
+    let (topic, send) = ([("topic", "T")], request::SEND_MESSAGE_V2);
+    check(None, send, SEND, "16 No accessKey is configured");
+    check(Some(("nobody-key", "alice-secret")), send, SEND, "16 No acl config for nobody-key");
+    check(
+        Some(("alice-key", "wrong-secret")),
+        send,
+        SEND,
+        "16 Check signature failed for accessKey=alice-key",
+    );
+    check(alice, send, SEND, "");
+    check(alice, send, &other, "16 No default permission for topic:Other");
+    check(
+        alice,
+        request::DELETE_TOPIC_IN_BROKER,
+        &topic,
+        "16 Need admin permission for request code=215, but accessKey=alice-key is not",
+    );
+    check(admin, request::DELETE_TOPIC_IN_BROKER, &topic, "");
+}
+
+#[test]
+fn changed_rules_of_acl_1_count_within_five_seconds_and_broken_ones_do_not() {
+    use crate::engine::Engine as _;
+    let guarded = Guarded::with(&[&[("aclEnable", "true")]], PLAIN);
+    let path = guarded.fixture.config_path("plain_acl.yml");
+    let mut rereading = crate::housekeeping::Rereading::new(guarded.fixture.broker.clone());
+    let bob = || guarded.ask(Some(("bob-key-1", "bob-secret")), request::GET_BROKER_CONFIG, &[], b"").0;
+    assert_eq!(rereading.round(0), Next::At(5000));
+    std::fs::write(&path, "accounts: [{accessKey: bob-key-1, secretKey: bob-secret}]").unwrap();
+    assert_eq!(bob(), response::NO_PERMISSION);
+    rereading.round(5000);
+    assert_eq!(bob(), response::SUCCESS);
+    std::fs::write(&path, "accounts: [").unwrap();
+    rereading.round(10_000);
+    assert_eq!(bob(), response::SUCCESS);
+}
+
+#[test]
+fn the_audit_log_names_who_was_refused_and_no_secret() {
+    let guarded = Guarded::new(&[AUTH, ACLS]).with_alice(&[]);
+    guarded.ask(Some(("mallory", "guess")), request::SEND_MESSAGE_V2, SEND, b"");
+    guarded.alice(request::SEND_MESSAGE_V2, SEND, b"Hello");
+    let log = std::fs::read_to_string(guarded.fixture.config_path("../logs/auth_audit.log")).unwrap();
+    let lines: Vec<_> = log.lines().collect();
+    assert_eq!(lines.len(), 2, "{log}");
+    assert!(lines[0].contains("[AUTHENTICATION] User:mallory is authenticated failed with Signature = ***."));
+    assert!(lines[1].contains(
+        "[AUTHORIZATION] Subject = User:alice is Deny Action = Pub from sourceIp = 127.0.0.1 on resource = Topic:T for request = 310."
+    ));
+}
+
+#[test]
+fn a_refusal_has_one_audit_line_about_the_resource_that_decided() {
+    let guarded = Guarded::new(&[AUTH, ACLS]).with_alice(&["Topic:a Sub"]);
+    let sub = |name| Need::new(auth::Resource::topic(name), Actions::of(&[Action::Sub]));
+    let ask = |user: &str| {
+        let request = (Verified::User(Identity::User(user.into())), Request::Code(11));
+        let origin = Origin { address: ADDRESS.ip(), connection: 1 };
+        guarded.fixture.broker.gate.authorize(0, request, origin, &["a", "b", "c"].map(sub)).unwrap_err();
+        let path = guarded.fixture.config_path("../logs/auth_audit.log");
+        let log = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, "").unwrap();
+        let resource = |line: &str| line.split(" resource = ").nth(1)?.split(' ').next().map(str::to_owned);
+        log.lines().filter_map(resource).collect::<Vec<_>>()
+    };
+    assert_eq!(ask("alice"), ["Topic:b"]);
+    // Nobody of this name may do anything, so the first resource decides.
+    assert_eq!(ask("mallory"), ["Topic:a"]);
+}
+
+#[test]
+fn every_action_of_the_table_can_be_granted() {
+    let all = super::super::request_table::ROUTES.iter().flat_map(|route| route.needs.actions.iter());
+    assert!(all.into_iter().all(|action| action != Action::All));
+}

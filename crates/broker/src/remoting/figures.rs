@@ -1,0 +1,93 @@
+//! Requests for figures of the broker and the progress of groups: 208, 308, 315, 343 and 907 (`AdminBrokerProcessor`).
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+
+use serde_json::json;
+use wire::body::CorrectionOffsets;
+
+use super::answer::Answer;
+use super::codec::{json, strict_json};
+use super::incoming::Request;
+use crate::progress::{self, TopicsOfGroup};
+use crate::{Refusal, stats};
+
+/// 208 `GET_CONSUME_STATS`: the offsets of a group in the topics the request names, or else in all topics the group committed
+/// offsets in.
+pub(super) fn consume_stats(r: &Request<'_>) -> Result<Answer, Refusal> {
+    let group = r.need("consumerGroup")?;
+    let list = r.text("topicList").unwrap_or_default().split(';').map(str::trim);
+    let listed: BTreeSet<String> = list.filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    let topics = match r.word("topic") {
+        _ if !listed.is_empty() => TopicsOfGroup::Listed(listed),
+        Some(topic) => TopicsOfGroup::One(topic.to_owned()),
+        None => TopicsOfGroup::Committed,
+    };
+    Ok(json(progress::consume_stats(r.broker, group, topics)))
+}
+
+/// 308 `QUERY_CORRECTION_OFFSET`.
+pub(super) fn correction(r: &Request<'_>) -> Result<Answer, Refusal> {
+    let (topic, compared) = (r.need("topic")?, r.need("compareGroup")?);
+    let filtered = r.text("filterGroups").unwrap_or_default().split(',').collect();
+    let correction_offsets = progress::correction(r.broker, topic, compared, &filtered);
+    Ok(json(CorrectionOffsets { correction_offsets }))
+}
+
+/// 315 `VIEW_BROKER_STATS_DATA`.
+pub(super) fn stats(r: &Request<'_>) -> Result<Answer, Refusal> {
+    let read = stats::view(r.broker, r.need("statsName")?, r.need("statsKey")?)?;
+    let span = |span: crate::state::Span| json!({ "avgpt": span.average, "sum": span.sum, "tps": span.tps });
+    Ok(strict_json(json!({
+        "statsDay": span(read.day), "statsHour": span(read.hour), "statsMinute": span(read.minute),
+    })))
+}
+
+/// 343 `QUERY_TOPICS_BY_CONSUMER`: the topics a group committed offsets in.
+pub(super) fn topics_of_group(r: &Request<'_>) -> Result<Answer, Refusal> {
+    let topics = r.broker.offsets.topics_of(r.need("group")?);
+    Ok(strict_json(json!({ "brokerAddr": r.broker.address(), "topicList": topics })))
+}
+
+/// 907 `GET_BROKER_HA_STATUS`: on a master how far its slaves are, on a slave how far itself is. In controller mode the in-sync
+/// set without this broker is what counts as in sync (`AutoSwitchHAService.getRuntimeInfo`).
+pub(super) fn replication(r: &Request<'_>) -> Result<Answer, Refusal> {
+    let (broker, replicas) = (r.broker, &r.broker.replicas);
+    let end = broker.store.appended().get();
+    let gap_max = broker.config.replication.max_gap_bytes;
+    let slaves: Vec<_> = replicas
+        .slaves()
+        .iter()
+        .map(|slave| {
+            let acknowledged = slave.acknowledged.load(Ordering::Relaxed);
+            json!({
+                "addr": slave.remote.to_string(),
+                "diff": end.saturating_sub(acknowledged),
+                "inSync": end.saturating_sub(acknowledged) < gap_max,
+                "slaveAckOffset": acknowledged,
+                "transferFromWhere": slave.next.load(Ordering::Relaxed),
+                "transferredByteInSecond": 0,
+            })
+        })
+        .collect();
+    let near = slaves.iter().filter(|slave| slave["inSync"] == true).count();
+    let is_controlled = broker.config.is_controlled();
+    let in_sync =
+        if is_controlled { replicas.elected().in_sync.members.len().saturating_sub(1) } else { near };
+    let master = broker.replicas.master().borrow().ha.clone().filter(|_| broker.role.is_slave());
+    Ok(strict_json(json!({
+        "haClientRuntimeInfo": {
+            "activated": replicas.follows(),
+            "lastReadTimestamp": 0,
+            "lastWriteTimestamp": 0,
+            "masterAddr": master,
+            "masterFlushOffset": 0,
+            "maxOffset": if broker.role.is_slave() { end } else { 0 },
+            "transferredByteInSecond": 0,
+        },
+        "haConnectionInfo": slaves,
+        "inSyncSlaveNums": in_sync,
+        "master": !broker.role.is_slave(),
+        "masterCommitLogMaxOffset": if broker.role.is_slave() { 0 } else { end },
+    })))
+}

@@ -1,0 +1,20 @@
+//! A request on its way from the dispatcher to what serves it.
+
+use std::sync::Arc;
+
+use net::ConnectionHandle;
+use wire::frame::Command;
+
+use crate::broker::Broker;
+use crate::caller::Caller;
+
+/// A request as the functions of the route table get it.
+#[derive(Clone, Copy)]
+pub(crate) struct Request<'a> {
+    pub broker: &'a Arc<Broker>,
+    /// The connection the request came on.
+    pub peer: &'a Arc<ConnectionHandle>,
+    pub command: &'a Command<'a>,
+    /// Who made the request, found out once when it came.
+    pub caller: &'a Caller,
+}

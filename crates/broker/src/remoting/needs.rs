@@ -1,0 +1,258 @@
+//! What a caller needs for a remoting request: in Auth 2.0 by the route table (`DefaultAuthorizationContextBuilder`, and the
+//! annotations `@RocketMQAction` and `@RocketMQResource` of the request headers), in ACL 1.0 by `PlainAccessResource.parse`.
+
+use auth::{Action, Actions, AuthError, Resource, ResourceType};
+use wire::body::{BatchAckBody, HeartbeatData, LockBatchBody, QueryAssignmentBody, SubscriptionGroupConfig};
+use wire::codes::request;
+use wire::frame::Command;
+use wire::json::{self, JsonError};
+use wire::names::RETRY_PREFIX;
+
+use super::{groups, request_table, topics};
+use crate::gate::Need;
+
+/// What is asked for each thing that a request names.
+#[derive(Clone, Copy)]
+pub(super) struct Asked {
+    actions: Actions,
+    /// Whether the retry topic of another group counts, which RocketMQ leaves out: with `authorizationStrict`.
+    is_strict: bool,
+}
+
+/// Reads what a body names.
+type OfBody = fn(&[u8], Asked) -> Result<Vec<Need<'static>>, JsonError>;
+
+/// The resources a request is about.
+#[derive(Clone, Copy)]
+pub(super) enum On {
+    /// The cluster as a whole.
+    Cluster,
+    /// Those that these header fields name; a field that is missing or empty needs nothing. The retry topic of a group is the group.
+    Fields(&'static [(&'static str, ResourceType)]),
+    /// The topic of a send; for the retry topic of a group, its consumption.
+    Send,
+    /// The group of `consumerGroup`, and the topic of `topic` unless it is a retry topic.
+    Consumption,
+    /// Those that the body names.
+    Body(OfBody),
+}
+
+/// What an authorized caller needs: one of the actions on each of the resources.
+#[derive(Clone, Copy)]
+pub(super) struct Needs {
+    pub actions: Actions,
+    pub on: On,
+    /// True when RocketMQ asks for nothing here, so that only `authorizationStrict` asks for this.
+    pub only_if_strict: bool,
+}
+
+impl Needs {
+    /// What sends need.
+    pub const SEND: Self = Self::new(&[Action::Pub], On::Send);
+
+    const fn new(actions: &[Action], on: On) -> Self {
+        Self { actions: Actions::of(actions), on, only_if_strict: false }
+    }
+
+    pub const fn fields(actions: &[Action], fields: &'static [(&'static str, ResourceType)]) -> Self {
+        Self::new(actions, On::Fields(fields))
+    }
+
+    pub const fn consumption(actions: &[Action]) -> Self {
+        Self::new(actions, On::Consumption)
+    }
+
+    pub const fn body(actions: &[Action], read: OfBody) -> Self {
+        Self::new(actions, On::Body(read))
+    }
+
+    /// One action on the cluster.
+    pub const fn cluster(action: Action) -> Self {
+        Self::new(&[action], On::Cluster)
+    }
+
+    pub const fn only_if_strict(self) -> Self {
+        Self { only_if_strict: true, ..self }
+    }
+
+    fn of<'a>(
+        &self,
+        command: &Command<'a>,
+        cluster: &'a str,
+        is_strict: bool,
+    ) -> Result<Vec<Need<'a>>, JsonError> {
+        let (fields, actions) = (&command.fields, self.actions);
+        let field = |name: &str| fields.text(name).filter(|text| !text.trim().is_empty());
+        let need = |resource| Need::new(resource, actions);
+        Ok(match self.on {
+            On::Cluster => vec![need(Resource::cluster(cluster))],
+            On::Fields(named) => {
+                let one = |(name, kind): &(&str, ResourceType)| {
+                    let separator = if *name == "topicList" { ';' } else { ',' };
+                    let is_list = matches!(*name, "topicList" | "filterGroups");
+                    let text = field(name).unwrap_or_default();
+                    let words = text.split(move |letter| is_list && letter == separator);
+                    let words = words.filter(|word| !word.trim().is_empty());
+                    let kind = *kind;
+                    words.map(move |word| need(resource(kind, word)))
+                };
+                named.iter().flat_map(one).collect()
+            }
+            On::Send => {
+                let is_long = matches!(
+                    command.code,
+                    request::SEND_MESSAGE | request::SEND_REPLY_MESSAGE | request::RECALL_MESSAGE
+                );
+                field(if is_long { "topic" } else { "b" }).map(send_to).into_iter().collect()
+            }
+            On::Consumption => {
+                let group = field("consumerGroup").map(Resource::group);
+                let topic = field("topic").filter(|topic| is_strict || !topic.starts_with(RETRY_PREFIX));
+                topic.map(Resource::topic).into_iter().chain(group).map(need).collect()
+            }
+            On::Body(read) => read(command.body, Asked { actions, is_strict })?,
+        })
+    }
+}
+
+/// What a send to a topic needs.
+fn send_to(topic: &str) -> Need<'_> {
+    let action = if topic.starts_with(RETRY_PREFIX) { Action::Sub } else { Action::Pub };
+    Need::new(Resource::topic(topic), Actions::of(&[action]))
+}
+
+fn resource(kind: ResourceType, name: &str) -> Resource<'_> {
+    if kind == ResourceType::Group { Resource::group(name) } else { Resource::topic(name) }
+}
+
+/// What a request needs in Auth 2.0. A code that the route table does not have needs to change the cluster, if strict.
+///
+/// # Errors
+/// [`AuthError::Invalid`] for a body that cannot be read.
+pub(super) fn of_request<'a>(
+    command: &Command<'a>,
+    cluster: &'a str,
+    is_strict: bool,
+) -> Result<Vec<Need<'a>>, AuthError> {
+    const UNKNOWN: Needs = Needs::cluster(Action::Update).only_if_strict();
+    let needs = request_table::find(command.code, false).map_or(&UNKNOWN, |route| &route.needs);
+    // RocketMQ asks for nothing when a request has no header field at all.
+    if !is_strict && (needs.only_if_strict || command.fields.is_empty()) {
+        return Ok(Vec::new());
+    }
+    needs.of(command, cluster, is_strict).map_err(unreadable)
+}
+
+/// What a request needs in ACL 1.0.
+///
+/// # Errors
+/// [`AuthError::Invalid`] for a body that cannot be read.
+pub(super) fn of_plain<'a>(command: &Command<'a>) -> Result<Vec<Need<'a>>, AuthError> {
+    let text = |name: &str| command.fields.text(name).unwrap_or_default();
+    let (publish, subscribe) = (Actions::of(&[Action::Pub]), Actions::of(&[Action::Sub]));
+    let group = |name| Need::new(Resource::group(text(name)), subscribe);
+    let send = |topic, producer| {
+        if text(topic).starts_with(RETRY_PREFIX) {
+            return vec![group(producer)];
+        }
+        vec![Need::new(Resource::topic(text(topic)), publish)]
+    };
+    let topic = |name, actions| Need::new(Resource::topic(text(name)), actions);
+    Ok(match command.code {
+        request::SEND_MESSAGE => send("topic", "group"),
+        request::SEND_MESSAGE_V2 => send("b", "a"),
+        request::CONSUMER_SEND_MSG_BACK => vec![topic("originTopic", publish), group("group")],
+        request::PULL_MESSAGE | request::UPDATE_CONSUMER_OFFSET => {
+            vec![topic("topic", subscribe), group("consumerGroup")]
+        }
+        request::QUERY_MESSAGE => vec![topic("topic", subscribe)],
+        request::HEART_BEAT => {
+            let asked = Asked { actions: subscribe, is_strict: false };
+            heartbeat(command.body, asked).map_err(unreadable)?
+        }
+        request::UNREGISTER_CLIENT | request::GET_CONSUMER_LIST_BY_GROUP => vec![group("consumerGroup")],
+        _ => Vec::new(),
+    })
+}
+
+fn unreadable(_: JsonError) -> AuthError {
+    AuthError::Invalid("parse authorization context error.")
+}
+
+fn owned<'a>(
+    resources: impl IntoIterator<Item = Resource<'a>>,
+    asked: Asked,
+) -> Result<Vec<Need<'static>>, JsonError> {
+    Ok(resources.into_iter().map(|resource| Need::new(resource, asked.actions).owned()).collect())
+}
+
+/// A group and what it consumes; its retry topic is the group itself.
+fn consumption<'a>(
+    group: &'a str,
+    topics: impl Iterator<Item = &'a str>,
+    asked: Asked,
+) -> impl Iterator<Item = Resource<'a>> {
+    let topics = topics.filter(move |topic| asked.is_strict || !topic.starts_with(RETRY_PREFIX));
+    std::iter::once(Resource::group(group)).chain(topics.map(Resource::topic))
+}
+
+/// The groups of a heartbeat's consumers and what they subscribe to; producers need nothing.
+pub(super) fn heartbeat(body: &[u8], asked: Asked) -> Result<Vec<Need<'static>>, JsonError> {
+    let body: HeartbeatData = json::from_slice(body)?;
+    let one = |consumer: &wire::body::ConsumerData| {
+        let topics = consumer.subscription_data_set.iter().map(|it| it.topic.as_str());
+        owned(consumption(&consumer.group_name, topics, asked), asked)
+    };
+    body.consumer_data_set.iter().map(one).collect::<Result<Vec<_>, _>>().map(|all| all.concat())
+}
+
+/// The group that locks or unlocks queues, and their topics.
+pub(super) fn locks(body: &[u8], asked: Asked) -> Result<Vec<Need<'static>>, JsonError> {
+    let body: LockBatchBody = json::from_slice(body)?;
+    let mut topics: Vec<_> = body.mq_set.iter().map(|queue| queue.topic.as_str()).collect();
+    topics.sort_unstable();
+    topics.dedup();
+    owned(consumption(&body.consumer_group, topics.into_iter(), asked), asked)
+}
+
+/// The group and the topic whose queues are shared out.
+pub(super) fn assignment(body: &[u8], asked: Asked) -> Result<Vec<Need<'static>>, JsonError> {
+    let body: QueryAssignmentBody = json::from_slice(body)?;
+    owned(consumption(&body.consumer_group, std::iter::once(body.topic.as_str()), asked), asked)
+}
+
+/// The groups and topics of a batch of acknowledgements.
+pub(super) fn acks(body: &[u8], asked: Asked) -> Result<Vec<Need<'static>>, JsonError> {
+    if body.is_empty() {
+        return Ok(Vec::new());
+    }
+    let body: BatchAckBody = json::from_slice(body)?;
+    let mut acked: Vec<_> =
+        body.acks.iter().map(|ack| (ack.consumer_group.as_str(), ack.topic.as_str())).collect();
+    acked.sort_unstable();
+    acked.dedup();
+    owned(
+        acked.into_iter().flat_map(|(group, topic)| consumption(group, std::iter::once(topic), asked)),
+        asked,
+    )
+}
+
+/// The topics of a list.
+pub(super) fn topics(body: &[u8], asked: Asked) -> Result<Vec<Need<'static>>, JsonError> {
+    let body: topics::Topics = json::from_slice(body)?;
+    owned(body.topic_config_list.iter().map(|topic| Resource::topic(&topic.topic_name)), asked)
+}
+
+/// One group.
+pub(super) fn group(body: &[u8], asked: Asked) -> Result<Vec<Need<'static>>, JsonError> {
+    let body: SubscriptionGroupConfig = json::from_slice(body)?;
+    owned([Resource::group(body.group_name.as_deref().unwrap_or_default())], asked)
+}
+
+/// The groups of a list.
+pub(super) fn groups(body: &[u8], asked: Asked) -> Result<Vec<Need<'static>>, JsonError> {
+    let body: groups::Groups = json::from_slice(body)?;
+    let name = |group: &SubscriptionGroupConfig| group.group_name.clone().unwrap_or_default();
+    let names: Vec<_> = body.group_config_list.iter().map(name).collect();
+    owned(names.iter().map(|name| Resource::group(name)), asked)
+}

@@ -1,0 +1,88 @@
+//! Frames that wait for the disk and for slaves: under sync flush no client is told that something is stored while a power cut
+//! could still undo it. How the answers read after a wait that failed or took too long is decided here, for sends and all other
+//! requests.
+
+use std::sync::Arc;
+
+use net::ConnectionHandle;
+use wire::frame::{Command, FrameWriter, frame_length};
+use wire::units::LogOffset;
+
+use super::answer::Answer;
+use crate::Refusal;
+use crate::broker::Broker;
+use crate::durability::Outcome;
+
+/// Writes the answer to `command`: at once, or under sync flush when what the request appended is on disk.
+pub(super) fn answer(
+    broker: &Broker,
+    peer: &Arc<ConnectionHandle>,
+    command: &Command<'_>,
+    answer: &Answer,
+    out: &mut Vec<u8>,
+) {
+    let mut late = Vec::new();
+    answer.write(command, &mut late);
+    answer_when_flushed(broker, peer, late, answer.appended, out);
+}
+
+/// Hands out encoded answers: at once, or under sync flush when the log is on disk up to `end`.
+pub(super) fn answer_when_flushed(
+    broker: &Broker,
+    peer: &Arc<ConnectionHandle>,
+    mut answers: Vec<u8>,
+    end: LogOffset,
+    out: &mut Vec<u8>,
+) {
+    if answers.is_empty() || broker.durability.is_stored(end) {
+        return out.extend_from_slice(&answers);
+    }
+    // Charged, so that a connection whose requests come faster than the disk takes them is not read for a while.
+    let charge = peer.charge(answers.len());
+    let peer = peer.clone();
+    let give = move |outcome: Outcome| {
+        qualify(&mut answers, &outcome);
+        // The client may be gone; the request is performed all the same.
+        let _ = peer.push(|out| out.extend_from_slice(&answers));
+        drop(charge);
+    };
+    broker.durability.when(end, give);
+}
+
+/// Turns encoded answers of sends that say "stored" into answers that fit the outcome of the wait.
+pub(super) fn qualify_sends(answers: &mut Vec<u8>, outcome: &Outcome) {
+    if let Some(refusal) = Refusal::not_stored_on_slaves(outcome) {
+        return recode(answers, refusal.code, &refusal.remark);
+    }
+    qualify(answers, outcome);
+}
+
+/// Turns encoded answers that say "stored" into answers that fit the outcome of the wait. What is stored here but not on enough
+/// slaves counts as done for requests other than sends, as in Java.
+pub(super) fn qualify(answers: &mut Vec<u8>, outcome: &Outcome) {
+    let Some(refusal) = Refusal::not_durable(outcome) else { return };
+    if let Outcome::Failed(cause) = outcome {
+        tracing::error!(%cause, "what was stored may not be on disk; those who wait for it are told");
+    }
+    recode(answers, refusal.code, &refusal.remark);
+}
+
+/// Changes code and remark of encoded answers. Their header fields stay, because clients read these without a null check.
+fn recode(answers: &mut Vec<u8>, code: i32, remark: &str) {
+    let mut encoded = std::mem::take(answers);
+    let mut rest = encoded.as_mut_slice();
+    while let Ok(Some(length)) = frame_length(rest) {
+        let (frame, after) = rest.split_at_mut(length);
+        if let Ok(command) = Command::decode(frame) {
+            let mut writer = FrameWriter::begin(answers, command.reply(code).remark(remark));
+            for (key, value) in command.fields.iter() {
+                writer = writer.bytes(std::str::from_utf8(key).unwrap_or_default(), value);
+            }
+            writer.finish(b"");
+        }
+        rest = after;
+    }
+}
+
+#[cfg(test)]
+mod tests;

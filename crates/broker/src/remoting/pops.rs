@@ -1,0 +1,130 @@
+//! Pops as frames: requests 200050 to 200055 and 200151.
+
+use wire::body::BatchAckBody;
+use wire::codes::response;
+use wire::frame::Command;
+use wire::json;
+
+use super::answer::Answer;
+use super::incoming::Request;
+use super::sink::{Call, Form};
+use crate::Refusal;
+use crate::caller::Caller;
+use crate::pop::revive_records::ReviveRecords;
+use crate::pop::{self, Polling, PopRequest, PopTarget, PoppedMessage};
+
+fn target<'a>(command: &Command<'a>, caller: &'a Caller) -> Result<PopTarget<'a>, Refusal> {
+    let fields = &command.fields;
+    Ok(PopTarget {
+        caller,
+        topic: fields.need("topic")?,
+        group: fields.need("consumerGroup")?,
+        queue_id: fields.need_number("queueId")?,
+    })
+}
+
+fn polling<'a>(command: &Command<'a>) -> Result<Polling<'a>, Refusal> {
+    let fields = &command.fields;
+    Ok(Polling {
+        born_ms: fields.number_or("bornTime", 0)?,
+        poll_ms: fields.need_number("pollTime")?,
+        ordered: fields.flag_or("order", false),
+        attempt_id: fields.text("attemptId"),
+    })
+}
+
+/// Serves 200050 `POP_MESSAGE`. A one-way pop gets no answer, so the messages it popped would reach nobody.
+pub(super) fn pop(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
+    let Request { broker, peer, command, caller } = *request;
+    if command.is_one_way() {
+        return Ok(());
+    }
+    let fields = &command.fields;
+    let pop = PopRequest {
+        polling: polling(command)?,
+        count_max: fields.need_number("maxMsgNums")?,
+        invisible_ms: fields.need_number("invisibleTime")?,
+        from_end: fields.need_number::<i32>("initMode")? != 0,
+        expression: fields.text("exp").unwrap_or_default(),
+        expression_type: fields.text("expType").unwrap_or_default(),
+        target: target(command, caller)?,
+    };
+    let call = Call::of(command, Form::Pop);
+    pop::pop(broker, &pop, &mut call.writer(out), &|| call.later(peer))
+}
+
+/// Serves 200054 `NOTIFICATION`.
+pub(super) fn notify(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
+    let Request { broker, peer, command, caller } = *request;
+    if command.is_one_way() {
+        return Ok(());
+    }
+    let asked = (&target(command, caller)?, &polling(command)?);
+    let call = Call::of(command, Form::Plain);
+    pop::notify(broker, asked, &mut call.writer(out), &|| call.later(peer))
+}
+
+fn message<'a>(command: &Command<'a>, caller: &'a Caller) -> Result<PoppedMessage<'a>, Refusal> {
+    let fields = &command.fields;
+    Ok(PoppedMessage {
+        caller,
+        topic: fields.need("topic")?,
+        queue_id: fields.need_number("queueId")?,
+        offset: fields.need_number("offset")?,
+        handle: fields.need("extraInfo")?,
+        group: fields.need("consumerGroup")?,
+    })
+}
+
+/// Serves 200051 `ACK_MESSAGE`.
+pub(super) fn ack(request: &Request<'_>, records: &mut ReviveRecords) -> Result<Answer, Refusal> {
+    pop::ack(request.broker, records, &message(request.command, request.caller)?)?;
+    Ok(Answer::success())
+}
+
+/// Serves 200151 `BATCH_ACK_MESSAGE`.
+pub(super) fn batch_ack(request: &Request<'_>, records: &mut ReviveRecords) -> Result<Answer, Refusal> {
+    let body = request.command.body;
+    let body: BatchAckBody = if body.is_empty() { BatchAckBody::default() } else { json::from_slice(body)? };
+    let refused = pop::batch_ack(request.broker, records, &body)?;
+    Ok(refused.map_or_else(Answer::success, Answer::from))
+}
+
+/// Serves 200053 `CHANGE_MESSAGE_INVISIBLETIME`.
+pub(super) fn change_invisible_time(request: &Request<'_>) -> Result<Answer, Refusal> {
+    let (command, caller) = (request.command, request.caller);
+    let invisible_ms = command.fields.need_number("invisibleTime")?;
+    let changed = pop::change_invisible_time(request.broker, &message(command, caller)?, invisible_ms)?;
+    let Some(changed) = changed else { return Ok(Answer::success()) };
+    Ok(Answer::success()
+        .field("popTime", changed.pop_ms)
+        .field("invisibleTime", changed.invisible_ms)
+        .field("reviveQid", changed.revive_queue)
+        .appended(changed.end))
+}
+
+/// Serves 200052 `PEEK_MESSAGE`.
+pub(super) fn peek(request: &Request<'_>) -> Result<Answer, Refusal> {
+    let (command, caller) = (request.command, request.caller);
+    let count_max = command.fields.need_number("maxMsgNums")?;
+    let peeked = pop::peek(request.broker, &target(command, caller)?, count_max)?;
+    let (code, status) = match peeked.body.is_empty() {
+        true => (response::PULL_NOT_FOUND, "NO_MESSAGE_IN_QUEUE"),
+        false => (response::SUCCESS, "FOUND"),
+    };
+    let answer = Answer { code, ..Answer::default() }.remark(status).field("restNum", peeked.rest);
+    let zeros = ["popTime", "invisibleTime", "reviveQid"];
+    Ok(zeros.iter().fold(answer, |answer, name| answer.field(name, 0)).body(peeked.body))
+}
+
+/// Serves 200055 `POLLING_INFO`.
+pub(super) fn polling_info(request: &Request<'_>) -> Result<Answer, Refusal> {
+    let waiting = pop::polling(request.broker, &target(request.command, request.caller)?)?;
+    Ok(Answer::success().field("pollingNum", waiting))
+}
+
+/// Serves 200056 `POP_ROLLBACK`, which in Java moves checkpoints of pops from RocksDB to the revive topic
+/// (`AdminBrokerProcessor.transferPopToFsStore`). Vostok keeps checkpoints in that topic only, so there is nothing to do.
+pub(super) fn rollback(_: &Request<'_>) -> Result<Answer, Refusal> {
+    Ok(Answer::success())
+}

@@ -1,0 +1,240 @@
+//! The route table: for each request code the broker serves, what serves it, where it runs, on which ports, and what a caller
+//! needs. Nothing else lists request codes: dispatch, refusals, the disk pool and `docs/requests.md` read this table.
+
+use auth::Action::{Create, Delete, Get, Pub, Sub, Update};
+use auth::ResourceType::{self, Group, Topic};
+use serde_json::json;
+use wire::codes::request as code;
+
+use super::answer::Answer;
+use super::codec::{done, json, strict_json};
+use super::incoming::Request;
+use super::needs::{self, Needs};
+use super::sends::Sends;
+use super::{
+    clients, figures, groups, lookup, offsets, plain, pops, pulls, relay, sends, settings, topics,
+    transactions, users,
+};
+use crate::pop::revive_records::ReviveRecords;
+use crate::pull::PullScratch;
+use crate::{Refusal, admin, assign, locks, progress};
+
+/// What serves a request, by the way it is answered.
+#[derive(Clone, Copy)]
+pub(super) enum Serve {
+    /// A send: it is staged, and answered together with the other sends of its read batch.
+    Send(fn(&Request<'_>, &mut Sends, &mut Vec<u8>) -> Result<(), Refusal>),
+    /// A pull: answered at once, by the disk pool, or when a message comes.
+    Pull(fn(&Request<'_>, &mut PullScratch, &mut Vec<u8>) -> Result<(), Refusal>),
+    /// A pop: answered at once, by the disk pool, or when a message comes.
+    Pop(fn(&Request<'_>, &mut Vec<u8>) -> Result<(), Refusal>),
+    /// An acknowledgement: its records are stored together with those of the read batch, and then it is answered.
+    Ack(fn(&Request<'_>, &mut ReviveRecords) -> Result<Answer, Refusal>),
+    /// A request that writes its own answer, now or later.
+    Own(fn(&Request<'_>, &mut Vec<u8>) -> Result<(), Refusal>),
+    /// Every other request.
+    Answer(fn(&Request<'_>) -> Result<Answer, Refusal>),
+}
+
+/// Where a request runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Runs {
+    /// On the thread of its connection: it never waits for the disk.
+    Connection,
+    /// On the thread of its connection, unless its body has more bytes than this; then in the disk pool.
+    ConnectionUpTo(usize),
+    /// In the disk pool, because it may wait for the disk.
+    DiskPool,
+    /// On the thread of the disk pool that serves operators and their tools: the request changes nothing and may read every queue.
+    Operators,
+}
+
+/// A row of the route table.
+pub(super) struct Route {
+    pub code: i32,
+    pub serve: Serve,
+    pub runs: Runs,
+    /// False for requests that may wait for messages: the fast port (VIP channel) refuses them
+    /// (`BrokerController.registerProcessor`).
+    pub on_fast_port: bool,
+    /// False when the request's body has no meaning, so that a copy of the request in the disk pool goes without it.
+    pub keeps_body: bool,
+    /// What an authorized caller needs.
+    pub needs: Needs,
+}
+
+impl Route {
+    const fn new(code: i32, serve: Serve, needs: Needs) -> Self {
+        Self { code, serve, runs: Runs::Connection, on_fast_port: true, keeps_body: true, needs }
+    }
+
+    /// The request runs in the disk pool and its body is used there.
+    const fn in_disk_pool_with_body(self) -> Self {
+        Self { runs: Runs::DiskPool, ..self }
+    }
+
+    /// The request runs in the disk pool, without a body.
+    const fn in_disk_pool(self) -> Self {
+        Self { runs: Runs::DiskPool, keeps_body: false, ..self }
+    }
+
+    /// The request runs on the operators' thread of the disk pool, without a body.
+    const fn for_operators(self) -> Self {
+        Self { runs: Runs::Operators, keeps_body: false, ..self }
+    }
+
+    /// The request runs in the disk pool when its body has more than `bytes` bytes.
+    const fn in_disk_pool_above(self, bytes: usize) -> Self {
+        Self { runs: Runs::ConnectionUpTo(bytes), ..self }
+    }
+
+    /// The fast port does not serve the request.
+    const fn not_on_fast_port(self) -> Self {
+        Self { on_fast_port: false, ..self }
+    }
+
+    /// RocketMQ serves the request without authorization.
+    const fn authorized_only_if_strict(self) -> Self {
+        Self { needs: self.needs.only_if_strict(), ..self }
+    }
+
+    /// Whether this request runs in the disk pool.
+    pub fn needs_disk_pool(&self, body_bytes: usize) -> bool {
+        match self.runs {
+            Runs::Connection => false,
+            Runs::ConnectionUpTo(bytes) => body_bytes > bytes,
+            Runs::DiskPool | Runs::Operators => true,
+        }
+    }
+}
+
+/// A send, which needs what its topic says.
+const fn send(code: i32, serve: fn(&Request<'_>, &mut Sends, &mut Vec<u8>) -> Result<(), Refusal>) -> Route {
+    Route::new(code, Serve::Send(serve), Needs::SEND)
+}
+
+const fn answer(code: i32, serve: fn(&Request<'_>) -> Result<Answer, Refusal>, needs: Needs) -> Route {
+    Route::new(code, Serve::Answer(serve), needs)
+}
+
+const fn own(code: i32, serve: fn(&Request<'_>, &mut Vec<u8>) -> Result<(), Refusal>, needs: Needs) -> Route {
+    Route::new(code, Serve::Own(serve), needs)
+}
+
+/// The row of a request code on a port; `None` when the port does not serve the code.
+pub(super) fn find(code: i32, fast_port: bool) -> Option<&'static Route> {
+    let index = ROUTES.binary_search_by_key(&code, |route| route.code).ok()?;
+    Some(&ROUTES[index]).filter(|route| route.on_fast_port || !fast_port)
+}
+
+/// A topic named in the field `topic`.
+const TOPIC: &[(&str, ResourceType)] = &[("topic", Topic)];
+/// A group and a topic, named in the fields `consumerGroup` and `topic`.
+const CONSUMER_GROUP_AND_TOPIC: &[(&str, ResourceType)] = &[("consumerGroup", Group), ("topic", Topic)];
+/// A group and a topic, named in the fields `group` and `topic`.
+const GROUP_AND_TOPIC: &[(&str, ResourceType)] = &[("group", Group), ("topic", Topic)];
+/// A group, named in the field `group`.
+const GROUP: &[(&str, ResourceType)] = &[("group", Group)];
+/// A group, named in the field `consumerGroup`.
+const CONSUMER_GROUP: &[(&str, ResourceType)] = &[("consumerGroup", Group)];
+
+/// All requests the broker serves, sorted by code.
+#[rustfmt::skip]
+pub(super) static ROUTES: [Route; 96] = [
+    send(code::SEND_MESSAGE, sends::send),
+    Route::new(code::PULL_MESSAGE, Serve::Pull(pulls::pull), Needs::consumption(&[Sub])).not_on_fast_port(),
+    answer(code::QUERY_MESSAGE, lookup::query, Needs::fields(&[Sub, Get], TOPIC)).for_operators(),
+    answer(code::QUERY_CONSUMER_OFFSET, offsets::query, Needs::consumption(&[Sub, Get])),
+    answer(code::UPDATE_CONSUMER_OFFSET, offsets::commit, Needs::consumption(&[Sub, Update])),
+    answer(code::UPDATE_AND_CREATE_TOPIC, topics::put, Needs::fields(&[Create], TOPIC)),
+    answer(code::UPDATE_AND_CREATE_TOPIC_LIST, topics::put_list, Needs::body(&[Create], needs::topics).only_if_strict()),
+    answer(code::GET_ALL_TOPIC_CONFIG, topics::all, Needs::cluster(Get).only_if_strict()).for_operators(),
+    own(code::UPDATE_BROKER_CONFIG, |r, _| settings::update(r), Needs::cluster(Update).only_if_strict()).in_disk_pool_with_body(),
+    answer(code::GET_BROKER_CONFIG, settings::all, Needs::cluster(Get).only_if_strict()),
+    answer(code::GET_BROKER_RUNTIME_INFO, |r| Ok(strict_json(json!({ "table": admin::runtime(r.broker) }))), Needs::cluster(Get).only_if_strict()).for_operators(),
+    answer(code::SEARCH_OFFSET_BY_TIMESTAMP, lookup::search, Needs::fields(&[Get], TOPIC)).in_disk_pool(),
+    answer(code::GET_MAX_OFFSET, lookup::max_offset, Needs::fields(&[Get], TOPIC)),
+    answer(code::GET_MIN_OFFSET, lookup::min_offset, Needs::fields(&[Get], TOPIC)),
+    answer(code::GET_EARLIEST_MSG_STORETIME, lookup::earliest_time, Needs::fields(&[Get], TOPIC)).in_disk_pool(),
+    answer(code::VIEW_MESSAGE_BY_ID, lookup::view, Needs::fields(&[Get], TOPIC)).in_disk_pool(),
+    answer(code::HEART_BEAT, clients::heartbeat, Needs::body(&[Sub], needs::heartbeat)),
+    answer(code::UNREGISTER_CLIENT, clients::unregister, Needs::fields(&[Sub], CONSUMER_GROUP)),
+    answer(code::CONSUMER_SEND_MSG_BACK, transactions::send_back, Needs::fields(&[Sub], GROUP)).in_disk_pool(),
+    answer(code::END_TRANSACTION, transactions::end, Needs::fields(&[Pub], TOPIC)),
+    answer(code::GET_CONSUMER_LIST_BY_GROUP, |r| Ok(Answer::success().body(crate::clients::consumer_list(&r.broker.clients, r.need("consumerGroup")?)?.to_vec())), Needs::fields(&[Sub, Get], CONSUMER_GROUP)),
+    answer(code::LOCK_BATCH_MQ, clients::lock, Needs::body(&[Sub], needs::locks)).in_disk_pool_above(locks::LARGE_BYTES),
+    answer(code::UNLOCK_BATCH_MQ, clients::unlock, Needs::body(&[Sub], needs::locks)).in_disk_pool_above(locks::LARGE_BYTES),
+    answer(code::GET_ALL_CONSUMER_OFFSET, offsets::all, Needs::cluster(Get).only_if_strict()).for_operators(),
+    answer(code::GET_ALL_DELAY_OFFSET, |r| Ok(json(admin::delay_offsets(r.broker))), Needs::cluster(Get).only_if_strict()),
+    answer(code::CHECK_CLIENT_CONFIG, clients::check, Needs::cluster(Get).only_if_strict()),
+    answer(code::UPDATE_AND_CREATE_ACL_CONFIG, plain::update_account, Needs::cluster(Update).only_if_strict()).in_disk_pool(),
+    answer(code::DELETE_ACL_CONFIG, plain::delete_account, Needs::cluster(Update).only_if_strict()).in_disk_pool(),
+    answer(code::GET_BROKER_CLUSTER_ACL_INFO, plain::versions, Needs::cluster(Get).only_if_strict()).for_operators(),
+    answer(code::UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, plain::update_white_list, Needs::cluster(Update).only_if_strict()).in_disk_pool(),
+    answer(code::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, groups::put, Needs::body(&[Create, Update], needs::group).only_if_strict()),
+    answer(code::GET_ALL_SUBSCRIPTIONGROUP_CONFIG, groups::all, Needs::cluster(Get).only_if_strict()).for_operators(),
+    answer(code::GET_TOPIC_STATS_INFO, |r| progress::topic_stats(r.broker, r.need("topic")?).map(json), Needs::fields(&[Get], TOPIC)).for_operators(),
+    answer(code::GET_CONSUMER_CONNECTION_LIST, |r| crate::clients::consumer_connections(&r.broker.clients, r.need("consumerGroup")?).map(json), Needs::fields(&[Get], CONSUMER_GROUP)).for_operators(),
+    answer(code::GET_PRODUCER_CONNECTION_LIST, |r| crate::clients::producer_connections(&r.broker.clients, r.need("producerGroup")?).map(json), Needs::cluster(Get)),
+    answer(code::DELETE_SUBSCRIPTIONGROUP, |r| crate::groups::delete_group(r.need("groupName")?, r.flag_or("cleanOffset", false)).map(done), Needs::fields(&[Delete], &[("groupName", Group)])),
+    answer(code::GET_CONSUME_STATS, figures::consume_stats, Needs::fields(&[Get], &[("consumerGroup", Group), ("topic", Topic), ("topicList", Topic)])).for_operators(),
+    answer(code::DELETE_TOPIC_IN_BROKER, |r| admin::delete_topic(r.broker, r.need("topic")?).map(done), Needs::fields(&[Delete], TOPIC)),
+    answer(code::INVOKE_BROKER_TO_RESET_OFFSET, offsets::reset, Needs::fields(&[Update], GROUP_AND_TOPIC)).in_disk_pool(),
+    own(code::INVOKE_BROKER_TO_GET_CONSUMER_STATUS, relay::status, Needs::fields(&[Get], GROUP_AND_TOPIC)),
+    answer(code::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, groups::put_list, Needs::body(&[Create, Update], needs::groups).only_if_strict()),
+    answer(code::QUERY_TOPIC_CONSUME_BY_WHO, |r| Ok(strict_json(json!({ "groupList": progress::groups_of_topic(r.broker, r.need("topic")?) }))), Needs::fields(&[Get], TOPIC)).for_operators(),
+    answer(code::QUERY_CONSUME_TIME_SPAN, lookup::time_spans, Needs::fields(&[Get], GROUP_AND_TOPIC)).for_operators(),
+    answer(code::GET_SYSTEM_TOPIC_LIST_FROM_BROKER, |r| Ok(strict_json(json!({ "topicList": admin::system_topics(r.broker) }))), Needs::cluster(Get).only_if_strict()),
+    answer(code::CLEAN_EXPIRED_CONSUMEQUEUE, settings::clean_expired_queues, Needs::cluster(Update).only_if_strict()),
+    own(code::GET_CONSUMER_RUNNING_INFO, relay::running_info, Needs::fields(&[Get], CONSUMER_GROUP)),
+    answer(code::QUERY_CORRECTION_OFFSET, figures::correction, Needs::fields(&[Get], &[("filterGroups", Group), ("compareGroup", Group), ("topic", Topic)])).for_operators(),
+    own(code::CONSUME_MESSAGE_DIRECTLY, relay::consume, Needs::fields(&[Sub], CONSUMER_GROUP_AND_TOPIC)).for_operators(),
+    send(code::SEND_MESSAGE_V2, sends::send),
+    answer(code::CLONE_GROUP_OFFSET, offsets::copy, Needs::fields(&[Update], &[("destGroup", Group), ("topic", Topic)])).in_disk_pool(),
+    answer(code::VIEW_BROKER_STATS_DATA, figures::stats, Needs::cluster(Get)),
+    answer(code::CLEAN_UNUSED_TOPIC, settings::clean_unused_topics, Needs::cluster(Update).only_if_strict()),
+    answer(code::GET_BROKER_CONSUME_STATS, |r| Ok(json(progress::broker_consume_stats(r.broker, r.flag_or("isOrder", false)))), Needs::cluster(Get)).for_operators(),
+    send(code::SEND_BATCH_MESSAGE, sends::send),
+    answer(code::QUERY_CONSUME_QUEUE, lookup::units, Needs::fields(&[Get], CONSUMER_GROUP_AND_TOPIC)).for_operators(),
+    answer(code::RESUME_CHECK_HALF_MESSAGE, transactions::resume, Needs::fields(&[Update], TOPIC)).in_disk_pool(),
+    send(code::SEND_REPLY_MESSAGE, sends::reply).authorized_only_if_strict(),
+    send(code::SEND_REPLY_MESSAGE_V2, sends::reply).authorized_only_if_strict(),
+    answer(code::GET_ALL_PRODUCER_INFO, clients::all_producers, Needs::cluster(Get)).for_operators(),
+    answer(code::DELETE_EXPIRED_COMMITLOG, settings::delete_expired_log, Needs::cluster(Update).only_if_strict()),
+    answer(code::QUERY_TOPICS_BY_CONSUMER, figures::topics_of_group, Needs::fields(&[Get], GROUP)),
+    answer(code::QUERY_SUBSCRIPTION_BY_CONSUMER, clients::subscription, Needs::fields(&[Get], GROUP_AND_TOPIC)),
+    answer(code::GET_TOPIC_CONFIG, |r| Ok(json(&admin::topic(r.broker, r.need("topic")?)?.config)), Needs::fields(&[Get], TOPIC)),
+    answer(code::GET_SUBSCRIPTIONGROUP_CONFIG, |r| Ok(json(&*crate::groups::found(r.broker.group(r.need("group")?)?)?)), Needs::fields(&[Get], GROUP)),
+    answer(code::UPDATE_AND_GET_GROUP_FORBIDDEN, groups::forbid, Needs::fields(&[Update], GROUP_AND_TOPIC)),
+    Route::new(code::LITE_PULL_MESSAGE, Serve::Pull(pulls::pull), Needs::consumption(&[Sub]).only_if_strict()).not_on_fast_port(),
+    send(code::RECALL_MESSAGE, sends::recall),
+    own(code::QUERY_ASSIGNMENT, clients::assignment, Needs::body(&[Sub], needs::assignment).only_if_strict()),
+    answer(code::SET_MESSAGE_REQUEST_MODE, |r| assign::set_mode(r.broker, r.body()?).map(done), Needs::cluster(Update).only_if_strict()).in_disk_pool_with_body(),
+    answer(code::GET_ALL_MESSAGE_REQUEST_MODE, |r| Ok(Answer::success().body(r.broker.modes.text())), Needs::cluster(Get).only_if_strict()),
+    answer(code::GET_BROKER_HA_STATUS, figures::replication, Needs::cluster(Get).only_if_strict()),
+    answer(code::RESET_MASTER_FLUSH_OFFSET, settings::reset_master_flush, Needs::cluster(Update)),
+    answer(code::GET_BROKER_EPOCH_CACHE, settings::epochs, Needs::cluster(Get).only_if_strict()),
+    answer(code::NOTIFY_BROKER_ROLE_CHANGED, settings::role_changed, Needs::cluster(Update).only_if_strict()),
+    answer(code::UPDATE_COLD_DATA_FLOW_CTR_CONFIG, settings::put_bounds, Needs::cluster(Update).only_if_strict()),
+    answer(code::REMOVE_COLD_DATA_FLOW_CTR_CONFIG, settings::put_bounds, Needs::cluster(Update).only_if_strict()),
+    answer(code::GET_COLD_DATA_FLOW_CTR_INFO, settings::bounds, Needs::cluster(Get).only_if_strict()),
+    answer(code::SET_COMMITLOG_READ_MODE, settings::set_read_ahead, Needs::cluster(Update).only_if_strict()),
+    answer(code::AUTH_CREATE_USER, users::create_user, Needs::cluster(Update)).in_disk_pool_with_body(),
+    answer(code::AUTH_UPDATE_USER, users::update_user, Needs::cluster(Update)).in_disk_pool_with_body(),
+    answer(code::AUTH_DELETE_USER, users::delete_user, Needs::cluster(Update)).in_disk_pool_with_body(),
+    answer(code::AUTH_GET_USER, users::user, Needs::cluster(Get)).in_disk_pool_with_body(),
+    answer(code::AUTH_LIST_USER, users::users, Needs::cluster(Get)).in_disk_pool_with_body(),
+    answer(code::AUTH_CREATE_ACL, users::change_acl, Needs::cluster(Update)).in_disk_pool_with_body(),
+    answer(code::AUTH_UPDATE_ACL, users::change_acl, Needs::cluster(Update)).in_disk_pool_with_body(),
+    answer(code::AUTH_DELETE_ACL, users::delete_acl, Needs::cluster(Update)).in_disk_pool_with_body(),
+    answer(code::AUTH_GET_ACL, users::acl, Needs::cluster(Get)).in_disk_pool_with_body(),
+    answer(code::AUTH_LIST_ACL, users::acls, Needs::cluster(Get)).in_disk_pool_with_body(),
+    Route::new(code::POP_MESSAGE, Serve::Pop(pops::pop), Needs::fields(&[Sub], CONSUMER_GROUP_AND_TOPIC)).not_on_fast_port(),
+    Route::new(code::ACK_MESSAGE, Serve::Ack(pops::ack), Needs::fields(&[Sub], CONSUMER_GROUP_AND_TOPIC)),
+    answer(code::PEEK_MESSAGE, pops::peek, Needs::fields(&[Sub], CONSUMER_GROUP_AND_TOPIC)).in_disk_pool().not_on_fast_port(),
+    answer(code::CHANGE_MESSAGE_INVISIBLETIME, pops::change_invisible_time, Needs::fields(&[Sub], CONSUMER_GROUP_AND_TOPIC)),
+    own(code::NOTIFICATION, pops::notify, Needs::fields(&[Sub], CONSUMER_GROUP_AND_TOPIC)).not_on_fast_port(),
+    answer(code::POLLING_INFO, pops::polling_info, Needs::fields(&[Get], CONSUMER_GROUP_AND_TOPIC)).not_on_fast_port(),
+    answer(code::POP_ROLLBACK, pops::rollback, Needs::cluster(Update).only_if_strict()),
+    Route::new(code::BATCH_ACK_MESSAGE, Serve::Ack(pops::batch_ack), Needs::body(&[Sub], needs::acks).only_if_strict()),
+];

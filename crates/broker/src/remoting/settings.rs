@@ -1,0 +1,131 @@
+//! Requests about settings, 25 and 26, requests to delete what is old, 306, 316 and 329, and those that are answered without any
+//! effect: 908, 1007 and 2001 to 2004.
+//!
+//! RocketMQ throttles groups that read old messages (2001 to 2004); here cold reads run in the disk pool, apart from reads in
+//! memory, so there is nothing to throttle, and the answers say so.
+
+use serde_json::json;
+use wire::body::parse_key_values;
+use wire::codes::response;
+use wire::ha::Epoch;
+
+use super::answer::Answer;
+use super::codec::strict_json;
+use super::incoming::Request;
+use crate::{Refusal, admin, retention};
+
+const WITHOUT_EFFECT: &str = "it has no effect: cold reads run apart from hot ones here";
+
+/// 26 `GET_BROKER_CONFIG`: all settings as a properties text.
+pub(super) fn all(r: &Request<'_>) -> Result<Answer, Refusal> {
+    let version = wire::json::to_vec(&r.broker.topics.version());
+    let text = admin::config(r.broker).to_properties();
+    let version = String::from_utf8_lossy(&version);
+    Ok(Answer::success().field("version", version).body(text.into_bytes()))
+}
+
+/// 25 `UPDATE_BROKER_CONFIG`.
+pub(super) fn update(r: &Request<'_>) -> Result<(), Refusal> {
+    let unreadable = |_| Refusal::error("string2Properties error");
+    let changes = parse_key_values(r.command.body).map_err(unreadable)?;
+    let reply = r.late_reply();
+    admin::update_config(r.broker, r.peer.remote(), changes, move |notes| {
+        let remark = (!notes.is_empty()).then(|| notes.join("; "));
+        reply.success(remark.as_deref(), b"");
+    })
+}
+
+/// 908 `RESET_MASTER_FLUSH_OFFSET`: only a slave keeps the master's flush offset; a master answers with success
+/// (`resetMasterFlushOffset`).
+pub(super) fn reset_master_flush(r: &Request<'_>) -> Result<Answer, Refusal> {
+    let _: i64 = r.number("masterFlushOffset")?;
+    Ok(Answer::success())
+}
+
+/// 1007 `GET_BROKER_EPOCH_CACHE`: who was master when, of this broker's log (`AdminBrokerProcessor.getBrokerEpochCache`). Java
+/// adds the end of the last epoch only while its file is not loaded anew; here each epoch ends where the next one begins.
+pub(super) fn epochs(r: &Request<'_>) -> Result<Answer, Refusal> {
+    let broker = r.broker;
+    if !broker.config.is_controlled() {
+        return Err(Refusal::error("this request only for controllerMode "));
+    }
+    let end = broker.store.appended();
+    let epochs = broker.replicas.elected().epochs.clone();
+    let list: Vec<_> = epochs
+        .entries()
+        .iter()
+        .map(|entry| {
+            json!({
+                "epoch": entry.epoch.get(),
+                "startOffset": entry.start.get(),
+                "endOffset": epochs.end_at(entry.start).unwrap_or(end).get(),
+            })
+        })
+        .collect();
+    Ok(strict_json(json!({
+        "brokerId": broker.role.id(),
+        "brokerName": broker.config.broker_name,
+        "clusterName": broker.config.broker_cluster_name,
+        "epochList": list,
+        "maxOffset": end.get(),
+    })))
+}
+
+/// 1008 `NOTIFY_BROKER_ROLE_CHANGED`: a controller says that there was an election (`AdminBrokerProcessor.notifyBrokerRoleChanged`).
+/// A Java broker takes the role that the request names, whoever sends it. Ours asks the controllers.
+pub(super) fn role_changed(r: &Request<'_>) -> Result<Answer, Refusal> {
+    if r.broker.config.is_controlled() {
+        let epoch = r.text("masterEpoch").and_then(|epoch| Epoch::from_i32(epoch.parse().ok()?));
+        r.broker.replicas.notify(epoch.unwrap_or(Epoch::ZERO));
+    }
+    Ok(Answer::success())
+}
+
+/// 2001 `UPDATE_COLD_DATA_FLOW_CTR_CONFIG` and 2002 `REMOVE_COLD_DATA_FLOW_CTR_CONFIG`: limits of groups, which are not kept.
+pub(super) fn put_bounds(_: &Request<'_>) -> Result<Answer, Refusal> {
+    Ok(Answer::success().remark(WITHOUT_EFFECT))
+}
+
+/// 2003 `GET_COLD_DATA_FLOW_CTR_INFO` (`ColdDataCgCtrService.getColdDataFlowCtrInfo`).
+pub(super) fn bounds(r: &Request<'_>) -> Result<Answer, Refusal> {
+    let number = |key| r.broker.config.shown(key).parse::<i64>().unwrap_or_default();
+    Ok(strict_json(json!({
+        "runtimeTable": {},
+        "configTable": {},
+        "cgColdReadThreshold": number("cgColdReadThreshold"),
+        "globalColdReadThreshold": number("globalColdReadThreshold"),
+        "globalAcc": 0,
+    })))
+}
+
+/// 2004 `SET_COMMITLOG_READ_MODE`: in RocketMQ, mode 0 lets the kernel read ahead in commit log files and mode 1 does not.
+pub(super) fn set_read_ahead(r: &Request<'_>) -> Result<Answer, Refusal> {
+    match r.number("READ_AHEAD_MODE")? {
+        mode @ (0 | 1) => {
+            let remark = format!("set commitlog readahead mode success, mode: {mode}; {WITHOUT_EFFECT}");
+            Ok(Answer::success().remark(remark))
+        }
+        mode => {
+            let remark = format!("set commitlog readahead mode param value error: {mode}, expected 0 or 1");
+            Err(Refusal::new(response::INVALID_PARAMETER, remark))
+        }
+    }
+}
+
+/// 306 `CLEAN_EXPIRED_CONSUMEQUEUE`.
+pub(super) fn clean_expired_queues(r: &Request<'_>) -> Result<Answer, Refusal> {
+    retention::clean_expired_queues(r.broker);
+    Ok(Answer::success())
+}
+
+/// 316 `CLEAN_UNUSED_TOPIC`.
+pub(super) fn clean_unused_topics(r: &Request<'_>) -> Result<Answer, Refusal> {
+    retention::clean_unused_topics(r.broker);
+    Ok(Answer::success())
+}
+
+/// 329 `DELETE_EXPIRED_COMMITLOG`.
+pub(super) fn delete_expired_log(r: &Request<'_>) -> Result<Answer, Refusal> {
+    retention::delete_expired_log(r.broker);
+    Ok(Answer::success())
+}

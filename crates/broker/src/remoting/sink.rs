@@ -1,0 +1,167 @@
+//! Frames as answers of pulls, pops and notifications, now and later.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use net::ConnectionHandle;
+use wire::codes::response;
+use wire::frame::{Command, Encoding, FrameWriter, Head};
+use wire::header::PullReply;
+
+use crate::Refusal;
+use crate::reply_sink::{PopStatus, Popped, PullAnswer, Reply, ReplySink, ReplyWriter};
+
+/// Bytes that a request is charged to its connection while its answer is read from the disk: about the size of such an answer
+/// (`maxTransferBytesOnMessageInDisk`).
+pub(super) const ANSWER_BYTES: usize = 64 << 10;
+
+/// Bytes of the buffer for answers that a thread of the disk pool keeps.
+const KEPT_BYTES: usize = 1 << 20;
+
+thread_local! {
+    /// Where a thread that is not the connection's own writes an answer.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Whose form the answer of a refused request has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Pull,
+    Pop,
+    Plain,
+}
+
+/// What is kept of a request frame to answer it.
+#[derive(Clone, Copy)]
+pub(crate) struct Call {
+    opaque: i32,
+    encoding: Encoding,
+    form: Form,
+    /// The client takes no answer.
+    pub(super) is_one_way: bool,
+}
+
+impl Call {
+    /// The call of a frame; its refusal has this form.
+    pub(super) fn of(command: &Command<'_>, form: Form) -> Self {
+        Self { opaque: command.opaque, encoding: command.encoding, form, is_one_way: command.is_one_way() }
+    }
+
+    /// Writes the answer of this call to `out`.
+    pub(crate) fn writer<'a>(&self, out: &'a mut Vec<u8>) -> Frames<'a> {
+        Frames { call: *self, start: out.len(), out }
+    }
+
+    /// The same call, answered later.
+    pub(crate) fn later(&self, peer: &Arc<ConnectionHandle>) -> Arc<dyn ReplySink> {
+        Arc::new(Later { call: *self, peer: peer.clone() })
+    }
+
+    /// A call with request id 1.
+    #[cfg(test)]
+    pub(crate) fn first() -> Self {
+        Self { opaque: 1, encoding: Encoding::Json, form: Form::Pop, is_one_way: false }
+    }
+
+    /// The head of an answer with this response code.
+    pub(super) fn head(&self, code: i32) -> Head<'static> {
+        Head::response(self.encoding, code, self.opaque)
+    }
+}
+
+/// Writes the refusal of a request, `head`, in the form of its answers: clients read some fields without a null check.
+pub(super) fn refuse(form: Form, head: Head<'_>, out: &mut Vec<u8>) {
+    let frame = FrameWriter::begin(out, head);
+    match form {
+        Form::Pull => PullReply::default().write(frame).finish(b""),
+        Form::Pop => pop_header(frame, &Popped::default(), 0).finish(b""),
+        Form::Plain => frame.finish(b""),
+    }
+}
+
+/// Writes the fields of `PopMessageResponseHeader`. All numbers are always written, since Java reads them without a null check.
+fn pop_header<'b>(writer: FrameWriter<'b>, popped: &Popped, invisible_ms: i64) -> FrameWriter<'b> {
+    let writer = writer
+        .number("popTime", popped.pop_ms)
+        .number("invisibleTime", invisible_ms)
+        .number("reviveQid", popped.revive_queue)
+        .number("restNum", popped.rest)
+        .text("startOffsetInfo", &popped.texts.starts)
+        .text("msgOffsetInfo", &popped.texts.offsets);
+    if popped.texts.counts.is_empty() { writer } else { writer.text("orderCountInfo", &popped.texts.counts) }
+}
+
+/// Writes the answer of one call behind what is in `out`.
+pub(crate) struct Frames<'a> {
+    call: Call,
+    out: &'a mut Vec<u8>,
+    start: usize,
+}
+
+impl ReplyWriter for Frames<'_> {
+    fn pull(&mut self, answer: &PullAnswer<'_>, body_bytes: usize) -> &mut Vec<u8> {
+        let head = self.call.head(answer.code).remark(answer.remark);
+        answer.header.write(FrameWriter::begin(self.out, head)).finish_header(body_bytes);
+        self.out
+    }
+
+    fn take_back(&mut self) {
+        self.out.truncate(self.start);
+    }
+
+    fn popped(&mut self, status: PopStatus, popped: Popped, invisible_ms: i64) {
+        let (code, remark) = match status {
+            PopStatus::Found => (response::SUCCESS, "FOUND"),
+            PopStatus::TimedOut => (response::POLLING_TIMEOUT, "NO_MESSAGE_IN_QUEUE"),
+            PopStatus::Full => (response::POLLING_FULL, "NO_MESSAGE_IN_QUEUE"),
+        };
+        let frame = FrameWriter::begin(self.out, self.call.head(code).remark(remark));
+        pop_header(frame, &popped, invisible_ms).finish(&popped.body);
+    }
+
+    fn noticed(&mut self, has_messages: bool, is_full: bool) {
+        let frame = FrameWriter::begin(self.out, self.call.head(response::SUCCESS));
+        frame.flag("hasMsg", has_messages).flag("pollingFull", is_full).finish(b"");
+    }
+
+    fn refused(&mut self, refusal: &Refusal) {
+        refuse(self.call.form, self.call.head(refusal.code).remark(&refusal.remark), self.out);
+    }
+}
+
+/// A call that is answered later, on its connection.
+struct Later {
+    call: Call,
+    peer: Arc<ConnectionHandle>,
+}
+
+impl ReplySink for Later {
+    fn id(&self) -> u64 {
+        self.peer.id()
+    }
+
+    fn is_closed(&self) -> bool {
+        self.peer.is_closed()
+    }
+
+    fn run(&self, reply: Reply) {
+        let call = self.call;
+        // A connection that has just ended drops the work.
+        let _ = self.peer.put_back(Box::new(move |_, out| reply(&mut call.writer(out))));
+    }
+
+    fn write(&self, reply: &mut dyn FnMut(&mut dyn ReplyWriter)) {
+        let mut bytes = BUFFER.take();
+        bytes.clear();
+        reply(&mut self.call.writer(&mut bytes));
+        // A consumer whose connection has ended needs no answer.
+        let _ = self.peer.push(|out| out.extend_from_slice(&bytes));
+        bytes.clear();
+        bytes.shrink_to(KEPT_BYTES);
+        BUFFER.set(bytes);
+    }
+
+    fn charge(&self) -> Box<dyn Send> {
+        Box::new(self.peer.charge(ANSWER_BYTES))
+    }
+}

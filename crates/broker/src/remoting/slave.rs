@@ -1,0 +1,50 @@
+//! What a slave does not serve: everything that would append to its log or change a table, because both are copies of the
+//! master's.
+
+use wire::codes::{request as code, response};
+
+use super::request_table::{self, Serve};
+use crate::Refusal;
+use crate::broker::Broker;
+
+/// The refusal of a request that a slave does not serve; `None` when it serves the request.
+pub(super) fn refusal(broker: &Broker, asked: i32) -> Option<Refusal> {
+    // `NettyRemotingAbstract.processRequestCommand`, when `rejectRequest` of the processor says so.
+    let rejected =
+        || Refusal::new(response::SYSTEM_BUSY, "[REJECTREQUEST]system busy, start flow control for a while");
+    let appends = || {
+        let remark =
+            "service not available now. This broker is a slave, which stores nothing: ask the master";
+        Refusal::new(response::SERVICE_NOT_AVAILABLE, remark)
+    };
+    match asked {
+        code::CONSUMER_SEND_MSG_BACK => Some(rejected()),
+        code::END_TRANSACTION => {
+            let remark = "Message store is slave mode, so end transaction is forbidden. ";
+            Some(Refusal::new(response::SLAVE_NOT_AVAILABLE, remark))
+        }
+        code::SET_MESSAGE_REQUEST_MODE | code::UPDATE_AND_GET_GROUP_FORBIDDEN => Some(Refusal::error(
+            "this broker is a slave, which takes its tables from the master: change them there",
+        )),
+        code::CHANGE_MESSAGE_INVISIBLETIME | code::POP_ROLLBACK | code::RESUME_CHECK_HALF_MESSAGE => {
+            Some(appends())
+        }
+        // `AdminBrokerProcessor.validateSlave`.
+        code::UPDATE_AND_CREATE_TOPIC
+        | code::UPDATE_AND_CREATE_TOPIC_LIST
+        | code::DELETE_TOPIC_IN_BROKER
+        | code::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+        | code::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST
+        | code::DELETE_SUBSCRIPTIONGROUP => Some(Refusal::error(
+            "Can't modify topic or subscription group from slave broker, please execute it from master broker.",
+        )),
+        asked => match request_table::find(asked, false)?.serve {
+            Serve::Send(_) => Some(rejected()),
+            Serve::Pull(_) if !broker.config.slave_read_enable || !broker.role.is_consistent() => {
+                Some(rejected())
+            }
+            Serve::Pop(_) | Serve::Ack(_) => Some(appends()),
+            _ => None,
+        },
+    }
+}

@@ -1,0 +1,57 @@
+//! Which request codes are served.
+
+use super::*;
+use crate::testing::Fixture;
+
+/// Request codes that a broker of Apache RocketMQ 5.5.0 answers with anything but code 3 (`AdminBrokerProcessor`,
+/// `BrokerController.registerProcessor`).
+const SERVED_BY_JAVA: [i32; 108] = [
+    10, 11, 12, 14, 15, 17, 18, 21, 25, 26, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 41, 42, 43, 45, 46,
+    60, 61, 200, 201, 202, 203, 204, 207, 208, 215, 222, 223, 225, 300, 303, 305, 306, 307, 308, 309, 310,
+    314, 315, 316, 317, 320, 321, 323, 324, 325, 328, 329, 343, 345, 351, 352, 353, 354, 355, 361, 370, 400,
+    401, 402, 513, 905, 906, 907, 908, 1007, 1008, 2001, 2002, 2003, 2004, 3001, 3002, 3003, 3004, 3005,
+    3006, 3007, 3008, 3009, 3010, 5001, 200050, 200051, 200052, 200053, 200054, 200055, 200056, 200070,
+    200071, 200074, 200075, 200076, 200077, 200078, 200079, 200151,
+];
+
+/// Those of these codes that are not served here, each with its reason in `docs/conformance.md`.
+const LEFT_OUT: [i32; 16] =
+    [60, 61, 354, 355, 513, 905, 906, 5001, 200070, 200071, 200074, 200075, 200076, 200077, 200078, 200079];
+
+#[test]
+fn every_request_of_javas_broker_is_served_or_left_out_with_a_reason() {
+    let fixture = Fixture::new();
+    let is_unknown = |code: &i32| fixture.ask(*code, &[], b"").0 == response::REQUEST_CODE_NOT_SUPPORTED;
+    let unknown: Vec<i32> = SERVED_BY_JAVA.into_iter().filter(is_unknown).collect();
+    assert_eq!(unknown, LEFT_OUT);
+    let page = include_str!("../../../../docs/conformance.md");
+    let (_, table) = page.split_once("answered with code 3 and their name").unwrap();
+    let listed: Vec<&str> = table.split(|letter: char| !letter.is_ascii_digit()).collect();
+    for code in LEFT_OUT {
+        assert!(listed.contains(&code.to_string().as_str()), "{code} has no reason");
+        assert!(request::name(code).is_some(), "{code} has no name");
+    }
+}
+
+#[test]
+fn line_19_a_heartbeat_is_answered_with_what_java_clients_look_for() {
+    let fixture = Fixture::new();
+    fixture.broker.groups.make("g", 1).unwrap();
+    fixture.broker.topics.put(fixture.broker.retry_topic_missing("g", 1).unwrap(), 1).unwrap();
+    let mut bytes = Vec::new();
+    let head = Head::request(Encoding::Json, request::HEART_BEAT, 1);
+    head.write(&mut bytes, br#"{"clientID":"c","consumerDataSet":[{"groupName":"g"}],"producerDataSet":[]}"#);
+    let command = Command::decode(&mut bytes).unwrap();
+    let peer = Arc::new(ConnectionHandle::detached(1, crate::testing::ADDRESS));
+    let answer = clients::heartbeat(&Request {
+        broker: &fixture.broker,
+        peer: &peer,
+        command: &command,
+        caller: &crate::testing::CALLER,
+    })
+    .unwrap();
+    let fields = [("IS_SUPPORT_HEART_BEAT_V2", "true"), ("IS_SUB_CHANGE", "true")];
+    assert_eq!(answer.fields, fields.map(|(key, value)| (key, value.to_owned())));
+    let connection = fixture.broker.clients.member("g", "c").unwrap().connection();
+    assert_eq!((connection.language.as_str(), connection.version), ("RUST", wire::codes::VERSION));
+}

@@ -1,0 +1,106 @@
+//! Requests about users and acls: 3001 to 3010 (`AdminBrokerProcessor.createUser` to `AdminBrokerProcessor.listAcl`). They run in
+//! the disk pool, because a change is on disk before it counts.
+
+use auth::{Auth, AuthError};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use wire::body::{AclInfo, UserInfo};
+
+use super::answer::Answer;
+use super::codec::{done, json};
+use super::incoming::Request;
+use crate::Refusal;
+
+/// Users and acls.
+///
+/// # Errors
+/// `SYSTEM_ERROR` with RocketMQ's text when `authenticationMetadataProvider` is not set, so that no users are kept.
+fn auth<'a>(r: &Request<'a>) -> Result<&'a Auth, Refusal> {
+    let auth = r.broker.gate.auth();
+    if auth.settings().keeps_users {
+        return Ok(auth);
+    }
+    Err(Refusal::error(
+        "An system error occurred, please try again later. Cause: no users and acls are kept, authenticationMetadataProvider is not set",
+    ))
+}
+
+fn body<T: DeserializeOwned + Default>(r: &Request<'_>) -> Result<T, Refusal> {
+    if r.command.body.is_empty() { Ok(T::default()) } else { r.body() }
+}
+
+fn field<'a>(r: &Request<'a>, name: &str) -> &'a str {
+    r.text(name).unwrap_or_default()
+}
+
+/// The name of the user that a request is about; that of the body when the header has none.
+fn named<'a>(r: &Request<'a>, info: &'a UserInfo) -> &'a str {
+    r.word("username").or(info.username.as_deref()).unwrap_or_default()
+}
+
+/// A body of many, without one when there is nothing to list.
+fn list(found: Vec<impl Serialize>) -> Answer {
+    if found.is_empty() { Answer::success() } else { json(found) }
+}
+
+/// 3001 `AUTH_CREATE_USER`.
+pub(super) fn create_user(r: &Request<'_>) -> Result<Answer, Refusal> {
+    let (auth, info) = (auth(r), body::<UserInfo>(r)?);
+    blank_user(named(r, &info))?;
+    Ok(auth?.create_user(&r.caller.user, named(r, &info), &info).map(done)?)
+}
+
+/// 3002 `AUTH_UPDATE_USER`.
+pub(super) fn update_user(r: &Request<'_>) -> Result<Answer, Refusal> {
+    let (auth, info) = (auth(r), body::<UserInfo>(r)?);
+    blank_user(named(r, &info))?;
+    Ok(auth?.update_user(&r.caller.user, named(r, &info), &info).map(done)?)
+}
+
+/// A blank name is reported also where no users are kept, as in RocketMQ.
+fn blank_user(name: &str) -> Result<(), AuthError> {
+    if name.trim().is_empty() { Err(AuthError::BlankUser) } else { Ok(()) }
+}
+
+/// 3003 `AUTH_DELETE_USER`.
+pub(super) fn delete_user(r: &Request<'_>) -> Result<Answer, Refusal> {
+    let name = r.word("username").ok_or(AuthError::Invalid("username can not be blank"))?;
+    Ok(auth(r)?.delete_user(&r.caller.user, name).map(done)?)
+}
+
+/// 3004 `AUTH_GET_USER`: without a body when there is no such user.
+pub(super) fn user(r: &Request<'_>) -> Result<Answer, Refusal> {
+    blank_user(field(r, "username"))?;
+    let found = auth(r)?.user(&r.caller.user, field(r, "username"))?;
+    Ok(found.map_or_else(Answer::success, json))
+}
+
+/// 3005 `AUTH_LIST_USER`.
+pub(super) fn users(r: &Request<'_>) -> Result<Answer, Refusal> {
+    Ok(list(auth(r)?.users(&r.caller.user, field(r, "filter"))))
+}
+
+/// 3006 `AUTH_CREATE_ACL` and 3007 `AUTH_UPDATE_ACL`, which do the same.
+pub(super) fn change_acl(r: &Request<'_>) -> Result<Answer, Refusal> {
+    Ok(auth(r)?.change_acl(field(r, "subject"), &body::<AclInfo>(r)?).map(done)?)
+}
+
+/// 3008 `AUTH_DELETE_ACL`.
+pub(super) fn delete_acl(r: &Request<'_>) -> Result<Answer, Refusal> {
+    let subject = r.word("subject").ok_or(AuthError::Invalid("The subject is null."))?;
+    Ok(auth(r)?.delete_acl(subject, field(r, "policyType"), field(r, "resource")).map(done)?)
+}
+
+/// 3009 `AUTH_GET_ACL`: without a body when the user has none.
+pub(super) fn acl(r: &Request<'_>) -> Result<Answer, Refusal> {
+    let subject = r.word("subject").ok_or(AuthError::Invalid("The subject is null."))?;
+    Ok(auth(r)?.acl(subject)?.map_or_else(Answer::success, json))
+}
+
+/// 3010 `AUTH_LIST_ACL`.
+pub(super) fn acls(r: &Request<'_>) -> Result<Answer, Refusal> {
+    Ok(list(auth(r)?.acls(field(r, "subjectFilter"), field(r, "resourceFilter"))))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! What this broker knows of the others of its group: of a slave's master its addresses, of a master's slaves how far they are,
+//! and in controller mode the epochs of the log and the in-sync set.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use replica::epochs::EpochList;
+use replica::in_sync::CommittedSet;
+use tokio::sync::watch;
+use wire::ha::Epoch;
+
+/// Shortest address of a master that counts (`BrokerController.doRegisterBrokerAll`).
+const ADDRESS_BYTES_MIN: usize = 6;
+
+/// Where the master of this broker's group is, as far as name servers have said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MasterAddresses {
+    /// Where slaves connect to, `host:port`.
+    pub ha: Option<String>,
+    /// Where clients connect to, `host:port`.
+    pub broker: Option<String>,
+}
+
+/// How far one connected slave is.
+#[derive(Debug)]
+pub(crate) struct SlaveProgress {
+    /// The slave's end of the connection.
+    pub remote: SocketAddr,
+    /// Log position that the slave has reported last.
+    pub acknowledged: AtomicU64,
+    /// Log position from which the slave gets bytes next.
+    pub next: AtomicU64,
+}
+
+/// The other brokers of the group.
+#[derive(Default)]
+pub(crate) struct Replicas {
+    master: watch::Sender<MasterAddresses>,
+    slaves: Mutex<Vec<Arc<SlaveProgress>>>,
+    /// Whether this slave is connected to its master.
+    follows: AtomicBool,
+    elected: Mutex<Elected>,
+    /// When the master's table of topics was asked for that this slave took last, in milliseconds since 1970.
+    tables_taken_ms: AtomicI64,
+    /// The epoch of the election that somebody told of last (request 1008).
+    notice: watch::Sender<Epoch>,
+}
+
+/// What is known of the group in controller mode.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Elected {
+    /// Who was master when, of this broker's log.
+    pub epochs: EpochList,
+    /// Whether a stop may have cost the end of the log, and this broker has had no role since.
+    pub may_have_lost: bool,
+    /// On a master the in-sync set that the controller has committed.
+    pub in_sync: CommittedSet,
+    /// This broker's id at the controllers; zero before it has one.
+    pub own: u64,
+}
+
+impl Replicas {
+    /// Notes what a name server said about the master in the answer to a registration. An answer without an address changes
+    /// nothing: a master that is gone for a moment keeps its address.
+    pub(crate) fn learn(&self, broker: Option<&str>, ha: Option<&str>) {
+        let known =
+            |address: Option<&str>| address.filter(|text| text.len() >= ADDRESS_BYTES_MIN).map(str::to_owned);
+        let (broker, ha) = (known(broker), known(ha));
+        self.master.send_if_modified(|master| {
+            let next = MasterAddresses {
+                ha: ha.or_else(|| master.ha.clone()),
+                broker: broker.or_else(|| master.broker.clone()),
+            };
+            let is_new = *master != next;
+            *master = next;
+            is_new
+        });
+    }
+
+    /// The master's addresses and their changes.
+    pub(crate) fn master(&self) -> watch::Receiver<MasterAddresses> {
+        self.master.subscribe()
+    }
+
+    /// Forgets the former master: from now on `broker` is its address, if there is one, and the name servers have to say where
+    /// slaves of it connect to.
+    pub(crate) fn set_master(&self, broker: Option<String>) {
+        self.master.send_replace(MasterAddresses { ha: None, broker });
+    }
+
+    /// Whether the name servers have still to say where the master's slaves connect to.
+    pub(crate) fn lacks_master(&self) -> bool {
+        self.master.borrow().ha.is_none()
+    }
+
+    /// Somebody told that there was an election with this epoch. An older one counts too: a newer one may have been a lie.
+    pub(crate) fn notify(&self, epoch: Epoch) {
+        self.notice.send_replace(epoch);
+    }
+
+    /// The elections that somebody told of.
+    pub(crate) fn notices(&self) -> watch::Receiver<Epoch> {
+        self.notice.subscribe()
+    }
+
+    /// Notes that the master's table of topics was taken that was asked for at `at_ms`.
+    pub(crate) fn took_tables(&self, at_ms: i64) {
+        self.tables_taken_ms.store(at_ms, Ordering::Relaxed);
+    }
+
+    /// What the master stored before this time is of topics that it knew when its table was taken; zero for never.
+    pub(crate) fn tables_taken_ms(&self) -> i64 {
+        self.tables_taken_ms.load(Ordering::Relaxed)
+    }
+
+    /// What is known of the group in controller mode.
+    pub(crate) fn elected(&self) -> MutexGuard<'_, Elected> {
+        self.elected.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a slave that has connected.
+    pub(crate) fn join(&self, slave: Arc<SlaveProgress>) {
+        self.slaves_mut().push(slave);
+    }
+
+    /// Removes a slave whose connection has ended.
+    pub(crate) fn leave(&self, slave: &Arc<SlaveProgress>) {
+        self.slaves_mut().retain(|known| !Arc::ptr_eq(known, slave));
+    }
+
+    /// The slaves that are connected.
+    pub(crate) fn slaves(&self) -> Vec<Arc<SlaveProgress>> {
+        self.slaves_mut().clone()
+    }
+
+    /// Notes whether this slave is connected to its master and has told it where to start.
+    pub(crate) fn set_follows(&self, follows: bool) {
+        self.follows.store(follows, Ordering::Relaxed);
+    }
+
+    /// Whether this slave is connected to its master and has told it where to start.
+    pub(crate) fn follows(&self) -> bool {
+        self.follows.load(Ordering::Relaxed)
+    }
+
+    fn slaves_mut(&self) -> MutexGuard<'_, Vec<Arc<SlaveProgress>>> {
+        self.slaves.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_lie_about_an_election_hides_a_later_one() {
+        let replicas = Replicas::default();
+        let mut notices = replicas.notices();
+        for epoch in [i32::MAX as u32, 3] {
+            replicas.notify(Epoch::new(epoch));
+            assert!(notices.has_changed().unwrap());
+            assert_eq!(notices.borrow_and_update().get(), epoch);
+        }
+    }
+
+    #[test]
+    fn a_master_that_is_gone_for_a_moment_keeps_its_address() {
+        let replicas = Replicas::default();
+        replicas.learn(Some("10.0.0.1:10911"), Some("10.0.0.1:10912"));
+        let known = replicas.master().borrow().clone();
+        replicas.learn(None, Some(""));
+        assert_eq!(*replicas.master().borrow(), known);
+        assert_eq!(known.ha.as_deref(), Some("10.0.0.1:10912"));
+    }
+}

@@ -1,0 +1,198 @@
+//! Replication between the brokers of a group: the shells around the state machines of the crate `replica`.
+//!
+//! A master runs one thread, `ha-master`, which accepts slaves and sends them the log ([`master`]). A slave runs one thread,
+//! `ha-slave`, which takes its master's log ([`slave`]), and a task that takes the master's tables ([`metadata`]). In controller
+//! mode the thread `role` ([`roles`]) starts and ends these threads as the task `controller-agent` ([`controller`]) learns who is
+//! master.
+//!
+//! Where a decision is made: what is sent, appended, reported and closed, and when, in `replica::classic` and
+//! `replica::switch`; what controllers are asked in `replica::agent`. Here are sockets, files, the clock, and the calls of the
+//! store.
+
+pub(crate) mod controller;
+mod files;
+mod master;
+mod metadata;
+mod roles;
+mod slave;
+
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use replica::agent::Identity;
+use tokio::sync::watch;
+
+use crate::broker::Broker;
+use crate::supervisor::SupervisedWork;
+pub(crate) use files::{FilesError, load_epochs, load_identity, load_may_have_lost, note_flushed_later};
+pub(crate) use metadata::run as sync_metadata;
+use roles::{Order, Roles};
+
+/// Most threads of `ha-master` that read parts of the log that are not in memory.
+const READERS: usize = 2;
+
+/// A running thread of replication. Dropping it ends the thread and its connections.
+pub(crate) struct Worker {
+    stop: watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Worker {
+    /// Starts a supervised thread with a runtime of its own, which runs the future until it is told to stop.
+    fn start<F: Future<Output = ()>>(
+        broker: &Arc<Broker>,
+        (work, name): (SupervisedWork, &'static str),
+        make: impl FnOnce(watch::Receiver<bool>) -> F + Send + 'static,
+    ) -> io::Result<Self> {
+        let (stop, stopped) = watch::channel(false);
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_all().max_blocking_threads(READERS).thread_name("ha-read").build()?;
+        broker.supervisor.employ(work);
+        let supervisor = broker.supervisor.clone();
+        let run = move || {
+            let told = stopped.clone();
+            runtime.block_on(make(stopped));
+            if *told.borrow() {
+                supervisor.dismiss(work);
+            }
+        };
+        Ok(Self { stop, thread: Some(broker.supervisor.spawn(work, name, run)?) })
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.stop.send_replace(true);
+        if let Some(thread) = self.thread.take() {
+            // A panic was reported by the supervisor.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What replicates, of this broker.
+pub(crate) enum Replication {
+    /// The thread of a master or slave that the operator made so; none when slaves cannot connect.
+    Classic { _worker: Option<Worker> },
+    /// The thread that changes roles.
+    Controlled { orders: std::sync::mpsc::Sender<Order>, thread: Option<JoinHandle<()>> },
+}
+
+impl Replication {
+    /// Starts the thread of a master, or of a slave, as `brokerRole` says.
+    ///
+    /// # Errors
+    /// An error of the operating system: `haListenPort` is set and cannot be bound, or the thread cannot be started.
+    pub(crate) fn start(broker: &Arc<Broker>) -> io::Result<Self> {
+        let config = &broker.config.replication;
+        if broker.role.is_slave() {
+            let (end, flushed) = (broker.store.followed(), broker.store.flushed());
+            let config = config.of_slave(&broker.config.store, broker.durability.mode());
+            let slave = replica::classic::Slave::new(config, end, flushed.min(end));
+            let shell = slave::Shell::new(broker.clone(), slave::Machine::Classic(slave));
+            let run = move |stopped| shell.run(stopped);
+            return Ok(Self::Classic {
+                _worker: Some(Worker::start(broker, (SupervisedWork::Follow, "ha-slave"), run)?),
+            });
+        }
+        if config.role == crate::config::Role::SyncMaster && !config.waits_for_slaves() {
+            tracing::warn!(
+                "brokerRole=SYNC_MASTER waits for no slave as long as inSyncReplicas is 1, as in RocketMQ 5"
+            );
+        }
+        let listener = match listen(broker) {
+            Ok(listener) => listener,
+            Err(error) if config.port != 0 || config.waits_for_slaves() => return Err(error),
+            Err(error) => {
+                tracing::warn!(%error, "the port behind listenPort cannot be bound; slaves cannot connect (haListenPort)");
+                return Ok(Self::Classic { _worker: None });
+            }
+        };
+        if config.waits_for_slaves() {
+            broker.durability.wait_for_slaves();
+        }
+        let master = replica::classic::Master::new(
+            config.of_master(&broker.config.store),
+            master::range(&broker.store, false),
+        );
+        let (serving, machine) = (broker.clone(), master::Machine::Classic(master));
+        let run = move |stopped| master::run(serving, listener, machine, None, stopped);
+        Ok(Self::Classic {
+            _worker: Some(Worker::start(broker, (SupervisedWork::Replicate, "ha-master"), run)?),
+        })
+    }
+
+    /// Starts the thread that makes this broker what the controllers say, and returns what the agent needs.
+    ///
+    /// # Errors
+    /// An error of the operating system when the thread cannot be started.
+    pub(crate) fn start_controlled(
+        broker: &Arc<Broker>,
+        identity: Option<Identity>,
+    ) -> io::Result<(Self, controller::Links)> {
+        let (orders, received) = std::sync::mpsc::channel();
+        let (proposer, proposals) = tokio::sync::mpsc::unbounded_channel();
+        let roles = Roles::new(broker.clone(), proposer);
+        let run = move || roles.run(&received);
+        let thread = Some(broker.supervisor.spawn(SupervisedWork::Role, "role", run)?);
+        let links = controller::Links { identity, orders: orders.clone(), proposals };
+        Ok((Self::Controlled { orders, thread }, links))
+    }
+
+    /// Ends the thread and its connections.
+    pub(crate) fn stop(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Replication {
+    fn drop(&mut self) {
+        if let Self::Controlled { orders, thread } = self {
+            let _ = orders.send(Order::Stop);
+            if let Some(thread) = thread.take() {
+                // A panic was reported by the supervisor.
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+fn listen(broker: &Broker) -> io::Result<std::net::TcpListener> {
+    // The port knows no users, so it is this machine's where only this machine is served.
+    let bind = broker.config.refuses_strangers.map(|_| IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let address = SocketAddr::new(bind.unwrap_or(broker.config.bind_address), broker.ha_port());
+    let listener = std::net::TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Milliseconds since the thread began, for the state machines.
+#[derive(Clone, Copy)]
+struct Clock(Instant);
+
+impl Clock {
+    fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    fn now_ms(self) -> u64 {
+        u64::try_from(self.0.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Waits until this time; for ever without one.
+    async fn until(self, at_ms: Option<u64>) {
+        match at_ms {
+            Some(at_ms) => {
+                tokio::time::sleep_until((self.0 + std::time::Duration::from_millis(at_ms)).into()).await;
+            }
+            None => std::future::pending().await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod bad_input_tests;

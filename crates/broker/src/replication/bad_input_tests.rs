@@ -1,0 +1,260 @@
+//! What comes on the connections of replication may be anything: only that connection ends, and nothing false counts. The peers
+//! are sockets of the test, on ports that the system gives.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use replica::epochs::EpochList;
+use replica::in_sync::{CommittedSet, SetEpoch};
+use replica::slave_log::SlaveConfig;
+use replica::switch::{self, MasterStart, SlaveStart};
+use tokio::sync::mpsc;
+use wire::ha::switch::{Handshake, HandshakeReply, TransferHeader, encode_report};
+use wire::ha::{BrokerId, Epoch, EpochStart};
+use wire::units::LogOffset;
+
+use super::master::{self, ToControllers};
+use super::{Worker, slave};
+use crate::supervisor::SupervisedWork;
+use crate::testing::Fixture;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A master with something in its log, its port, and what ends it.
+struct Master {
+    fixture: Fixture,
+    port: u16,
+    _worker: Worker,
+    _proposals: mpsc::UnboundedReceiver<(std::collections::BTreeSet<BrokerId>, SetEpoch)>,
+    _decided: mpsc::Sender<master::Decided>,
+}
+
+fn epochs() -> EpochList {
+    EpochList::new(vec![EpochStart { epoch: Epoch::new(1), start: LogOffset::ZERO }]).unwrap()
+}
+
+impl Master {
+    fn start(is_elected: bool) -> Self {
+        let fixture = Fixture::with(|config| config.replication.in_sync_replicas = 2);
+        fixture.put("T", 0, &[7; 5000], b"");
+        let broker = fixture.broker.clone();
+        broker.durability.wait_for_slaves();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (config, log) = (&broker.config.replication, master::range(&broker.store, false));
+        let (proposer, proposals) = mpsc::unbounded_channel();
+        let (decide, decided) = mpsc::channel(1);
+        let machine = if is_elected {
+            let members = [BrokerId::FIRST, BrokerId::new(2)].into();
+            let start = MasterStart {
+                own: BrokerId::FIRST,
+                committed: CommittedSet { members, epoch: SetEpoch(1) },
+                epochs: epochs(),
+                log,
+                confirm: LogOffset::ZERO,
+            };
+            let master = switch::Master::new(0, config.of_elected(&broker.config.store), start);
+            master::Machine::Elected(Box::new(master))
+        } else {
+            master::Machine::Classic(replica::classic::Master::new(
+                config.of_master(&broker.config.store),
+                log,
+            ))
+        };
+        let controllers = is_elected.then_some(ToControllers { decided, proposals: proposer });
+        let serving = broker.clone();
+        let run = move |stopped| master::run(serving, listener, machine, controllers, stopped);
+        let worker = Worker::start(&broker, (SupervisedWork::Replicate, "ha-master"), run).unwrap();
+        Self { fixture, port, _worker: worker, _proposals: proposals, _decided: decide }
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
+    /// The connection on which `bytes` come ends, and nobody has anything by that.
+    fn ends(&self, what: &str, bytes: &[u8]) {
+        let mut stream = self.connect();
+        stream.write_all(bytes).unwrap();
+        assert!(is_ended(&mut stream), "{what}: the connection goes on");
+        let replicated = self.fixture.broker.store.replicated();
+        assert_eq!(replicated, Some(LogOffset::ZERO), "{what}: a false report counts");
+    }
+}
+
+/// Reads until the end; whether it came. What was sent before does not matter.
+fn is_ended(stream: &mut TcpStream) -> bool {
+    let mut buffer = [0; 4096];
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
+            Err(error) => return error.kind() == ErrorKind::ConnectionReset,
+        }
+    }
+}
+
+fn report(offset: u64) -> Vec<u8> {
+    encode_report(LogOffset::new(offset)).to_vec()
+}
+
+fn handshake(broker: u64) -> Vec<u8> {
+    Handshake { broker_id: BrokerId::new(broker), is_from_last_file: false, is_learner: false }
+        .encode()
+        .to_vec()
+}
+
+#[test]
+fn a_classic_master_ends_the_connection_of_a_slave_that_tells_nonsense() {
+    let master = Master::start(false);
+    let end = master.fixture.broker.store.appended().get();
+    let mut good = master.connect();
+    master.ends("a negative offset", &(-1_i64).to_be_bytes());
+    master.ends("a log that is longer than the master's", &(end + 1).to_be_bytes());
+    master.ends("what was never sent", &[0_u64.to_be_bytes(), (end * 2).to_be_bytes()].concat());
+    let mut half = master.connect();
+    half.write_all(&[0; 7]).unwrap();
+
+    good.write_all(&0_u64.to_be_bytes()).unwrap();
+    let mut frame = vec![0; 12 + usize::try_from(end).unwrap()];
+    good.read_exact(&mut frame).unwrap();
+    assert_eq!(frame[..8], [0; 8], "another connection is served all the same");
+}
+
+#[test]
+fn an_elected_master_ends_the_connection_of_a_slave_that_tells_nonsense() {
+    let master = Master::start(true);
+    let end = master.fixture.broker.store.appended().get();
+    let mut good = master.connect();
+    good.write_all(&handshake(2)).unwrap();
+    let mut reply = [0; 20 + 12];
+    good.read_exact(&mut reply).unwrap();
+
+    master.ends("a state that nobody has", &[0, 0, 0, 7]);
+    master.ends("text", b"GET / HTTP/1.1\r\n\r\n");
+    master.ends("a negative id", &[&[0, 0, 0, 1, 0, 0, 0, 0][..], &(-3_i64).to_be_bytes()].concat());
+    master.ends("a report without a handshake", &report(0));
+    master.ends("the master's own id", &handshake(1));
+    master.ends("a log that is longer than the master's", &[handshake(3), report(end + 1)].concat());
+    master.ends("a second handshake", &[handshake(3), report(0), handshake(3)].concat());
+    master.ends("a negative offset", &[&handshake(3)[..], &[0, 0, 0, 2], &[255; 8]].concat());
+
+    let mut split = master.connect();
+    split.write_all(&handshake(3)[..9]).unwrap();
+    split.flush().unwrap();
+    split.write_all(&handshake(3)[9..]).unwrap();
+    split.read_exact(&mut reply).unwrap();
+    assert_eq!(reply[..8], [0, 0, 0, 1, 0, 0, 0, 12], "a handshake may come in pieces");
+
+    good.write_all(&report(0)).unwrap();
+    let mut frame = vec![0; 36 + usize::try_from(end).unwrap()];
+    good.read_exact(&mut frame).unwrap();
+    assert_eq!(frame[..8], [&[0, 0, 0, 2][..], &u32::try_from(end).unwrap().to_be_bytes()].concat());
+    good.write_all(&report(end)).unwrap();
+    let reached = || master.fixture.broker.store.replicated() == Some(LogOffset::new(end));
+    while !reached() {
+        std::thread::yield_now();
+    }
+}
+
+/// A slave whose master is the test.
+struct Slave {
+    fixture: Fixture,
+    listener: TcpListener,
+    _worker: Worker,
+}
+
+impl Slave {
+    fn start() -> Self {
+        let fixture = Fixture::new();
+        let broker = fixture.broker.clone();
+        broker.store.start_following().unwrap();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        broker.replicas.learn(Some(&address), Some(&address));
+        let start = SlaveStart {
+            handshake: Handshake { broker_id: BrokerId::new(2), is_from_last_file: false, is_learner: false },
+            epochs: EpochList::default(),
+            end: LogOffset::ZERO,
+            flushed: LogOffset::ZERO,
+            confirm: LogOffset::ZERO,
+        };
+        let config = SlaveConfig { file_bytes: 1 << 20, retry_interval_ms: 1, ..SlaveConfig::default() };
+        let machine = slave::Machine::OfElected(Box::new(switch::Slave::new(config, start)));
+        let shell = slave::Shell::new(broker.clone(), machine);
+        let run = move |stopped| shell.run(stopped);
+        let worker = Worker::start(&broker, (SupervisedWork::Follow, "ha-slave"), run).unwrap();
+        Self { fixture, listener, _worker: worker }
+    }
+
+    /// The next connection of the slave, which has introduced itself.
+    fn accept(&self) -> TcpStream {
+        let (mut stream, _) = self.listener.accept().unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut greeting = [0; 16];
+        stream.read_exact(&mut greeting).unwrap();
+        assert_eq!(greeting[..], handshake(2)[..]);
+        stream
+    }
+
+    /// The slave ends the connection on which `bytes` come, and its log is as before.
+    fn ends(&self, what: &str, bytes: &[u8]) {
+        let mut stream = self.accept();
+        stream.write_all(bytes).unwrap();
+        assert!(is_ended(&mut stream), "{what}: the connection goes on");
+        assert_eq!(self.fixture.broker.store.followed(), LogOffset::ZERO, "{what}");
+    }
+}
+
+/// A reply to a handshake with a list of epochs that says to have `bytes` bytes.
+fn reply(bytes: i32, entries: &[(i32, i64)]) -> Vec<u8> {
+    let mut reply = [1_i32.to_be_bytes(), bytes.to_be_bytes()].concat();
+    reply.extend(900_i64.to_be_bytes());
+    reply.extend(1_i32.to_be_bytes());
+    for (epoch, start) in entries {
+        reply.extend(epoch.to_be_bytes());
+        reply.extend(start.to_be_bytes());
+    }
+    reply
+}
+
+/// A good reply, and the head of a transfer behind it.
+fn transfer(offset: u64, body_bytes: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    HandshakeReply { end: LogOffset::new(900), epochs: epochs().entries().to_vec() }.encode(&mut bytes);
+    let header = TransferHeader {
+        offset: LogOffset::new(offset),
+        body_bytes,
+        epoch: epochs().entries()[0],
+        confirm: LogOffset::ZERO,
+    };
+    bytes.extend(header.encode());
+    bytes
+}
+
+#[test]
+fn a_slave_ends_the_connection_to_a_master_that_tells_nonsense() {
+    let slave = Slave::start();
+    slave.ends("a state that nobody has", &[0, 0, 0, 9]);
+    slave.ends("a list of negative size", &reply(-12, &[]));
+    slave.ends("a list that ends within an entry", &reply(13, &[]));
+    slave.ends("more epochs than there may be", &reply(1001 * 12, &[]));
+    slave.ends("epochs that fall", &reply(24, &[(3, 0), (2, 100)]));
+    slave.ends("an epoch of negative start", &reply(12, &[(1, -5)]));
+    slave.ends("a body of negative size", &transfer(0, u32::MAX));
+    slave.ends("a body that nobody has memory for", &transfer(0, 1 << 30));
+    slave.ends("a body across the end of a file", &[transfer((1 << 20) - 2, 4), vec![0; 4]].concat());
+    slave.ends("a second reply", &[reply(12, &[(1, 0)]), reply(12, &[(1, 0)])].concat());
+
+    // Half a frame leads to nothing, and the end of the connection to the next one.
+    let mut half = slave.accept();
+    half.write_all(&transfer(0, 100)).unwrap();
+    drop(half);
+    let _ = slave.accept();
+    assert_eq!(slave.fixture.broker.store.followed(), LogOffset::ZERO);
+}

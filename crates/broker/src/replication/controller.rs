@@ -1,0 +1,307 @@
+//! The task `controller-agent`: speaks with the controllers for `replica::agent`, which decides what is asked and when. What
+//! they say about this broker's role goes to the thread `role` ([`super::roles`]).
+
+pub(crate) mod codec;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use net::{CallError, ConnectionHandle, Workers};
+use replica::agent::{Agent, AgentAction, AgentConfig, AgentEvent, CallId, Identity};
+use replica::in_sync::SetEpoch;
+use replica::roster::Request;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use wire::codes::{request, response};
+use wire::frame::{Encoding, FrameWriter, Head};
+use wire::ha::{BrokerId, Epoch};
+
+use super::Clock;
+use super::files::save_identity;
+use super::master::Decided;
+use super::roles::Order;
+use crate::broker::Broker;
+use crate::engine::{BLOCKING, PUNCTUAL};
+use crate::register::Silent;
+use crate::supervisor::SupervisedWork;
+
+/// How long a controller may take to answer, and a connection to one to be made.
+const CALL_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Pause before an identity that could not be written is written again.
+const SAVE_PAUSE: Duration = Duration::from_secs(1);
+
+/// What the task needs beside the broker.
+pub(crate) struct Links {
+    pub identity: Option<Identity>,
+    pub orders: Sender<Order>,
+    /// What the elected master proposes.
+    pub proposals: UnboundedReceiver<(BTreeSet<BrokerId>, SetEpoch)>,
+}
+
+struct Task {
+    broker: Arc<Broker>,
+    workers: Workers,
+    agent: Agent,
+    clock: Clock,
+    wake_at_ms: Option<u64>,
+    orders: Sender<Order>,
+    controllers: Arc<Controllers>,
+    /// Where the outcomes of calls come back.
+    outcomes: UnboundedSender<AgentEvent>,
+}
+
+/// Connections to controllers.
+#[derive(Default)]
+struct Controllers(Mutex<BTreeMap<String, Arc<ConnectionHandle>>>);
+
+/// Runs until the workers stop.
+pub(crate) async fn run(broker: Arc<Broker>, workers: Workers, links: Links) {
+    let (outcomes, mut finished) = unbounded_channel();
+    let agent = Agent::new(config(&broker));
+    let mut task = Task {
+        agent,
+        clock: Clock::start(),
+        wake_at_ms: None,
+        orders: links.orders,
+        controllers: Arc::default(),
+        outcomes,
+        workers,
+        broker,
+    };
+    let mut proposals = links.proposals;
+    let mut notices = task.broker.replicas.notices();
+    task.step(AgentEvent::Start(links.identity));
+    loop {
+        let (clock, wake_at_ms) = (task.clock, task.wake_at_ms);
+        tokio::select! {
+            Some(event) = finished.recv() => task.step(event),
+            Some((members, epoch)) = proposals.recv() => task.step(AgentEvent::ProposeSet(members, epoch)),
+            Ok(()) = notices.changed() => {
+                let epoch = *notices.borrow_and_update();
+                task.step(AgentEvent::Notified(epoch));
+            }
+            () = clock.until(wake_at_ms) => {
+                task.wake_at_ms = None;
+                task.step(AgentEvent::Timer);
+            }
+        }
+    }
+}
+
+fn config(broker: &Broker) -> AgentConfig {
+    let settings = &broker.config.replication.controller;
+    let log_epoch = broker.replicas.elected().epochs.last().map_or(Epoch::ZERO, |last| last.epoch);
+    AgentConfig {
+        cluster: broker.config.broker_cluster_name.clone(),
+        name: broker.config.broker_name.clone(),
+        address: broker.address(),
+        check_code: format!("{};{}", broker.address(), broker.now_ms()),
+        controllers: settings.controllers(),
+        log_epoch,
+        may_have_lost: broker.replicas.elected().may_have_lost,
+        heartbeat_interval_ms: settings.heartbeat_interval_ms,
+        poll_interval_ms: settings.poll_interval_ms,
+        leader_interval_ms: settings.leader_interval_ms,
+        ..AgentConfig::default()
+    }
+}
+
+impl Task {
+    fn step(&mut self, event: AgentEvent) {
+        let mut actions = Vec::new();
+        self.agent.step(self.clock.now_ms(), event, &mut actions);
+        self.broker.replicas.elected().own = self.agent.broker().map_or(0, BrokerId::get);
+        for action in actions {
+            self.perform(action);
+        }
+    }
+
+    fn perform(&mut self, action: AgentAction) {
+        match action {
+            AgentAction::AskLeader(call, controller) => self.ask_leader(call, controller),
+            AgentAction::Call(call, leader, request) => self.call(call, leader, request),
+            AgentAction::Heartbeat(own) => self.heartbeat(own),
+            AgentAction::Save(identity) => self.save(identity),
+            AgentAction::Lead(epoch, committed) => {
+                if let Some(own) = self.agent.broker() {
+                    self.order(Order::Lead { own, epoch, committed });
+                }
+            }
+            AgentAction::LeadOn(epoch, committed) => {
+                self.order(Order::Decided(Decided::Again(epoch)));
+                self.order(Order::Decided(Decided::Committed(committed)));
+            }
+            AgentAction::Follow(epoch, _, master) => {
+                if let Some(own) = self.agent.broker() {
+                    self.order(Order::Follow { own, epoch, master });
+                }
+            }
+            // A slave needs to know nothing of its master's new epoch before bytes of it come. The thread `role` registers.
+            AgentAction::FollowOn(_) | AgentAction::Unfence => {}
+            AgentAction::SetCommitted(set) => self.order(Order::Decided(Decided::Committed(set))),
+            AgentAction::SetRefused => self.order(Order::Decided(Decided::Refused)),
+            AgentAction::SetUnknown => self.order(Order::Decided(Decided::Unknown)),
+            AgentAction::StaleEpoch(epoch) => tracing::error!(
+                %epoch,
+                "the controllers tell an epoch that is older than this log: they have forgotten this broker set, or are others than before"
+            ),
+            // The identity was compared with the configuration when the broker started.
+            AgentAction::Refuse(error) => tracing::error!(%error, "this store is another broker's"),
+            AgentAction::WakeAt(at_ms) => self.wake_at_ms = Some(at_ms),
+        }
+    }
+
+    fn order(&self, order: Order) {
+        // The thread is gone only when the broker stops.
+        let _ = self.orders.send(order);
+    }
+
+    /// Runs a future beside this task.
+    fn spawn<F: Future<Output = ()> + 'static>(
+        &self,
+        thread: usize,
+        make: impl FnOnce() -> F + Send + 'static,
+    ) {
+        // The workers refuse only when they stop.
+        let _ = self.workers.spawn(thread, make);
+    }
+
+    fn ask_leader(&self, call: CallId, controller: String) {
+        let (controllers, workers, outcomes) =
+            (self.controllers.clone(), self.workers.clone(), self.outcomes.clone());
+        self.spawn(PUNCTUAL, move || async move {
+            let code = request::CONTROLLER_GET_METADATA_INFO;
+            let reply = controllers.call(&workers, &controller, code, |writer| writer.finish(b"")).await;
+            let leader = reply.ok().filter(|reply| reply.code == response::SUCCESS).and_then(|reply| {
+                let address = reply.text("controllerLeaderAddress").filter(|address| !address.is_empty());
+                address.map(str::to_owned)
+            });
+            let _ = outcomes.send(AgentEvent::Leader(call, leader));
+        });
+    }
+
+    fn call(&self, call: CallId, leader: String, request: Request) {
+        let (controllers, workers, outcomes) =
+            (self.controllers.clone(), self.workers.clone(), self.outcomes.clone());
+        let (cluster, now_ms) = (self.broker.config.broker_cluster_name.clone(), self.broker.now_ms());
+        self.spawn(PUNCTUAL, move || async move {
+            let write = |writer: FrameWriter<'_>| codec::write(&request, &cluster, now_ms, writer);
+            let reply = controllers.call(&workers, &leader, codec::code(&request), write).await;
+            let answer = match reply {
+                Ok(reply) => Some(codec::answer(&request, &reply)),
+                Err(error) => {
+                    tracing::warn!(controller = leader, %error, "a controller does not answer");
+                    None
+                }
+            };
+            if let Some(refused) = answer.as_ref().filter(|answer| answer.code != response::SUCCESS) {
+                tracing::info!(code = refused.code, remark = ?refused.remark, ?request, "a controller refuses");
+            }
+            let _ = outcomes.send(AgentEvent::Answered(call, answer));
+        });
+    }
+
+    fn heartbeat(&self, own: BrokerId) {
+        // Without the thread `role` this broker cannot be master, and the controllers have to take another one.
+        if self.broker.supervisor.demand(SupervisedWork::Role).is_err() {
+            return;
+        }
+        for controller in self.broker.config.replication.controller.controllers() {
+            let (controllers, workers, broker) =
+                (self.controllers.clone(), self.workers.clone(), self.broker.clone());
+            self.spawn(PUNCTUAL, move || async move {
+                // A controller that is away gets none. The agent asks the others for the leader.
+                let Ok(peer) = controllers.peer(&workers, &controller).await else { return };
+                let _ = peer.push(|out| {
+                    let head = Head::one_way(Encoding::Json, request::BROKER_HEARTBEAT, peer.next_opaque());
+                    write_heartbeat(&broker, own, FrameWriter::begin(out, head));
+                });
+            });
+        }
+    }
+
+    fn save(&self, identity: Identity) {
+        let (broker, outcomes) = (self.broker.clone(), self.outcomes.clone());
+        self.spawn(BLOCKING, move || async move {
+            while let Err(error) = save_identity(&broker, &identity) {
+                tracing::error!(%error, "the id of this broker cannot be written; it is tried again");
+                tokio::time::sleep(SAVE_PAUSE).await;
+            }
+            let _ = outcomes.send(AgentEvent::Saved);
+        });
+    }
+}
+
+/// `BrokerHeartbeatRequestHeader`.
+fn write_heartbeat(broker: &Broker, own: BrokerId, writer: FrameWriter<'_>) {
+    let (config, settings) = (&broker.config, &broker.config.replication.controller);
+    let end = broker.store.appended();
+    let confirm = broker.store.confirmed().unwrap_or(end).min(end);
+    let epoch = broker.replicas.elected().epochs.last().map(|last| last.epoch.to_i32());
+    writer
+        .text("clusterName", &config.broker_cluster_name)
+        .text("brokerAddr", &broker.address())
+        .text("brokerName", &config.broker_name)
+        .number("brokerId", own.to_i64())
+        .number("epoch", epoch.unwrap_or(-1))
+        .number("maxOffset", end.to_i64())
+        .number("confirmOffset", confirm.to_i64())
+        .number("heartbeatTimeoutMills", settings.heartbeat_timeout_ms)
+        .number("electionPriority", settings.election_priority)
+        .finish(b"");
+}
+
+impl Controllers {
+    /// The connection to a controller, made when there is none.
+    async fn peer(&self, workers: &Workers, address: &str) -> io::Result<Arc<ConnectionHandle>> {
+        if let Some(peer) = self.peers().get(address).filter(|peer| !peer.is_closed()) {
+            return Ok(peer.clone());
+        }
+        let dialed = tokio::time::timeout(CALL_TIMEOUT, workers.dial_name(address, Arc::new(Silent)));
+        let dialed = dialed.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
+        // Another call may have made one meanwhile. Controllers count the connection of heartbeats, so there must be one only.
+        let mut peers = self.peers();
+        match peers.get(address).filter(|peer| !peer.is_closed()) {
+            Some(peer) => {
+                dialed.close();
+                Ok(peer.clone())
+            }
+            None => {
+                peers.insert(address.to_owned(), dialed.clone());
+                Ok(dialed)
+            }
+        }
+    }
+
+    /// Asks a controller. A connection on which no answer came ends, so that the request cannot be performed much later.
+    async fn call(
+        &self,
+        workers: &Workers,
+        address: &str,
+        code: i32,
+        write: impl FnOnce(FrameWriter<'_>),
+    ) -> Result<net::Reply, ControllerError> {
+        let peer = self.peer(workers, address).await?;
+        let reply = peer.call(Encoding::Json, code, CALL_TIMEOUT, write).await;
+        if reply.is_err() {
+            peer.close();
+        }
+        Ok(reply?)
+    }
+
+    fn peers(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<ConnectionHandle>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why a controller gave no answer.
+#[derive(Debug, thiserror::Error)]
+enum ControllerError {
+    #[error("it cannot be reached: {0}")]
+    Dial(#[from] io::Error),
+    #[error(transparent)]
+    Call(#[from] CallError),
+}

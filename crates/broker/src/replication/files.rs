@@ -1,0 +1,195 @@
+//! The files of controller mode in the store's directory: `epochFileCheckpoint`, `brokerIdentity` and `brokerIdentity-temp`,
+//! with Java's content, and two notes of ours in `vostok`.
+
+use std::io;
+use std::path::PathBuf;
+
+use replica::agent::{Identity, IdentityError};
+use replica::epochs::{EpochFileError, EpochList};
+
+use crate::broker::Broker;
+use crate::config::Config;
+use crate::persist::{self, ConfigFiles};
+
+const EPOCHS: &str = "epochFileCheckpoint";
+const IDENTITY: &str = "brokerIdentity";
+const UNCONFIRMED_IDENTITY: &str = "brokerIdentity-temp";
+
+/// Note: messages were acknowledged before they were on disk, so that a crash may cost the end of the log. The configuration
+/// may say something else when the broker starts again.
+const FLUSHED_LATER: &str = "vostok/flushedLater";
+/// Note: a crash may have cost the end of the log, and this broker has had no role since.
+const MAY_HAVE_LOST: &str = "vostok/mayHaveLost";
+
+/// Why the files of controller mode cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FilesError {
+    #[error(transparent)]
+    Disk(#[from] persist::Error),
+    #[error("{path}: {error}; a copy of the file, or another broker's store, has to take its place")]
+    Epochs { path: PathBuf, error: EpochFileError },
+    #[error("{path}: {error}")]
+    Identity { path: PathBuf, error: IdentityError },
+    #[error("{path} cannot be removed: {error}")]
+    Note { path: PathBuf, error: io::Error },
+}
+
+fn path(config: &Config, name: &str) -> PathBuf {
+    config.store.root.join(name)
+}
+
+/// The epochs of the log: of the file, or of its copy when the file is broken. None for a store that never had any.
+pub(crate) fn load_epochs(config: &Config, files: &ConfigFiles) -> Result<EpochList, FilesError> {
+    let copy = path(config, &format!("{EPOCHS}.bak"));
+    let mut broken = None;
+    for path in [path(config, EPOCHS), copy] {
+        let text = files.at(path.clone()).read_text()?;
+        match EpochList::from_file(&text) {
+            _ if text.is_empty() => {}
+            Ok(epochs) => return Ok(epochs),
+            Err(error) => {
+                tracing::error!(path = %path.display(), %error, "the epochs of the log cannot be read");
+                broken.get_or_insert((path, error));
+            }
+        }
+    }
+    match broken {
+        Some((path, error)) => Err(FilesError::Epochs { path, error }),
+        None => Ok(EpochList::default()),
+    }
+}
+
+/// Makes the epoch file say what the epochs are, and keeps them for those who ask.
+///
+/// # Errors
+/// The file cannot be written; then the broker's epochs are those from before.
+pub(super) fn save_epochs(broker: &Broker, epochs: EpochList) -> io::Result<()> {
+    write_epochs(broker, &epochs)?;
+    broker.replicas.elected().epochs = epochs;
+    Ok(())
+}
+
+fn write_epochs(broker: &Broker, epochs: &EpochList) -> io::Result<()> {
+    match epochs.to_file() {
+        Some(text) => {
+            broker.files.at(path(&broker.config, EPOCHS)).write(text.as_bytes()).map_err(io::Error::other)
+        }
+        None => remove_with_copy(broker, EPOCHS),
+    }
+}
+
+/// Whether the stop before this start, or an earlier one since which this broker had no role, may have cost the end of the log.
+/// Notes the answer durably, and what the flush mode means for the next start.
+///
+/// # Errors
+/// A note cannot be read or written.
+pub(crate) fn load_may_have_lost(broker: &Broker) -> Result<bool, FilesError> {
+    let is_noted = |name| -> Result<bool, FilesError> {
+        Ok(!broker.files.at(path(&broker.config, name)).read_text()?.is_empty())
+    };
+    let is_async = broker.config.store.flush == store::FlushMode::Async;
+    let flushed_later = is_noted(FLUSHED_LATER)?;
+    let lost_now = broker.store.recovered().after_crash && (is_async || flushed_later);
+    let may_have_lost = lost_now || is_noted(MAY_HAVE_LOST)?;
+    if lost_now {
+        note(broker, MAY_HAVE_LOST)?;
+    }
+    match is_async {
+        true => note(broker, FLUSHED_LATER)?,
+        false => remove_with_copy(broker, FLUSHED_LATER)
+            .map_err(|error| FilesError::Note { path: path(&broker.config, FLUSHED_LATER), error })?,
+    }
+    Ok(may_have_lost)
+}
+
+/// Notes that messages are acknowledged before they are on disk from now on.
+///
+/// # Errors
+/// The note cannot be written.
+pub(crate) fn note_flushed_later(broker: &Broker) -> Result<(), persist::Error> {
+    note(broker, FLUSHED_LATER)
+}
+
+/// This broker has a role: what a crash may have cost counts no more.
+pub(super) fn forget_loss(broker: &Broker) -> io::Result<()> {
+    if std::mem::take(&mut broker.replicas.elected().may_have_lost) {
+        // The start has dropped the epochs that went with the end of the log.
+        let epochs = broker.replicas.elected().epochs.clone();
+        let forgotten = write_epochs(broker, &epochs).and_then(|()| remove_with_copy(broker, MAY_HAVE_LOST));
+        broker.replicas.elected().may_have_lost = forgotten.is_err();
+        forgotten?;
+    }
+    Ok(())
+}
+
+fn note(broker: &Broker, name: &str) -> Result<(), persist::Error> {
+    broker.files.at(path(&broker.config, name)).write(b"yes\n")
+}
+
+fn remove_with_copy(broker: &Broker, name: &str) -> io::Result<()> {
+    [name.to_owned(), format!("{name}.bak")]
+        .iter()
+        .try_for_each(|name| remove(broker, path(&broker.config, name)))
+}
+
+/// The epoch file of a broker that has its role. What cannot be written is kept, to be written before the log goes on.
+#[derive(Default)]
+pub(super) struct EpochFile {
+    unsaved: Option<EpochList>,
+}
+
+impl EpochFile {
+    /// Keeps these epochs for those who ask, and writes them.
+    pub(super) fn save(&mut self, broker: &Broker, epochs: EpochList) {
+        broker.replicas.elected().epochs = epochs.clone();
+        self.unsaved = Some(epochs);
+        self.retry(broker);
+    }
+
+    /// Writes what could not be written before. Whether the file says what the epochs are.
+    pub(super) fn retry(&mut self, broker: &Broker) -> bool {
+        let Some(epochs) = &self.unsaved else { return true };
+        match write_epochs(broker, epochs) {
+            Ok(()) => self.unsaved = None,
+            Err(error) => tracing::error!(%error, "the epochs of the log cannot be written"),
+        }
+        self.unsaved.is_none()
+    }
+}
+
+fn remove(broker: &Broker, path: PathBuf) -> io::Result<()> {
+    match broker.files.disk().remove(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The id of this broker, confirmed by the controllers or not; refuses that of another broker.
+pub(crate) fn load_identity(config: &Config, files: &ConfigFiles) -> Result<Option<Identity>, FilesError> {
+    for name in [IDENTITY, UNCONFIRMED_IDENTITY] {
+        let path = path(config, name);
+        let text = files.at(path.clone()).read_text()?;
+        if text.trim().is_empty() {
+            continue;
+        }
+        let identity = Identity::from_file(&text).and_then(|identity| {
+            identity.check(&config.broker_cluster_name, &config.broker_name).map(|()| identity)
+        });
+        return identity.map(Some).map_err(|error| FilesError::Identity { path, error });
+    }
+    Ok(None)
+}
+
+/// Writes an id: one that is confirmed takes the place of the one that is not.
+pub(super) fn save_identity(broker: &Broker, identity: &Identity) -> io::Result<()> {
+    let name = if identity.check_code.is_some() { UNCONFIRMED_IDENTITY } else { IDENTITY };
+    let file = broker.files.at(path(&broker.config, name));
+    file.write(identity.to_file().as_bytes()).map_err(io::Error::other)?;
+    if identity.check_code.is_none() {
+        remove(broker, path(&broker.config, UNCONFIRMED_IDENTITY))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,112 @@
+use std::fs;
+
+use replica::epochs::EpochList;
+use wire::ha::{BrokerId, Epoch, EpochStart};
+use wire::units::LogOffset;
+
+use super::*;
+use crate::config::Config;
+use crate::testing::Fixture;
+
+fn list(entries: &[(u32, u64)]) -> EpochList {
+    let entry =
+        |(epoch, start): &(u32, u64)| EpochStart { epoch: Epoch::new(*epoch), start: LogOffset::new(*start) };
+    EpochList::new(entries.iter().map(entry).collect()).unwrap()
+}
+
+fn loaded(fixture: &Fixture) -> Result<EpochList, FilesError> {
+    load_epochs(&fixture.broker.config, &fixture.broker.files)
+}
+
+#[test]
+fn epochs_are_kept_and_a_broken_file_is_read_from_its_copy() {
+    let fixture = Fixture::new();
+    assert_eq!(loaded(&fixture).unwrap(), EpochList::default());
+    save_epochs(&fixture.broker, list(&[(1, 0)])).unwrap();
+    save_epochs(&fixture.broker, list(&[(1, 0), (3, 124)])).unwrap();
+    assert_eq!(loaded(&fixture).unwrap(), list(&[(1, 0), (3, 124)]));
+    assert_eq!(fixture.broker.replicas.elected().epochs, list(&[(1, 0), (3, 124)]));
+
+    let file = path(&fixture.broker.config, "epochFileCheckpoint");
+    fs::write(&file, "2\n17\n1-0\n3-124\n").unwrap();
+    assert_eq!(loaded(&fixture).unwrap(), list(&[(1, 0)]));
+    fs::write(file.with_extension("bak"), "x").unwrap();
+    let error = loaded(&fixture).unwrap_err().to_string();
+    assert!(error.contains("epochFileCheckpoint: ") && error.contains("checksum"), "{error}");
+}
+
+#[test]
+fn no_epochs_leave_no_file_that_could_come_back() {
+    let fixture = Fixture::new();
+    save_epochs(&fixture.broker, list(&[(1, 0)])).unwrap();
+    save_epochs(&fixture.broker, list(&[(1, 0), (2, 9)])).unwrap();
+    save_epochs(&fixture.broker, EpochList::default()).unwrap();
+    assert_eq!(loaded(&fixture).unwrap(), EpochList::default());
+    assert!(!path(&fixture.broker.config, "epochFileCheckpoint.bak").exists());
+}
+
+#[test]
+fn epochs_that_cannot_be_written_are_told_and_written_later() {
+    let fixture = Fixture::new();
+    let broker = &fixture.broker;
+    save_epochs(broker, list(&[(1, 0)])).unwrap();
+    let in_the_way = path(&broker.config, "epochFileCheckpoint.tmp");
+    fs::create_dir(&in_the_way).unwrap();
+    assert!(save_epochs(broker, list(&[(1, 0), (2, 9)])).is_err());
+    assert_eq!(broker.replicas.elected().epochs, list(&[(1, 0)]));
+
+    let mut file = EpochFile::default();
+    assert!(file.retry(broker), "nothing waits to be written");
+    file.save(broker, list(&[(1, 0), (3, 5)]));
+    assert!(!file.retry(broker));
+    assert_eq!(loaded(&fixture).unwrap(), list(&[(1, 0)]));
+    fs::remove_dir(&in_the_way).unwrap();
+    assert!(file.retry(broker));
+    assert_eq!(loaded(&fixture).unwrap(), list(&[(1, 0), (3, 5)]));
+}
+
+#[test]
+fn an_id_is_kept_and_that_of_another_broker_refused() {
+    let fixture = Fixture::new();
+    let broker = &fixture.broker;
+    let load = || load_identity(&broker.config, &broker.files);
+    assert_eq!(load().unwrap(), None);
+    let (cluster, name) = (broker.config.broker_cluster_name.clone(), broker.config.broker_name.clone());
+    let unconfirmed =
+        Identity { cluster, name, broker: BrokerId::new(2), check_code: Some("h:1;5".to_owned()) };
+    save_identity(broker, &unconfirmed).unwrap();
+    assert_eq!(load().unwrap(), Some(unconfirmed.clone()));
+    let confirmed = Identity { check_code: None, ..unconfirmed };
+    save_identity(broker, &confirmed).unwrap();
+    assert_eq!(load().unwrap(), Some(confirmed));
+    assert!(!path(&broker.config, "brokerIdentity-temp").exists());
+
+    fs::write(path(&broker.config, "brokerIdentity"), "Other#broker-x#2").unwrap();
+    let error = load().unwrap_err().to_string();
+    assert!(error.contains("the store belongs to broker `Other#broker-x`"), "{error}");
+}
+
+fn with_flush(flush: store::FlushMode) -> impl FnOnce(&mut Config) {
+    move |config| config.store.flush = flush
+}
+
+#[test]
+fn a_crash_counts_by_the_flush_mode_before_it_until_the_broker_has_a_role() {
+    use store::FlushMode::{Async, Sync};
+    let lost = |fixture: &Fixture| load_may_have_lost(&fixture.broker).unwrap();
+    let sync = Fixture::with(with_flush(Sync));
+    assert!(!lost(&sync), "a first start");
+    let sync = Fixture::at(sync.left(), with_flush(Sync));
+    assert!(!lost(&sync), "everything was on disk");
+    note_flushed_later(&sync.broker).unwrap();
+    let sync = Fixture::at(sync.left(), with_flush(Sync));
+    assert!(lost(&sync), "the mode was another one when the broker was killed");
+    sync.broker.store.close().unwrap();
+    let clean = Fixture::at(sync.left(), with_flush(Sync));
+    assert!(lost(&clean), "nobody was told yet");
+    clean.broker.replicas.elected().may_have_lost = true;
+    forget_loss(&clean.broker).unwrap();
+    assert!(!lost(&clean));
+    let later = Fixture::at(clean.left(), with_flush(Async));
+    assert!(lost(&later), "killed, and flushed later from now on");
+}

@@ -1,0 +1,526 @@
+//! The thread `ha-master`: accepts slaves and sends them the log. One thread serves all slaves of a broker; each connection has
+//! a task that reads reports and one that writes what the thread has put together for it.
+
+mod machine;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use replica::acks::{Need, Ticket, Wait};
+use replica::in_sync::SetEpoch;
+use replica::transfer::{LogRange, PeerId};
+use store::{Read, Store, WaitOutcome};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::JoinHandle;
+use wire::ha::{BrokerId, FrameError};
+
+use super::Clock;
+use super::files::EpochFile;
+use crate::broker::Broker;
+use crate::replicas::SlaveProgress;
+pub(crate) use machine::Decided;
+pub(super) use machine::Machine;
+use machine::{Action, Event as MachineEvent, Head, Protocol, Received};
+
+/// Bytes put together for one connection from which on no further frame is added before the socket has taken them.
+const BUFFER_BYTES: usize = 512 << 10;
+
+/// Most slaves that are connected at once; one more is closed at once.
+const SLAVES_MAX: usize = 64;
+
+/// Most events of connections that wait for the thread; the connections wait then.
+const EVENTS_MAX: usize = 1024;
+
+/// Pause before a port that another program has is tried again.
+const BIND_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long one wait for growth of the log lasts; then it is repeated.
+const GROWTH_WAIT: Duration = Duration::from_secs(600);
+
+/// What the task of a connection tells the thread.
+enum Event {
+    Received(Received),
+    Malformed(FrameError),
+    /// The socket took what it was given.
+    Written,
+    /// A frame whose body was read from the disk; `None` when it cannot be read.
+    Read(Option<Vec<u8>>),
+    Closed,
+}
+
+/// One connection.
+struct Peer {
+    progress: Arc<SlaveProgress>,
+    /// Where the writing task gets its bytes. Holds at most one buffer, because the next one is given when `Written` came.
+    outgoing: mpsc::Sender<Vec<u8>>,
+    /// Frames that are not given to the writing task yet.
+    buffer: Vec<u8>,
+    is_writing: bool,
+    /// Whether the state machine waits until the last frame was taken.
+    is_held: bool,
+    tasks: [JoinHandle<()>; 2],
+}
+
+/// How an elected master speaks with the controllers.
+pub(super) struct ToControllers {
+    /// What they decided about this master.
+    pub decided: mpsc::Receiver<Decided>,
+    /// Where proposals of the in-sync set go. The machine makes one at a time.
+    pub proposals: mpsc::UnboundedSender<(BTreeSet<BrokerId>, SetEpoch)>,
+}
+
+struct Shell {
+    broker: Arc<Broker>,
+    machine: Machine,
+    proposals: Option<mpsc::UnboundedSender<(BTreeSet<BrokerId>, SetEpoch)>>,
+    /// The wait that finds out which member of the in-sync set holds up sends.
+    probe: Option<Ticket>,
+    last_probe: u64,
+    epoch_file: EpochFile,
+    clock: Clock,
+    peers: BTreeMap<PeerId, Peer>,
+    events: mpsc::Sender<(PeerId, Event)>,
+    wake_at_ms: Option<u64>,
+    last_peer: u64,
+    growth: Growth,
+}
+
+/// The wait for growth of the log. Without a slave nobody waits, and an append costs one atomic load.
+struct Growth {
+    notify: Arc<Notify>,
+    is_awaited: Arc<AtomicBool>,
+}
+
+/// Binds the port for slaves, however long another program has it; `None` when `stopped` comes first.
+pub(super) async fn bind(
+    broker: &Broker,
+    stopped: &mut watch::Receiver<bool>,
+) -> Option<std::net::TcpListener> {
+    loop {
+        match super::listen(broker) {
+            Ok(listener) => return Some(listener),
+            Err(error) => {
+                tracing::error!(port = broker.ha_port(), %error, "the port for slaves cannot be bound; it is tried again")
+            }
+        }
+        tokio::select! {
+            _ = stopped.changed() => return None,
+            () = tokio::time::sleep(BIND_PAUSE) => {}
+        }
+    }
+}
+
+/// Runs until `stopped`. An elected master has controllers to speak with.
+pub(super) async fn run(
+    broker: Arc<Broker>,
+    listener: std::net::TcpListener,
+    machine: Machine,
+    controllers: Option<ToControllers>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let listener = match TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => return tracing::error!(%error, "slaves cannot be accepted"),
+    };
+    let (events, mut received) = mpsc::channel(EVENTS_MAX);
+    let (mut decided, proposals) = controllers.map(|to| (to.decided, to.proposals)).unzip();
+    let mut shell = Shell::new(broker, machine, proposals, events);
+    shell.step(MachineEvent::Log(shell.range()));
+    let grown = shell.growth.notify.clone();
+    loop {
+        shell.await_growth();
+        let (clock, wake_at_ms) = (shell.clock, shell.wake_at_ms);
+        tokio::select! {
+            _ = stopped.changed() => break,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, remote)) => shell.accept(stream, remote),
+                Err(error) => {
+                    tracing::warn!(%error, "a slave could not be accepted");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            },
+            Some((peer, event)) = received.recv() => shell.take(peer, event),
+            Some(event) = next(&mut decided) => shell.step(MachineEvent::Decided(event)),
+            () = grown.notified() => shell.step(MachineEvent::Log(shell.range())),
+            () = clock.until(wake_at_ms) => {
+                shell.wake_at_ms = None;
+                shell.epoch_file.retry(&shell.broker);
+                shell.step(MachineEvent::Timer);
+            }
+        }
+    }
+    shell.step(MachineEvent::Stop);
+}
+
+/// What controllers decide next; never for a classic master.
+async fn next(decided: &mut Option<mpsc::Receiver<Decided>>) -> Option<Decided> {
+    match decided {
+        Some(decided) => decided.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What of the log slaves can get: everything, or what is on disk only.
+///
+/// An elected master with synchronous flush sends what is on disk only: after a power cut it goes on with the same epoch behind
+/// its end, and slaves must not have other bytes there. A classic master sends at once, as RocketMQ's does.
+pub(super) fn range(store: &Store, is_durable: bool) -> LogRange {
+    // In this order: the end only grows, so that it never lies before the minimum.
+    let minimum = store.min();
+    let end = if is_durable { store.flushed() } else { store.appended() };
+    LogRange { minimum, end: end.max(minimum) }
+}
+
+impl Shell {
+    fn new(
+        broker: Arc<Broker>,
+        machine: Machine,
+        proposals: Option<mpsc::UnboundedSender<(BTreeSet<BrokerId>, SetEpoch)>>,
+        events: mpsc::Sender<(PeerId, Event)>,
+    ) -> Self {
+        Self {
+            machine,
+            proposals,
+            probe: None,
+            last_probe: 0,
+            epoch_file: EpochFile::default(),
+            clock: Clock::start(),
+            peers: BTreeMap::new(),
+            events,
+            wake_at_ms: None,
+            last_peer: 0,
+            growth: Growth { notify: Arc::default(), is_awaited: Arc::default() },
+            broker,
+        }
+    }
+
+    /// Never ends before what the machine was told last, which may have been more before the flush mode was changed.
+    fn range(&self) -> LogRange {
+        let LogRange { minimum, end } = range(&self.broker.store, self.sends_durable());
+        LogRange { minimum, end: end.max(self.machine.log_end()) }
+    }
+
+    fn sends_durable(&self) -> bool {
+        matches!(self.machine, Machine::Elected(_)) && self.broker.durability.waits_for_flush()
+    }
+
+    fn accept(&mut self, stream: TcpStream, remote: SocketAddr) {
+        if self.peers.len() >= SLAVES_MAX {
+            return tracing::warn!(%remote, "a slave is refused: {SLAVES_MAX} are connected");
+        }
+        let _ = stream.set_nodelay(true);
+        self.last_peer += 1;
+        let id = PeerId(self.last_peer);
+        tracing::info!(%remote, "a slave has connected");
+        let (reader, writer) = stream.into_split();
+        let (outgoing, buffers) = mpsc::channel(1);
+        let tasks = [
+            tokio::spawn(read(reader, self.machine.protocol(), id, self.events.clone())),
+            tokio::spawn(write(writer, buffers, id, self.events.clone())),
+        ];
+        let progress = Arc::new(SlaveProgress { remote, acknowledged: 0.into(), next: 0.into() });
+        self.broker.replicas.join(progress.clone());
+        let peer = Peer { progress, outgoing, buffer: Vec::new(), is_writing: false, is_held: false, tasks };
+        self.peers.insert(id, peer);
+        // What was appended while no slave was there was not told.
+        self.step(MachineEvent::Log(self.range()));
+        self.step(MachineEvent::Connected(id));
+    }
+
+    fn take(&mut self, id: PeerId, event: Event) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        match event {
+            Event::Received(received) => {
+                // A slave may have asked for what was appended since the last look.
+                self.step(MachineEvent::Log(self.range()));
+                self.step(MachineEvent::Received(id, received));
+                self.note_progress(id);
+            }
+            Event::Malformed(error) => self.step(MachineEvent::Malformed(id, error)),
+            Event::Written => {
+                peer.is_writing = false;
+                self.release(id);
+            }
+            Event::Read(Some(frame)) => {
+                peer.buffer.extend_from_slice(&frame);
+                peer.is_held = true;
+                self.release(id);
+            }
+            Event::Read(None) | Event::Closed => self.forget(id),
+        }
+    }
+
+    /// Says that the last frame was taken, when the state machine waits for that and there is room for the next one.
+    fn release(&mut self, id: PeerId) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        if peer.buffer.len() < BUFFER_BYTES && std::mem::take(&mut peer.is_held) {
+            self.step(MachineEvent::Sent(id));
+        }
+        self.flush(id);
+    }
+
+    fn step(&mut self, event: MachineEvent) {
+        let mut actions = Vec::new();
+        let mut events = VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            self.machine.step(self.clock.now_ms(), event, &mut actions);
+            for action in actions.drain(..) {
+                events.extend(self.perform(action));
+            }
+            events.extend(self.probe());
+        }
+        self.publish();
+        let written: Vec<PeerId> = self.peers.keys().copied().collect();
+        written.into_iter().for_each(|id| self.flush(id));
+    }
+
+    /// Does what the machine says, and returns what that leads to.
+    fn perform(&mut self, action: Action) -> Option<MachineEvent> {
+        match action {
+            Action::Send(peer, head) => {
+                return self.send(peer, head).then_some(MachineEvent::Sent(peer));
+            }
+            Action::Reply(peer, bytes) => {
+                if let Some(peer) = self.peers.get_mut(&peer) {
+                    peer.buffer.extend_from_slice(&bytes);
+                }
+            }
+            Action::Close(peer, reason) => {
+                if let Some(gone) = self.remove(peer) {
+                    tracing::warn!(slave = %gone.progress.remote, %reason, "the connection of a slave is closed");
+                }
+            }
+            Action::Warn(peer, warning) => {
+                let slave = self.peers.get(&peer).map(|peer| peer.progress.remote);
+                tracing::error!(
+                    ?slave,
+                    ?warning,
+                    "a slave cannot follow: empty its store, and it begins with the newest file"
+                );
+            }
+            Action::Confirm(confirm) => {
+                // Without `allAckInSyncStateSet` consumers see all that is appended, and the store has no such limit.
+                if self.broker.store.confirmed().is_some() {
+                    self.broker.store.set_confirmed(Some(confirm));
+                }
+            }
+            Action::ProposeSet(members, epoch) => {
+                if let Some(proposals) = &self.proposals {
+                    // The agent is gone only when the broker stops.
+                    let _ = proposals.send((members, epoch));
+                }
+            }
+            Action::SaveEpochs(epochs) => self.epoch_file.save(&self.broker, epochs),
+            Action::Answer(ticket) => {
+                self.probe.take_if(|probe| *probe == ticket);
+            }
+            Action::WakeAt(at_ms) => self.wake_at_ms = Some(at_ms),
+        }
+        None
+    }
+
+    /// Answers wait for the store's watermark and not for the machine, so that it does not see who holds them up. One wait of
+    /// its own for all of them tells it.
+    fn probe(&mut self) -> Option<MachineEvent> {
+        let need = self.machine.need()?.ok().filter(|need| *need != Need::Master)?;
+        let end = self.machine.log_end();
+        if self.probe.is_some() || self.machine.reached(need) >= Some(end) {
+            return None;
+        }
+        self.last_probe += 1;
+        let ticket = Ticket(self.last_probe);
+        self.probe = Some(ticket);
+        Some(MachineEvent::Wait(Wait { ticket, end, need }))
+    }
+
+    /// Tells the broker what answers wait for, and up to where the log is replicated.
+    fn publish(&self) {
+        let durability = &self.broker.durability;
+        let Some(need) = self.machine.need() else { return };
+        durability.set_lacks_replicas(need.is_err());
+        match need {
+            Ok(Need::Master) => durability.ignore_slaves(),
+            Ok(need) => {
+                durability.wait_for_slaves();
+                if let Some(end) = self.machine.reached(need) {
+                    self.broker.store.set_replicated(Some(end));
+                }
+            }
+            Err(_) => {}
+        }
+        if let Some(committed) = self.machine.committed() {
+            let mut elected = self.broker.replicas.elected();
+            if elected.in_sync != *committed {
+                tracing::info!(members = ?committed.members, epoch = committed.epoch.0, "the in-sync set");
+                elected.in_sync = committed.clone();
+            }
+        }
+    }
+
+    /// Adds a frame to a connection's buffer. Returns whether there is room for the next one now.
+    fn send(&mut self, id: PeerId, head: Head) -> bool {
+        let Some(peer) = self.peers.get_mut(&id) else { return false };
+        let (from, length) = head.piece();
+        let begin = peer.buffer.len();
+        head.append_to(&mut peer.buffer);
+        let body = peer.buffer.len();
+        let read = match length {
+            0 => Ok(Read::Done),
+            length => self.broker.store.read_log(from, length, &mut peer.buffer),
+        };
+        peer.progress.next.store(from.get() + length as u64, Ordering::Relaxed);
+        match read {
+            Ok(Read::Done) if peer.buffer.len() == body + length => {
+                peer.is_held = peer.buffer.len() >= BUFFER_BYTES;
+                !peer.is_held
+            }
+            Ok(_) => {
+                peer.buffer.truncate(begin);
+                self.read_from_disk(id, head);
+                false
+            }
+            Err(error) => {
+                tracing::error!(slave = %peer.progress.remote, offset = %from, %error, "the log cannot be read for a slave");
+                self.forget(id);
+                false
+            }
+        }
+    }
+
+    /// Reads the body of a frame on a thread that may wait for the disk.
+    fn read_from_disk(&self, id: PeerId, head: Head) {
+        let (store, events) = (self.broker.store.clone(), self.events.clone());
+        tokio::task::spawn_blocking(move || {
+            let (from, length) = head.piece();
+            let mut frame = Vec::new();
+            head.append_to(&mut frame);
+            let whole = frame.len() + length;
+            let read = store.read_log_blocking(from, length, &mut frame);
+            if let Err(error) = &read {
+                tracing::error!(offset = %from, %error, "the log cannot be read for a slave");
+            }
+            let frame = (read.is_ok() && frame.len() == whole).then_some(frame);
+            // The thread has ended when nobody receives this.
+            let _ = events.blocking_send((id, Event::Read(frame)));
+        });
+    }
+
+    /// Gives the writing task of a connection what was put together meanwhile.
+    fn flush(&mut self, id: PeerId) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        if !peer.is_writing && !peer.buffer.is_empty() {
+            // A writing task that has ended has said so.
+            peer.is_writing = peer.outgoing.try_send(std::mem::take(&mut peer.buffer)).is_ok();
+        }
+    }
+
+    /// Publishes what slaves have: for operators, and for the answers that wait for slaves.
+    fn note_progress(&self, id: PeerId) {
+        if let Some(peer) = self.peers.get(&id) {
+            let acknowledged = self.machine.acknowledged(id).unwrap_or_default().get();
+            peer.progress.acknowledged.store(acknowledged, Ordering::Relaxed);
+        }
+        let config = &self.broker.config.replication;
+        if config.waits_for_slaves()
+            && let Some(end) = self.machine.reached(Need::Acks(config.in_sync_replicas))
+        {
+            self.broker.store.set_replicated(Some(end));
+        }
+    }
+
+    fn forget(&mut self, id: PeerId) {
+        if let Some(gone) = self.remove(id) {
+            tracing::info!(slave = %gone.progress.remote, "a slave has disconnected");
+            self.step(MachineEvent::Closed(id));
+        }
+    }
+
+    fn remove(&mut self, id: PeerId) -> Option<Peer> {
+        let gone = self.peers.remove(&id)?;
+        self.broker.replicas.leave(&gone.progress);
+        gone.tasks.iter().for_each(JoinHandle::abort);
+        Some(gone)
+    }
+
+    /// Has the thread woken when the log grows.
+    fn await_growth(&self) {
+        // An elected master without slaves confirms what it alone has.
+        let is_of_interest = !self.peers.is_empty() || self.machine.need().is_some();
+        if !is_of_interest || self.growth.is_awaited.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        // The machine knows the log up to here at least; what came later is told at once.
+        let known = self.machine.log_end();
+        let (notify, is_awaited) = (self.growth.notify.clone(), self.growth.is_awaited.clone());
+        let done = move |outcome: WaitOutcome| {
+            // After a failure the log does not grow any more, and nobody must wait for it again and again.
+            if !matches!(outcome, WaitOutcome::Failed(_)) {
+                is_awaited.store(false, Ordering::Release);
+            }
+            notify.notify_one();
+        };
+        let flushing = self.sends_durable().then(|| self.broker.store.clone());
+        let grown = move |outcome: WaitOutcome| match (flushing, outcome) {
+            (Some(store), WaitOutcome::Reached) => {
+                store.when_flushed(known + 1, Box::new(move |outcome| done(outcome.into())));
+            }
+            (_, outcome) => done(outcome),
+        };
+        self.broker.store.when_appended(known + 1, GROWTH_WAIT, Box::new(grown));
+    }
+}
+
+/// Reads the frames of a slave.
+async fn read(
+    mut reader: OwnedReadHalf,
+    protocol: Protocol,
+    id: PeerId,
+    events: mpsc::Sender<(PeerId, Event)>,
+) {
+    let mut received = Vec::with_capacity(1024);
+    while let Ok(1..) = reader.read_buf(&mut received).await {
+        loop {
+            let event = match protocol.decode(&received) {
+                Ok(None) => break,
+                Ok(Some((found, used))) => {
+                    received.drain(..used);
+                    Event::Received(found)
+                }
+                Err(error) => {
+                    let _ = events.send((id, Event::Malformed(error))).await;
+                    return;
+                }
+            };
+            if events.send((id, event)).await.is_err() {
+                return;
+            }
+        }
+    }
+    let _ = events.send((id, Event::Closed)).await;
+}
+
+/// Writes buffers to a slave.
+async fn write(
+    mut writer: OwnedWriteHalf,
+    mut buffers: mpsc::Receiver<Vec<u8>>,
+    id: PeerId,
+    events: mpsc::Sender<(PeerId, Event)>,
+) {
+    while let Some(buffer) = buffers.recv().await {
+        let event = match writer.write_all(&buffer).await {
+            Ok(()) => Event::Written,
+            Err(_) => Event::Closed,
+        };
+        if events.send((id, event)).await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! The state machine of a master of either kind, as the thread `ha-master` drives it: of a classic master, or of one that the
+//! controllers elected. They differ in their frames, and in what sends wait for.
+
+use std::collections::BTreeSet;
+
+use replica::acks::{AckStatus, Need, Ticket, Wait};
+use replica::classic::{self, SlaveId};
+use replica::close::CloseReason;
+use replica::epochs::EpochList;
+use replica::in_sync::{CommittedSet, SetEpoch};
+use replica::switch;
+use replica::transfer::{LogRange, PeerId, Warning};
+use wire::ha::classic::{Header, decode_reports};
+use wire::ha::switch::{Handshake, SlaveFrame, TransferHeader};
+use wire::ha::{Epoch, FrameError};
+use wire::units::LogOffset;
+
+/// What comes from a slave.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Received {
+    Handshake(Handshake),
+    Reported(LogOffset),
+}
+
+/// Which frames slaves send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    Classic,
+    Switch,
+}
+
+impl Protocol {
+    /// The next thing in what was received, and its size; `None` when it is not complete.
+    pub(super) fn decode(self, received: &[u8]) -> Result<Option<(Received, usize)>, FrameError> {
+        match self {
+            Self::Classic => {
+                Ok(decode_reports(received)?.map(|(offset, used)| (Received::Reported(offset), used)))
+            }
+            Self::Switch => Ok(SlaveFrame::decode(received)?.map(|(frame, used)| match frame {
+                SlaveFrame::Handshake(handshake) => (Received::Handshake(handshake), used),
+                SlaveFrame::Report(offset) => (Received::Reported(offset), used),
+            })),
+        }
+    }
+}
+
+/// What controllers decided about an elected master.
+#[derive(Clone, Debug)]
+pub(crate) enum Decided {
+    Committed(CommittedSet),
+    Refused,
+    Unknown,
+    /// Elected again, with another epoch.
+    Again(Epoch),
+}
+
+/// What happened.
+#[derive(Debug)]
+pub(super) enum Event {
+    Connected(PeerId),
+    Received(PeerId, Received),
+    Malformed(PeerId, FrameError),
+    Sent(PeerId),
+    Closed(PeerId),
+    Log(LogRange),
+    Decided(Decided),
+    /// Somebody must have the log up to here in time, or leaves the in-sync set.
+    Wait(Wait),
+    Timer,
+    Stop,
+}
+
+/// A header of either protocol, in front of a piece of the log.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Head {
+    Classic(Header),
+    Switch(TransferHeader),
+}
+
+impl Head {
+    pub(super) fn append_to(self, out: &mut Vec<u8>) {
+        match self {
+            Self::Classic(header) => out.extend_from_slice(&header.encode()),
+            Self::Switch(header) => out.extend_from_slice(&header.encode()),
+        }
+    }
+
+    /// Where the piece of the log begins, and its size.
+    pub(super) fn piece(self) -> (LogOffset, usize) {
+        match self {
+            Self::Classic(header) => (header.offset, header.body_bytes as usize),
+            Self::Switch(header) => (header.offset, header.body_bytes as usize),
+        }
+    }
+}
+
+/// What has to be done.
+#[derive(Debug)]
+pub(super) enum Action {
+    Send(PeerId, Head),
+    /// Write these bytes, in one piece.
+    Reply(PeerId, Vec<u8>),
+    Close(PeerId, CloseReason),
+    Warn(PeerId, Warning),
+    Confirm(LogOffset),
+    ProposeSet(BTreeSet<wire::ha::BrokerId>, SetEpoch),
+    SaveEpochs(EpochList),
+    /// The wait with this ticket is over.
+    Answer(Ticket),
+    WakeAt(u64),
+}
+
+/// A master of either kind.
+pub(in crate::replication) enum Machine {
+    Classic(classic::Master),
+    Elected(Box<switch::Master>),
+}
+
+impl Machine {
+    pub(super) fn protocol(&self) -> Protocol {
+        match self {
+            Self::Classic(_) => Protocol::Classic,
+            Self::Elected(_) => Protocol::Switch,
+        }
+    }
+
+    /// Events that a master of this kind cannot have are ignored.
+    pub(super) fn step(&mut self, now_ms: u64, event: Event, out: &mut Vec<Action>) {
+        match self {
+            Self::Classic(master) => {
+                let mut actions = Vec::new();
+                if let Some(event) = of_classic(event) {
+                    master.step(now_ms, event, &mut actions);
+                }
+                out.extend(actions.into_iter().map(from_classic));
+            }
+            Self::Elected(master) => {
+                let mut actions = Vec::new();
+                master.step(now_ms, of_elected(event), &mut actions);
+                out.extend(actions.into_iter().map(from_elected));
+            }
+        }
+    }
+
+    /// The end of the log as the machine was told last.
+    pub(super) fn log_end(&self) -> LogOffset {
+        match self {
+            Self::Classic(master) => master.log_end(),
+            Self::Elected(master) => master.log_end(),
+        }
+    }
+
+    /// Up to where the log meets a need; `None` when that is not known.
+    pub(super) fn reached(&self, need: Need) -> Option<LogOffset> {
+        match self {
+            Self::Classic(master) => master.reached(need),
+            Self::Elected(master) => master.reached(need),
+        }
+    }
+
+    /// What a slave has acknowledged on this connection.
+    pub(super) fn acknowledged(&self, peer: PeerId) -> Option<LogOffset> {
+        match self {
+            Self::Classic(master) => master.peers().find(|status| status.peer == peer)?.acknowledged,
+            Self::Elected(master) => master.peers().find(|status| status.peer == peer)?.acknowledged,
+        }
+    }
+
+    /// Who must have the next message, of an elected master; the configuration says it of a classic one.
+    ///
+    /// # Errors
+    /// [`AckStatus::InSyncReplicasNotEnough`] when nothing may be stored.
+    pub(in crate::replication) fn need(&self) -> Option<Result<Need, AckStatus>> {
+        match self {
+            Self::Classic(_) => None,
+            Self::Elected(master) => Some(master.need()),
+        }
+    }
+
+    /// The in-sync set of an elected master.
+    pub(super) fn committed(&self) -> Option<&CommittedSet> {
+        match self {
+            Self::Classic(_) => None,
+            Self::Elected(master) => Some(master.committed()),
+        }
+    }
+}
+
+fn of_classic(event: Event) -> Option<classic::MasterEvent> {
+    use classic::MasterEvent as To;
+    Some(match event {
+        // A number for each connection: brokers behind one address must not count as one slave.
+        Event::Connected(peer) => To::Connected(peer, SlaveId(peer.0)),
+        Event::Received(peer, Received::Reported(offset)) => To::Reported(peer, offset),
+        Event::Malformed(peer, error) => To::Malformed(peer, error),
+        Event::Sent(peer) => To::Sent(peer),
+        Event::Closed(peer) => To::Closed(peer),
+        Event::Log(range) => To::Log(range),
+        Event::Timer => To::Timer,
+        Event::Stop => To::Stop,
+        Event::Wait(wait) => To::Wait(wait),
+        Event::Received(_, Received::Handshake(_)) | Event::Decided(_) => return None,
+    })
+}
+
+fn of_elected(event: Event) -> switch::MasterEvent {
+    use switch::MasterEvent as To;
+    match event {
+        Event::Connected(peer) => To::Connected(peer),
+        Event::Received(peer, Received::Handshake(handshake)) => To::Handshake(peer, handshake),
+        Event::Received(peer, Received::Reported(offset)) => To::Reported(peer, offset),
+        Event::Malformed(peer, error) => To::Malformed(peer, error),
+        Event::Sent(peer) => To::Sent(peer),
+        Event::Closed(peer) => To::Closed(peer),
+        Event::Log(range) => To::Log(range),
+        Event::Timer => To::Timer,
+        Event::Stop => To::Stop,
+        Event::Wait(wait) => To::Wait(wait),
+        Event::Decided(Decided::Committed(set)) => To::SetCommitted(set),
+        Event::Decided(Decided::Refused) => To::SetRefused,
+        Event::Decided(Decided::Unknown) => To::SetUnknown,
+        Event::Decided(Decided::Again(epoch)) => To::Elected(epoch),
+    }
+}
+
+fn from_classic(action: classic::MasterAction) -> Action {
+    use classic::MasterAction as From;
+    match action {
+        From::Send { peer, from, bytes } => {
+            Action::Send(peer, Head::Classic(Header { offset: from, body_bytes: bytes }))
+        }
+        From::Close(peer, reason) => Action::Close(peer, reason),
+        From::Answer(ticket, _) => Action::Answer(ticket),
+        From::Warn(peer, warning) => Action::Warn(peer, warning),
+        From::WakeAt(at_ms) => Action::WakeAt(at_ms),
+    }
+}
+
+fn from_elected(action: switch::MasterAction) -> Action {
+    use switch::MasterAction as From;
+    match action {
+        From::Reply(peer, reply) => {
+            let mut bytes = Vec::new();
+            reply.encode(&mut bytes);
+            Action::Reply(peer, bytes)
+        }
+        From::Send(peer, header) => Action::Send(peer, Head::Switch(header)),
+        From::Close(peer, reason) => Action::Close(peer, reason),
+        From::Answer(ticket, _) => Action::Answer(ticket),
+        From::Warn(peer, warning) => Action::Warn(peer, warning),
+        From::Confirm(confirm) => Action::Confirm(confirm),
+        From::ProposeSet(members, epoch) => Action::ProposeSet(members, epoch),
+        From::SaveEpochs(epochs) => Action::SaveEpochs(epochs),
+        From::WakeAt(at_ms) => Action::WakeAt(at_ms),
+    }
+}

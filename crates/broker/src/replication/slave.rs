@@ -1,0 +1,351 @@
+//! The thread `ha-slave`: connects to the master, takes its log, and reports how far it is.
+
+mod machine;
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use replica::slave_log::Attempt;
+use store::FlushOutcome;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, watch};
+use wire::units::LogOffset;
+
+use super::Clock;
+use super::files::EpochFile;
+use crate::broker::Broker;
+use crate::replicas::MasterAddresses;
+pub(super) use machine::Machine;
+use machine::{Action, Event};
+
+/// How long a connection may take to be made, or to take a report.
+const SOCKET_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Bytes read from the connection at once.
+const READ_BYTES: usize = 256 << 10;
+
+/// Interval in which consumers that wait at queues of a slave are looked at.
+const WAKE_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The connection to the master.
+struct Link {
+    attempt: Attempt,
+    stream: TcpStream,
+    received: Vec<u8>,
+}
+
+/// The thread's state.
+pub(super) struct Shell {
+    broker: Arc<Broker>,
+    machine: Machine,
+    clock: Clock,
+    link: Option<Link>,
+    wake_at_ms: Option<u64>,
+    /// The report that has to leave next.
+    report: Option<(Attempt, LogOffset)>,
+    epoch_file: EpochFile,
+    flushed: Arc<Notify>,
+    is_flush_awaited: Arc<AtomicBool>,
+    /// Whether only what is on disk is reported (`flushDiskType`, which may change while the thread runs).
+    is_sync_flush: bool,
+}
+
+impl Shell {
+    pub(super) fn new(broker: Arc<Broker>, machine: Machine) -> Self {
+        Self {
+            machine,
+            clock: Clock::start(),
+            link: None,
+            wake_at_ms: None,
+            report: None,
+            epoch_file: EpochFile::default(),
+            flushed: Arc::default(),
+            is_flush_awaited: Arc::default(),
+            is_sync_flush: broker.durability.waits_for_flush(),
+            broker,
+        }
+    }
+
+    /// Runs until `stopped`, which also ends a connection attempt or a write under way.
+    pub(super) async fn run(mut self, mut stopped: watch::Receiver<bool>) {
+        tokio::select! {
+            _ = stopped.changed() => {}
+            () = self.follow() => {}
+        }
+        self.step(Event::Stop).await;
+    }
+
+    async fn follow(&mut self) {
+        let mut addresses = self.broker.replicas.master();
+        let address = self.master(&addresses.borrow_and_update());
+        self.step(Event::Master(address)).await;
+        let flushed = self.flushed.clone();
+        let mut wakes = Wakes::default();
+        let mut wake = tokio::time::interval(WAKE_INTERVAL);
+        loop {
+            let (clock, wake_at_ms) = (self.clock, self.wake_at_ms);
+            tokio::select! {
+                _ = addresses.changed() => {
+                    let address = self.master(&addresses.borrow_and_update());
+                    self.step(Event::Master(address)).await;
+                }
+                read = read(&mut self.link) => self.take(read).await,
+                () = flushed.notified() => {
+                    let end = self.broker.store.flushed();
+                    self.step(Event::Flushed(end)).await;
+                    // The flush may have taken too long, and more may have been appended meanwhile.
+                    if end < self.broker.store.appended() {
+                        self.await_flush();
+                    }
+                }
+                () = clock.until(wake_at_ms) => {
+                    self.wake_at_ms = None;
+                    self.step(Event::Timer).await;
+                }
+                _ = wake.tick() => {
+                    wakes.look(&self.broker);
+                    self.look_at_flush_mode().await;
+                }
+            }
+        }
+    }
+
+    /// Tells the machine when the operator has changed the flush mode.
+    async fn look_at_flush_mode(&mut self) {
+        let is_sync_flush = self.broker.durability.waits_for_flush();
+        if std::mem::replace(&mut self.is_sync_flush, is_sync_flush) != is_sync_flush {
+            if is_sync_flush {
+                self.await_flush();
+            }
+            self.step(Event::SyncFlush(is_sync_flush)).await;
+        }
+    }
+
+    /// Where the master's HA port is.
+    fn master(&self, known: &MasterAddresses) -> Option<String> {
+        let set = &self.broker.config.replication.master;
+        // In controller mode another broker may be the master tomorrow.
+        if set.is_empty() || self.machine.is_of_elected() { known.ha.clone() } else { Some(set.clone()) }
+    }
+
+    /// Takes in what was read from the connection.
+    async fn take(&mut self, read: io::Result<usize>) {
+        let Some(link) = &mut self.link else { return };
+        let attempt = link.attempt;
+        if !matches!(read, Ok(1..)) {
+            tracing::warn!("the connection to the master has ended");
+            self.link = None;
+            return self.step(Event::Closed(attempt)).await;
+        }
+        let mut received = std::mem::take(&mut link.received);
+        let mut rest = received.as_slice();
+        // What a frame leads to may end the connection, or put another one in its place, which begins with nothing received.
+        let is_same = |link: &Option<Link>| link.as_ref().is_some_and(|link| link.attempt == attempt);
+        while is_same(&self.link) {
+            let (frame, head_bytes) = match self.machine.decode(rest) {
+                Ok(None) => break,
+                Ok(Some(found)) => found,
+                Err(error) => {
+                    self.step(Event::Malformed(attempt, error)).await;
+                    break;
+                }
+            };
+            let Some(bytes) = rest.split_off(..head_bytes + frame.body_bytes()) else { break };
+            self.step_with(Event::Frame(attempt, frame), &bytes[head_bytes..]).await;
+        }
+        let used = received.len() - rest.len();
+        received.drain(..used);
+        if let Some(link) = self.link.as_mut().filter(|link| link.attempt == attempt) {
+            link.received = received;
+        }
+        self.send_report().await;
+    }
+
+    async fn step(&mut self, event: Event) {
+        self.step_with(event, &[]).await;
+        self.send_report().await;
+    }
+
+    /// Gives the state machine an event, and does what it says. `body` is that of the frame in the event.
+    async fn step_with(&mut self, event: Event, body: &[u8]) {
+        let mut actions = Vec::new();
+        let mut events = VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            self.machine.step(self.clock.now_ms(), event, &mut actions);
+            for action in actions.drain(..) {
+                events.extend(self.perform(action, body).await);
+            }
+        }
+        self.broker.replicas.set_follows(self.machine.is_following());
+    }
+
+    /// Does what the machine says, and returns what that leads to.
+    async fn perform(&mut self, action: Action, body: &[u8]) -> Vec<Event> {
+        match action {
+            Action::Connect(attempt, address) => {
+                let cut = (!self.machine.is_of_elected() && self.is_sync_flush).then(|| self.settle());
+                let appended = cut.flatten().map(Event::Appended);
+                let connected = self.connect(attempt, &address).await;
+                return appended.into_iter().chain([connected]).collect();
+            }
+            Action::Greet(attempt, bytes) => return self.write(attempt, &bytes).await.into_iter().collect(),
+            Action::Report(attempt, offset) => self.report = Some((attempt, offset)),
+            Action::Append(at) => return self.append(at, body),
+            Action::CutIncomplete => return vec![self.settle().map_or(Event::LogFailed, Event::Cut)],
+            Action::Cut(to) => return vec![self.cut(to)],
+            Action::SaveEpochs(epochs) => self.epoch_file.save(&self.broker, epochs),
+            Action::Consistent => self.broker.role.agree(),
+            Action::Confirm(confirm) => self.broker.store.set_confirmed(Some(confirm)),
+            Action::Close(attempt, reason) => {
+                tracing::warn!(%reason, "the connection to the master is closed");
+                self.link.take_if(|link| link.attempt == attempt);
+            }
+            Action::WakeAt(at_ms) => self.wake_at_ms = Some(at_ms),
+        }
+        Vec::new()
+    }
+
+    /// Drops the beginning of a record at the log's end, which never becomes durable by itself, and makes the log durable, so that
+    /// everything there is can be reported. Returns where the log ends then.
+    fn settle(&self) -> Option<LogOffset> {
+        match self.broker.store.drop_unfinished() {
+            Ok(end) => {
+                self.await_flush();
+                Some(end)
+            }
+            Err(error) => {
+                tracing::error!(%error, "the log cannot be made durable before the master is followed");
+                None
+            }
+        }
+    }
+
+    /// Cuts the log off behind what the master has too.
+    fn cut(&self, to: LogOffset) -> Event {
+        let store = &self.broker.store;
+        let end = store.appended();
+        match store.truncate(to) {
+            Ok(()) => {
+                tracing::warn!(from = %to, to = %end, "what the master does not have was cut off the log");
+                self.await_flush();
+                Event::Cut(to)
+            }
+            Err(error) => {
+                tracing::error!(%to, %error, "the log cannot be cut to what the master has");
+                Event::LogFailed
+            }
+        }
+    }
+
+    async fn connect(&mut self, attempt: Attempt, address: &str) -> Event {
+        let connected = tokio::time::timeout(SOCKET_TIMEOUT, TcpStream::connect(address)).await;
+        match connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+            Ok(stream) => {
+                tracing::info!(master = address, "connected to the master");
+                let _ = stream.set_nodelay(true);
+                self.link = Some(Link { attempt, stream, received: Vec::with_capacity(READ_BYTES) });
+                Event::Connected(attempt)
+            }
+            Err(error) => {
+                tracing::warn!(master = address, %error, "the master cannot be reached; it is tried again");
+                Event::Closed(attempt)
+            }
+        }
+    }
+
+    fn append(&mut self, at: LogOffset, body: &[u8]) -> Vec<Event> {
+        let store = &self.broker.store;
+        // Bytes whose epoch the file does not name would count as those of another epoch after a restart.
+        if !self.epoch_file.retry(&self.broker) {
+            return vec![Event::Appended(store.followed()), Event::LogFailed];
+        }
+        let appended = store.follow(at, body);
+        let end = Event::Appended(store.followed());
+        match appended {
+            Ok(()) => {
+                if self.is_sync_flush {
+                    self.await_flush();
+                }
+                vec![end]
+            }
+            Err(error) => {
+                tracing::error!(%error, "what the master sent cannot be appended");
+                vec![end, Event::LogFailed]
+            }
+        }
+    }
+
+    /// Has the thread woken when everything appended so far is on disk.
+    fn await_flush(&self) {
+        if self.is_flush_awaited.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (notify, is_awaited) = (self.flushed.clone(), self.is_flush_awaited.clone());
+        let done = move |outcome| {
+            // After a failure nothing more comes to the disk, and nobody must wait for it again and again.
+            if !matches!(outcome, FlushOutcome::Failed(_)) {
+                is_awaited.store(false, Ordering::Release);
+            }
+            notify.notify_one();
+        };
+        let store = &self.broker.store;
+        store.when_flushed(store.appended(), Box::new(done));
+    }
+
+    /// Sends the newest report; those before it are worthless by then.
+    async fn send_report(&mut self) {
+        let Some((attempt, offset)) = self.report.take() else { return };
+        if let Some(closed) = self.write(attempt, &self.machine.report(offset)).await {
+            Box::pin(self.step_with(closed, &[])).await;
+        }
+    }
+
+    /// Writes to the connection of an attempt; returns its end when that fails.
+    async fn write(&mut self, attempt: Attempt, bytes: &[u8]) -> Option<Event> {
+        let link = self.link.as_mut().filter(|link| link.attempt == attempt)?;
+        let written = tokio::time::timeout(SOCKET_TIMEOUT, link.stream.write_all(bytes)).await;
+        if matches!(written, Ok(Ok(()))) {
+            return None;
+        }
+        self.link = None;
+        Some(Event::Closed(attempt))
+    }
+}
+
+/// Reads from the connection; waits for ever without one.
+async fn read(link: &mut Option<Link>) -> io::Result<usize> {
+    match link {
+        Some(link) => {
+            link.received.reserve(READ_BYTES);
+            link.stream.read_buf(&mut link.received).await
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// Wakes consumers that wait at queues which grew by what came from the master.
+#[derive(Default)]
+struct Wakes {
+    /// The log's end at the last look.
+    seen: LogOffset,
+}
+
+impl Wakes {
+    fn look(&mut self, broker: &Arc<Broker>) {
+        let end = broker.store.visible();
+        if std::mem::replace(&mut self.seen, end) == end || broker.poll_timeouts.earliest().is_none() {
+            return;
+        }
+        for topic in broker.topics.all() {
+            for (_, queue) in topic.opened() {
+                if queue.suspended.is_waited_on() {
+                    broker.wake(&queue);
+                }
+            }
+        }
+    }
+}

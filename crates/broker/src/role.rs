@@ -1,0 +1,129 @@
+//! What this broker is in its group at the moment: master, slave, or neither as long as the controllers have not said.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
+
+use tokio::sync::watch;
+
+use crate::config::Config;
+
+/// The id of a master for clients and name servers (`MixAll.MASTER_ID`).
+const MASTER_ID: i64 = 0;
+
+/// What a broker is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Part {
+    /// Takes messages.
+    Master,
+    /// Copies the log of its master.
+    Slave,
+    /// In controller mode, before the controllers have said who is master: takes nothing, serves nothing, and is not registered.
+    Fenced,
+}
+
+/// The broker's role. Everything else asks here; the thread `role` of controller mode changes it.
+pub(crate) struct Role {
+    part: AtomicU8,
+    id: AtomicI64,
+    /// Whether this broker's log may be shown: false for a slave whose log may still hold what its master does not have.
+    is_consistent: AtomicBool,
+    changes: watch::Sender<u64>,
+}
+
+impl Role {
+    /// The role that the configuration gives; in controller mode none.
+    pub(crate) fn new(config: &Config) -> Self {
+        let part = match () {
+            () if config.is_controlled() => Part::Fenced,
+            () if config.is_slave() => Part::Slave,
+            () => Part::Master,
+        };
+        Self {
+            part: AtomicU8::new(part as u8),
+            id: AtomicI64::new(config.broker_id),
+            is_consistent: AtomicBool::new(part != Part::Fenced),
+            changes: watch::Sender::default(),
+        }
+    }
+
+    pub(crate) fn part(&self) -> Part {
+        match self.part.load(Ordering::Acquire) {
+            0 => Part::Master,
+            1 => Part::Slave,
+            _ => Part::Fenced,
+        }
+    }
+
+    /// Whether this broker stores nothing of its own.
+    pub(crate) fn is_slave(&self) -> bool {
+        self.part() != Part::Master
+    }
+
+    /// The id under which this broker is registered with name servers.
+    pub(crate) fn id(&self) -> i64 {
+        self.id.load(Ordering::Relaxed)
+    }
+
+    /// Whether consumers may see this broker's log.
+    pub(crate) fn is_consistent(&self) -> bool {
+        self.is_consistent.load(Ordering::Acquire)
+    }
+
+    /// From now on this broker is master. Its store takes appends already.
+    pub(crate) fn lead(&self) {
+        self.is_consistent.store(true, Ordering::Release);
+        self.change(Part::Master, MASTER_ID);
+    }
+
+    /// From now on this broker is the slave with this id, and shows its log once [`Self::agree`] was called.
+    pub(crate) fn follow(&self, id: i64) {
+        self.is_consistent.store(false, Ordering::Release);
+        self.change(Part::Slave, id);
+    }
+
+    /// From now on this broker is neither master nor slave.
+    pub(crate) fn fence(&self) {
+        self.is_consistent.store(false, Ordering::Release);
+        self.change(Part::Fenced, self.id());
+    }
+
+    /// The slave's log holds nothing any more that its master does not have.
+    pub(crate) fn agree(&self) {
+        self.is_consistent.store(true, Ordering::Release);
+    }
+
+    /// Counts the changes of the role.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    fn change(&self, part: Part, id: i64) {
+        self.id.store(id, Ordering::Relaxed);
+        self.part.store(part as u8, Ordering::Release);
+        self.changes.send_modify(|count| *count += 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slave_shows_its_log_only_when_it_is_the_masters() {
+        let (config, _) = Config::from_properties(
+            b"enableControllerMode=true\ncontrollerAddr=127.0.0.1:1\nbrokerRole=SLAVE\n",
+        )
+        .unwrap();
+        let role = Role::new(&config);
+        assert_eq!((role.part(), role.is_slave(), role.is_consistent()), (Part::Fenced, true, false));
+        role.follow(2);
+        assert_eq!((role.part(), role.id(), role.is_consistent()), (Part::Slave, 2, false));
+        role.agree();
+        assert!(role.is_consistent());
+        role.lead();
+        assert_eq!((role.part(), role.id(), role.is_consistent()), (Part::Master, 0, true));
+        role.follow(2);
+        assert!(!role.is_consistent(), "the log may hold what nobody else has");
+        assert_eq!(*role.changes().borrow(), 3);
+    }
+}

@@ -1,0 +1,192 @@
+//! Appending staged sends, and answering them once they are stored.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use store::FlushOutcome;
+
+use super::staged::{Pending, StagedSends, StoredSend};
+use super::{not_stored, recall};
+use crate::Refusal;
+use crate::broker::Broker;
+use crate::durability::Outcome;
+use crate::refused::Cause;
+use crate::topics::Queue;
+
+/// Hands out the answers that were given to [`SendAnswers::stored_later`], once it is known how the wait ended.
+pub(crate) type AnswerStored = Box<dyn FnOnce(&Outcome) + Send>;
+
+/// Where a front takes the answers of its sends.
+pub(crate) trait SendAnswers {
+    /// What the front needs to answer a send.
+    type Ticket;
+
+    /// The send is stored, and its answer may leave.
+    fn stored(&mut self, ticket: &Self::Ticket, stored: &StoredSend<'_, Self::Ticket>);
+
+    /// The send is appended, and its answer may leave only when what [`SendAnswers::finish`] returns is called.
+    fn stored_later(&mut self, ticket: &Self::Ticket, stored: &StoredSend<'_, Self::Ticket>);
+
+    /// The send is not stored.
+    fn refused(&mut self, ticket: &Self::Ticket, refusal: &Refusal);
+
+    /// What is to be called when the flush is over, and slaves have the log, that all answers of [`SendAnswers::stored_later`]
+    /// wait for, `staged_bytes` of records; `None` when nobody waits for an answer.
+    fn finish(&mut self, staged_bytes: usize) -> Option<AnswerStored>;
+}
+
+/// Appends all staged records with one write, and answers their requests.
+pub(crate) fn commit<A: SendAnswers>(broker: &Broker, staged: &mut StagedSends<A::Ticket>, answers: &mut A) {
+    if staged.pending.is_empty() {
+        return;
+    }
+    // The gate is locked while a cancelling message is appended: see `crate::timer`.
+    let mut gate = staged.cancels.then(|| broker.timer.gate());
+    let delivered_ms = gate.as_ref().map_or(i64::MIN, |gate| gate.delivered_ms);
+    recall::push(broker, staged, delivered_ms);
+    if staged.batch.is_empty() {
+        // All requests are recalls that came too late.
+        drop(gate);
+        for pending in &staged.pending {
+            answer(staged, pending, delivered_ms, answers);
+        }
+        return staged.clear();
+    }
+    let begin = broker.clock.steady();
+    let done = broker.store.append(&mut staged.batch, broker.now_ms());
+    if let Some(gate) = &mut gate {
+        gate.cancels += 1;
+        if done.is_ok() {
+            gate.recalled_end = gate.recalled_end.max(recall::end(staged));
+        }
+    }
+    drop(gate);
+    if done.is_ok() {
+        for pending in staged.pending.iter().filter(|pending| !pending.records.is_empty()) {
+            let sizes = pending.records.clone().map(|index| u64::from(staged.batch.placed(index).size));
+            pending.queue.sent.count(sizes.sum());
+        }
+    }
+    match done {
+        Ok(()) if broker.durability.waits() => {
+            defer(broker, staged, Appended { delivered_ms, begin }, answers)
+        }
+        Ok(()) => {
+            took(broker, staged.pending.iter().map(|pending| &pending.queue), since(broker, begin));
+            for pending in &staged.pending {
+                answer(staged, pending, delivered_ms, answers);
+            }
+            let further = broker.further_queues(&staged.batch);
+            let sent = staged.pending.iter().map(|pending| &pending.queue);
+            for queue in sent.chain(&further).filter(|queue| queue.is_waited_on()) {
+                if staged.grown.last().is_none_or(|last| !Arc::ptr_eq(last, queue)) {
+                    staged.grown.push(queue.clone());
+                }
+            }
+            if broker.durability.limit().is_some() {
+                // Consumers may not see the messages yet: the flush mode changed meanwhile, or they are not confirmed.
+                let sent = staged.pending.iter().map(|pending| pending.queue.clone());
+                broker.handle().wake_when_visible(staged.batch.end(), sent.chain(further).collect());
+            }
+        }
+        Err(error) => {
+            broker.refused.count(Cause::from(&error), staged.pending.len());
+            let (refusal, recall_failed) = (not_stored(broker, &error), crate::timer::recall::failed());
+            for pending in &staged.pending {
+                let refusal = if pending.recalls_at.is_some() { &recall_failed } else { &refusal };
+                answers.refused(&pending.ticket, refusal);
+            }
+        }
+    }
+    staged.clear();
+}
+
+/// Wakes the suspended pulls and pops of the queues that grew since the last call.
+pub(crate) fn wake<T>(broker: &Broker, staged: &mut StagedSends<T>) {
+    for queue in staged.grown.drain(..) {
+        broker.wake(&queue);
+    }
+}
+
+/// How long it is since `begin`.
+fn since(broker: &Broker, begin: Duration) -> Duration {
+    broker.clock.steady().saturating_sub(begin)
+}
+
+/// Records, for statistics, how long the requests to these queues took, which were stored together.
+fn took<'a>(broker: &Broker, queues: impl ExactSizeIterator<Item = &'a Arc<Queue>>, time: Duration) {
+    broker.stats.puts.took(time, queues.len());
+    if time >= Duration::from_millis(1) {
+        queues.for_each(|queue| queue.sent.took(time));
+    }
+}
+
+/// Gives the front the answer of a send whose records are stored, or that of a recall, which may have come too late.
+fn answer<A: SendAnswers>(
+    staged: &StagedSends<A::Ticket>,
+    pending: &Pending<A::Ticket>,
+    delivered_ms: i64,
+    answers: &mut A,
+) {
+    match recall::refusal(pending, delivered_ms) {
+        Some(refusal) => answers.refused(&pending.ticket, &refusal),
+        None => answers.stored(&pending.ticket, &StoredSend { staged, pending }),
+    }
+}
+
+/// What is known of a batch that was appended.
+struct Appended {
+    /// Timed messages due until this time, in milliseconds since the epoch, may have been delivered before the append.
+    delivered_ms: i64,
+    /// When the append began, as [`crate::clock::Clock::steady`] counts.
+    begin: Duration,
+}
+
+/// Answers a batch once it is stored; requests that do not wait for that are answered at once.
+fn defer<A: SendAnswers>(
+    broker: &Broker,
+    staged: &mut StagedSends<A::Ticket>,
+    appended: Appended,
+    answers: &mut A,
+) {
+    let Appended { delivered_ms, begin } = appended;
+    let mut queues: Vec<Arc<Queue>> = broker.further_queues(&staged.batch);
+    for pending in &staged.pending {
+        if !queues.iter().any(|queue| Arc::ptr_eq(queue, &pending.queue)) {
+            queues.push(pending.queue.clone());
+        }
+        // A recall that came too late stores nothing, and is answered at once.
+        if pending.waits && !pending.records.is_empty() {
+            answers.stored_later(&pending.ticket, &StoredSend { staged, pending });
+        } else {
+            answer(staged, pending, delivered_ms, answers);
+        }
+    }
+    let end = staged.batch.end();
+    let broker = broker.handle();
+    let sent: Vec<_> = staged.pending.iter().map(|pending| pending.queue.clone()).collect();
+    let answer = answers.finish(staged.batch.size());
+    if broker.durability.waits_for_slaves() {
+        // Consumers do not wait for slaves.
+        staged.grown.extend(queues);
+        if broker.durability.limit().is_some() {
+            broker.clone().wake_when_visible(end, std::mem::take(&mut staged.grown));
+        }
+        let durability = broker.durability.clone();
+        return durability.when(end, move |outcome| {
+            took(&broker, sent.iter(), since(&broker, begin));
+            answer.into_iter().for_each(|answer| answer(&outcome));
+        });
+    }
+    let Some(answer) = answer else {
+        took(&broker, sent.iter(), since(&broker, begin));
+        return broker.wake_when_visible(end, queues);
+    };
+    let store = broker.store.clone();
+    let flushed = move |outcome: FlushOutcome| {
+        took(&broker, sent.iter(), since(&broker, begin));
+        answer(&outcome.clone().into());
+        broker.wake_flushed(end, queues, &outcome);
+    };
+    store.when_flushed(end, Box::new(flushed));
+}

@@ -1,0 +1,247 @@
+//! The shell that runs the broker's engines: on threads of their own those that wait for the disk, and as tasks of
+//! `broker-tasks-N` the others. Threads, sleeping and reading the clock happen here. Everything is supervised, and joined when
+//! the broker stops.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use net::Workers;
+use tokio::sync::Notify;
+
+use crate::broker::Broker;
+use crate::clock::{Clock, pause};
+use crate::engine::{Engine, Next, Wakeup};
+use crate::supervisor::SupervisedWork;
+
+/// Longest sleep in milliseconds, so that a jump of the clock is noticed.
+const SLEEP_MAX_MS: i64 = 1000;
+
+/// Name and purpose of a thread or task.
+#[derive(Clone, Copy)]
+pub(crate) struct Post {
+    /// What is not done when the thread or task ends early.
+    pub(crate) work: SupervisedWork,
+    /// Name of the thread or task, for the list of stopped threads.
+    pub(crate) name: &'static str,
+}
+
+/// Engines that run on threads of their own. Dropping it ends them.
+pub(crate) struct EngineThreads {
+    broker: Arc<Broker>,
+    threads: Vec<EngineThread>,
+}
+
+struct EngineThread {
+    post: Post,
+    wakeup: Arc<Wakeup>,
+    /// The engine, once its thread has ended without a panic.
+    engine: Arc<Mutex<Option<Box<dyn Engine>>>>,
+    handle: JoinHandle<()>,
+}
+
+impl EngineThreads {
+    pub(crate) fn new(broker: Arc<Broker>) -> Self {
+        Self { broker, threads: Vec::new() }
+    }
+
+    /// Runs the engine that `open` returns on a thread of its own. `open` runs on that thread; its error is logged, and the
+    /// work is missed then.
+    ///
+    /// # Errors
+    /// The error of the operating system when the thread cannot be started.
+    pub(crate) fn start<E: Engine + 'static>(
+        &mut self,
+        post: Post,
+        wakeup: &Arc<Wakeup>,
+        open: impl FnOnce() -> io::Result<E> + Send + 'static,
+    ) -> io::Result<()> {
+        let engine = Arc::new(Mutex::new(None));
+        let (left, clock, woken) = (engine.clone(), self.broker.clock.clone(), wakeup.clone());
+        wakeup.restart();
+        self.broker.supervisor.employ(post.work);
+        let run = move || {
+            woken.attach(thread::current());
+            match open() {
+                Ok(mut engine) => {
+                    run_on_thread(&mut engine, &clock, &woken);
+                    *left.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(engine) as Box<_>);
+                }
+                Err(error) => tracing::error!(thread = post.name, %error, "a thread cannot begin its work"),
+            }
+        };
+        let handle = self.broker.supervisor.spawn(post.work, post.name, run)?;
+        self.threads.push(EngineThread { post, wakeup: wakeup.clone(), engine, handle });
+        Ok(())
+    }
+
+    /// Ends all threads and waits for them, then has the engines do what is left, in the order in which they were started.
+    /// Further calls do nothing.
+    pub(crate) fn stop(&mut self) {
+        for (name, mut engine) in self.end() {
+            // The store is closed whatever happens here.
+            if catch_unwind(AssertUnwindSafe(|| engine.stop())).is_err() {
+                tracing::error!(name, "an engine panicked while it was stopped");
+            }
+        }
+    }
+
+    /// Ends all threads and waits for them. What the engines had left to do is not done: this broker is no master any more, and
+    /// what they know may be of a part of the log that goes.
+    pub(crate) fn abandon(&mut self) {
+        self.end();
+    }
+
+    /// All threads end before the first engine is stopped: an engine may still have work for another one.
+    fn end(&mut self) -> Vec<(&'static str, Box<dyn Engine>)> {
+        self.threads.iter().for_each(|thread| self.broker.supervisor.dismiss(thread.post.work));
+        self.threads.iter().for_each(|thread| thread.wakeup.stop());
+        let ended = self.threads.drain(..).map(|thread| {
+            // The supervisor has reported a panic.
+            let _ = thread.handle.join();
+            let engine = thread.engine.lock().unwrap_or_else(PoisonError::into_inner).take();
+            engine.map(|engine| (thread.post.name, engine))
+        });
+        ended.collect::<Vec<_>>().into_iter().flatten().collect()
+    }
+}
+
+impl Drop for EngineThreads {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Runs engines until it is stopped. Dropping it stops it.
+pub(crate) struct Shell {
+    broker: Arc<Broker>,
+    tasks: Workers,
+    threads: EngineThreads,
+    /// The threads of the disk pool.
+    disk_pool: Vec<JoinHandle<()>>,
+}
+
+impl Shell {
+    /// A shell whose tasks run on `tasks`, [`PUNCTUAL`](crate::engine::PUNCTUAL) and
+    /// [`BLOCKING`](crate::engine::BLOCKING).
+    pub(crate) fn new(broker: Arc<Broker>, tasks: Workers) -> Self {
+        Self { threads: EngineThreads::new(broker.clone()), broker, tasks, disk_pool: Vec::new() }
+    }
+
+    /// Starts the threads of the disk pool.
+    ///
+    /// # Errors
+    /// The error of the operating system when a thread cannot be started.
+    pub(crate) fn disk_pool(&mut self) -> io::Result<()> {
+        for (name, run) in self.broker.disk_pool.threads() {
+            self.disk_pool.push(self.broker.supervisor.spawn(SupervisedWork::Disk, &name, run)?);
+        }
+        Ok(())
+    }
+
+    /// The task threads, for calls to other servers.
+    pub(crate) fn tasks(&self) -> &Workers {
+        &self.tasks
+    }
+
+    /// The engines with threads of their own.
+    pub(crate) fn threads(&mut self) -> &mut EngineThreads {
+        &mut self.threads
+    }
+
+    /// Runs an engine as a task on a thread of the tasks. `woken_by` names the signal that wakes the engine, if any.
+    ///
+    /// # Errors
+    /// The error of [`Workers::spawn`] when the task cannot be started.
+    pub(crate) fn task(
+        &self,
+        (thread, post): (usize, Post),
+        woken_by: Option<fn(&Broker) -> &Notify>,
+        engine: impl Engine + 'static,
+    ) -> io::Result<()> {
+        self.future((thread, post), move |broker| run_as_task(engine, broker, woken_by))
+    }
+
+    /// Runs a supervised future on a thread of the tasks. For what waits for other servers; engines go through [`Self::task`].
+    ///
+    /// # Errors
+    /// The error of [`Workers::spawn`] when the task cannot be started.
+    pub(crate) fn future<F: Future<Output = ()> + 'static>(
+        &self,
+        (thread, post): (usize, Post),
+        make: impl FnOnce(Arc<Broker>) -> F + Send + 'static,
+    ) -> io::Result<()> {
+        let broker = self.broker.clone();
+        self.tasks.spawn(thread, move || async move {
+            let supervisor = broker.supervisor.clone();
+            supervisor.task(post.work, post.name, make(broker)).await;
+        })
+    }
+
+    /// Ends all tasks, then all threads as [`EngineThreads::stop`] does. No message is delivered after this returns. Further
+    /// calls do nothing.
+    pub(crate) fn stop(&mut self) {
+        self.broker.supervisor.stop();
+        self.tasks.shutdown();
+        self.threads.stop();
+        self.broker.disk_pool.close();
+        for thread in self.disk_pool.drain(..) {
+            // The supervisor has reported a panic.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// How long to sleep until an engine's next round; zero when it is due.
+fn sleep_of(next: Next, now_ms: i64) -> Duration {
+    let left_ms = match next {
+        Next::At(at_ms) => at_ms.saturating_sub(now_ms).clamp(0, SLEEP_MAX_MS),
+        Next::Woken => SLEEP_MAX_MS,
+    };
+    Duration::from_millis(left_ms.unsigned_abs())
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place where a thread of the broker sleeps")]
+fn run_on_thread(engine: &mut impl Engine, clock: &Clock, wakeup: &Wakeup) {
+    while !wakeup.is_stopping() {
+        match engine.round(clock.now_ms()) {
+            Next::Woken => thread::park(),
+            next => {
+                let sleep = sleep_of(next, clock.now_ms());
+                if !sleep.is_zero() {
+                    thread::park_timeout(sleep);
+                }
+            }
+        }
+    }
+}
+
+async fn run_as_task(mut engine: impl Engine, broker: Arc<Broker>, woken_by: Option<fn(&Broker) -> &Notify>) {
+    loop {
+        let next = engine.round(broker.now_ms());
+        let sleep = sleep_of(next, broker.now_ms());
+        if sleep.is_zero() {
+            // Other tasks use this thread as well.
+            tokio::task::yield_now().await;
+            continue;
+        }
+        match woken_by {
+            Some(woken_by) => tokio::select! {
+                () = pause(sleep) => {}
+                () = woken_by(&broker).notified() => {}
+            },
+            None => pause(sleep).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,36 @@
+//! State: tables with their own rules, and no I/O but their files. No table knows who uses it, so [`crate::broker::Broker`] is
+//! composed of them, and operations and engines stand above both.
+
+mod client_calls;
+mod clock_set_back;
+mod light;
+mod metadata_queue;
+mod modes;
+mod poll_timeouts;
+mod pops;
+mod registration_acks;
+mod retention;
+mod routes;
+mod schedule;
+mod stats;
+mod timer;
+mod transactions;
+mod unreadable;
+
+pub(crate) use client_calls::ClientCalls;
+pub(crate) use clock_set_back::ClockSetBack;
+pub(crate) use light::Light;
+#[cfg(test)]
+pub(crate) use light::WAITED_MAX;
+pub(crate) use metadata_queue::{MetadataQueue, Postponed, WAITING_BYTES_MAX, Waiting, abandoned};
+pub(crate) use modes::Modes;
+pub(crate) use poll_timeouts::PollTimeouts;
+pub(crate) use pops::{Busy, Cell, HeldCheckpoint, InFlightPatience, Pops};
+pub(crate) use registration_acks::RegistrationAcks;
+pub(crate) use retention::Retention;
+pub(crate) use routes::{Question, Queues, Routes};
+pub(crate) use schedule::Schedule;
+pub(crate) use stats::{NAMES, Name, Read, SAMPLE_MS, Span, Stats, Sums, Tables, Windows, decimal};
+pub(crate) use timer::TimerState;
+pub(crate) use transactions::{HalfMessages, Transactions};
+pub(crate) use unreadable::UnreadableSince;

@@ -1,0 +1,188 @@
+//! The in-flight queues of all groups, and when each is checked next.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use super::in_flight::InFlightQueue;
+use crate::offsets::Offsets;
+
+/// One message queue and one group that pops it, with their in-flight queue.
+pub(crate) struct Cell {
+    id: u64,
+    /// Consumer group.
+    pub group: Arc<str>,
+    /// Topic the queue belongs to, which may be a retry topic.
+    pub topic: Arc<str>,
+    /// Id of the message queue.
+    pub queue_id: i32,
+    busy: AtomicBool,
+    in_flight: Mutex<InFlightQueue>,
+}
+
+impl Cell {
+    /// Locks the in-flight queue. The lock is held for short sections, never while a file is read or written.
+    pub(crate) fn in_flight(&self) -> MutexGuard<'_, InFlightQueue> {
+        self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets the group's offset, unless the group or the topic was deleted.
+    pub(crate) fn commit(&self, offsets: &Offsets, offset: i64) {
+        let in_flight = self.in_flight();
+        // Under the lock of the in-flight queue: a deletion ends all in-flight queues before it removes the group's offsets.
+        if !in_flight.gone {
+            offsets.commit(&self.group, &self.topic, self.queue_id, offset);
+        }
+    }
+
+    /// Makes the caller the only one who pops the queue; `None` when another request is popping it
+    /// (`PopMessageProcessor.QueueLockManager`).
+    pub(crate) fn occupy(self: &Arc<Self>) -> Option<Busy> {
+        let free = self.busy.compare_exchange(false, true, Ordering::SeqCst, Ordering::SeqCst);
+        free.is_ok().then(|| Busy(self.clone()))
+    }
+
+    /// Whether a request is popping the queue now.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::SeqCst)
+    }
+}
+
+/// The exclusive right to pop a queue, released when this value is dropped.
+pub(crate) struct Busy(Arc<Cell>);
+
+impl std::ops::Deref for Busy {
+    type Target = Arc<Cell>;
+
+    fn deref(&self) -> &Arc<Cell> {
+        &self.0
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.busy.store(false, Ordering::SeqCst);
+    }
+}
+
+/// In-flight queues of one group in one topic, by queue id.
+type Queues = Arc<Mutex<BTreeMap<i32, Arc<Cell>>>>;
+
+/// The in-flight queues of all groups. Their number is bounded by that of groups and queues, since handlers only ask for
+/// those of queues that exist.
+#[derive(Default)]
+pub(crate) struct InFlightQueues {
+    groups: RwLock<BTreeMap<String, BTreeMap<String, Queues>>>,
+    ids: AtomicU64,
+    alarms: Mutex<BTreeMap<(i64, u64), Arc<Cell>>>,
+    /// Number of checkpoints in memory, of all in-flight queues together.
+    pub held: AtomicUsize,
+}
+
+impl InFlightQueues {
+    /// The in-flight queue of a group and a message queue, made on first use.
+    pub(crate) fn make(&self, group: &str, topic: &str, queue_id: i32) -> Arc<Cell> {
+        let queues = self.queues(group, topic).unwrap_or_else(|| {
+            let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
+            groups.entry(group.to_owned()).or_default().entry(topic.to_owned()).or_default().clone()
+        });
+        let cell = || {
+            Arc::new(Cell {
+                id: self.ids.fetch_add(1, Ordering::Relaxed),
+                group: group.into(),
+                topic: topic.into(),
+                queue_id,
+                busy: AtomicBool::new(false),
+                in_flight: Mutex::default(),
+            })
+        };
+        lock(&queues).entry(queue_id).or_insert_with(cell).clone()
+    }
+
+    /// The in-flight queue of a group and a message queue; `None` when the group has not popped the queue since the start.
+    pub(crate) fn find(&self, group: &str, topic: &str, queue_id: i32) -> Option<Arc<Cell>> {
+        lock(&*self.queues(group, topic)?).get(&queue_id).cloned()
+    }
+
+    /// All in-flight queues, in the order of groups, topics and queue ids.
+    pub(crate) fn all(&self) -> Vec<Arc<Cell>> {
+        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
+        let queues = groups.values().flat_map(BTreeMap::values);
+        queues.flat_map(|queues| lock(queues).values().cloned().collect::<Vec<_>>()).collect()
+    }
+
+    /// Removes all in-flight queues.
+    pub(super) fn forget_all(&self) {
+        let removed = std::mem::take(&mut *self.groups.write().unwrap_or_else(PoisonError::into_inner));
+        self.end(removed.into_values().flat_map(BTreeMap::into_values));
+    }
+
+    /// Removes the in-flight queues of a deleted group. Pops that are still in flight no longer move its offsets.
+    pub(crate) fn forget_group(&self, group: &str) {
+        let removed = self.groups.write().unwrap_or_else(PoisonError::into_inner).remove(group);
+        self.end(removed.into_iter().flat_map(BTreeMap::into_values));
+    }
+
+    /// Removes the in-flight queues of a deleted topic. Pops that are still in flight no longer move its offsets.
+    pub(crate) fn forget_topic(&self, topic: &str) {
+        let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
+        let removed: Vec<Queues> = groups.values_mut().filter_map(|topics| topics.remove(topic)).collect();
+        groups.retain(|_, topics| !topics.is_empty());
+        drop(groups);
+        self.end(removed.into_iter());
+    }
+
+    fn end(&self, removed: impl Iterator<Item = Queues>) {
+        for queues in removed {
+            for cell in lock(&queues).values() {
+                let held = cell.in_flight().end();
+                self.held.fetch_sub(held.len(), Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Has an in-flight queue checked at `due_ms` at the latest. True when that is earlier than all other checks.
+    pub(crate) fn set_alarm(&self, cell: &Arc<Cell>, in_flight: &mut InFlightQueue, due_ms: i64) -> bool {
+        if in_flight.alarm_ms.is_some_and(|alarm_ms| alarm_ms <= due_ms) {
+            return false;
+        }
+        let mut alarms = lock(&self.alarms);
+        if let Some(later) = in_flight.alarm_ms.replace(due_ms) {
+            alarms.remove(&(later, cell.id));
+        }
+        alarms.insert((due_ms, cell.id), cell.clone());
+        alarms.first_key_value().is_some_and(|(first, _)| *first == (due_ms, cell.id))
+    }
+
+    /// Takes the in-flight queues whose check is due at `now_ms`.
+    pub(crate) fn due(&self, now_ms: i64) -> Vec<Arc<Cell>> {
+        let due = {
+            let mut alarms = lock(&self.alarms);
+            let later = alarms.split_off(&(now_ms + 1, 0));
+            std::mem::replace(&mut *alarms, later)
+        };
+        due.into_iter()
+            .map(|((alarm_ms, _), cell)| {
+                let mut in_flight = cell.in_flight();
+                if in_flight.alarm_ms == Some(alarm_ms) {
+                    in_flight.alarm_ms = None;
+                }
+                drop(in_flight);
+                cell
+            })
+            .collect()
+    }
+
+    /// The earliest time at which an in-flight queue is to be checked, in milliseconds since the epoch.
+    pub(crate) fn earliest(&self) -> Option<i64> {
+        lock(&self.alarms).first_key_value().map(|((due_ms, _), _)| *due_ms)
+    }
+
+    fn queues(&self, group: &str, topic: &str) -> Option<Queues> {
+        self.groups.read().unwrap_or_else(PoisonError::into_inner).get(group)?.get(topic).cloned()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,107 @@
+//! Which queues topics have on all brokers, as name servers said, and the requests that wait for such an answer.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use wire::body::{MessageQueue, QueryAssignmentBody, QueryAssignmentResponseBody};
+use wire::codes::response;
+
+use crate::Refusal;
+
+/// Milliseconds for which the answer of a name server is used (`loadBalancePollNameServerInterval`).
+const KEPT_MS: i64 = 30_000;
+/// Most topics kept; at the bound all are forgotten.
+const TOPICS_MAX: usize = 100_000;
+/// Most requests that wait for a name server; a further one is refused as busy.
+const WAITING_MAX: usize = 4096;
+/// For this many milliseconds after no name server answered, requests are answered from what was known last. Asking all name
+/// servers again would take seconds for each request and hold up those behind it.
+const DOWN_MS: i64 = 10_000;
+/// A question for queues that waits for the answer of a name server.
+pub(crate) struct Question {
+    /// Topic, group and client of the question.
+    pub body: QueryAssignmentBody,
+    /// Sends the answer.
+    pub later: Box<dyn FnOnce(&QueryAssignmentResponseBody) + Send>,
+}
+
+/// The queues of a topic; `None` when no name server knows it.
+pub(crate) type Queues = Option<Arc<Vec<MessageQueue>>>;
+
+struct Known {
+    queues: Queues,
+    asked_ms: i64,
+    /// Generation of the broker's own topic table when the route was asked for; a later one may have changed this topic.
+    generation: u64,
+}
+
+/// The routes of topics, and the requests that wait for one.
+pub(crate) struct Routes {
+    known: Mutex<HashMap<String, Known>>,
+    questions: Sender<Question>,
+    waiting: Mutex<Option<Receiver<Question>>>,
+    /// When a request found no name server that answered, milliseconds; `i64::MIN` once one has answered since.
+    down_ms: AtomicI64,
+}
+
+impl Default for Routes {
+    fn default() -> Self {
+        let (questions, waiting) = channel(WAITING_MAX);
+        Self {
+            known: Mutex::default(),
+            questions,
+            waiting: Mutex::new(Some(waiting)),
+            down_ms: AtomicI64::new(i64::MIN),
+        }
+    }
+}
+
+impl Routes {
+    /// The queues of a topic; `None` when a name server must be asked first. While no name server answers, these are the queues
+    /// known last, and `Some(None)` for a topic that nobody asked about. `generation` is that of the broker's own table of topics.
+    pub(crate) fn find(&self, topic: &str, now_ms: i64, generation: u64) -> Option<Queues> {
+        let is_down = now_ms.saturating_sub(self.down_ms.load(Ordering::Relaxed)) < DOWN_MS;
+        let known = self.known();
+        let Some(found) = known.get(topic) else { return is_down.then_some(None) };
+        let is_new =
+            now_ms - found.asked_ms < KEPT_MS && found.generation == generation && found.queues.is_some();
+        let is_new = is_new || is_down;
+        is_new.then(|| found.queues.clone())
+    }
+
+    /// Queues a request to be answered after a name server was asked.
+    pub(crate) fn ask(&self, question: Question) -> Result<(), Refusal> {
+        self.questions.try_send(question).map_err(|_| {
+            let remark =
+                "[OVERLOAD]system busy, start flow control for a while: too many clients ask for queues";
+            Refusal::new(response::SYSTEM_BUSY, remark)
+        })
+    }
+
+    /// Notes that no name server answered.
+    pub(crate) fn no_answer(&self, now_ms: i64) {
+        self.down_ms.store(now_ms, Ordering::Relaxed);
+    }
+
+    /// Keeps the queues of a topic that a name server answered at `now_ms`, when the broker's own table of topics had this
+    /// generation.
+    pub(crate) fn keep(&self, topic: &str, now_ms: i64, generation: u64, queues: Queues) {
+        self.down_ms.store(i64::MIN, Ordering::Relaxed);
+        let mut known = self.known();
+        if known.len() >= TOPICS_MAX {
+            known.clear();
+        }
+        known.insert(topic.to_owned(), Known { queues, asked_ms: now_ms, generation });
+    }
+
+    /// Takes the receiver of waiting requests; `None` when it was taken before.
+    pub(crate) fn take_questions(&self) -> Option<Receiver<Question>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,198 @@
+//! Counters over the last minute, hour and day (`StatsItem`): seven samples ten seconds apart span a minute, seven samples ten
+//! minutes apart an hour, and 25 samples an hour apart a day.
+//!
+//! All counters are sampled at the same times, so the times are kept only once. The first sample of a counter is its value
+//! before it first changed; Java loses what happened before its first sample.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::Name;
+
+/// Milliseconds between two samples of the statistics.
+pub(crate) const SAMPLE_MS: i64 = 10_000;
+
+/// For each window, the milliseconds between its samples and their number.
+const WINDOWS: [(i64, usize); 3] = [(SAMPLE_MS, 7), (600_000, 7), (3_600_000, 25)];
+
+/// A sample is taken up to this many milliseconds before it is due, because timers are not exact.
+const SLACK_MS: i64 = SAMPLE_MS / 2;
+
+/// The change of a counter over a window.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Span {
+    pub sum: u64,
+    /// By how much the counter grew per second of the span.
+    pub tps: f64,
+    /// By how much the counter grew per event of the span.
+    pub average: f64,
+}
+
+/// The change of a counter over all windows.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Read {
+    pub minute: Span,
+    pub hour: Span,
+    pub day: Span,
+}
+
+/// The value of a counter and its number of events.
+type Sample = (u64, u64);
+
+#[derive(Default)]
+struct Counter {
+    /// Samples by window; empty while the counter does not change.
+    windows: [VecDeque<Sample>; 3],
+    last: Sample,
+    /// Whether the counter was recorded in the current sample.
+    noted: bool,
+}
+
+impl Counter {
+    fn is_still(&self) -> bool {
+        self.windows[0].is_empty()
+    }
+}
+
+/// The samples of all counters.
+#[derive(Default)]
+pub(crate) struct Windows {
+    times: [VecDeque<i64>; 3],
+    counters: HashMap<Name, HashMap<String, Counter>>,
+    /// Which windows take the current sample.
+    due: [bool; 3],
+    /// Number of complete samples.
+    samples: usize,
+}
+
+impl Windows {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.times[0].is_empty()
+    }
+
+    /// Begins a sample of all counters at `now_ms`.
+    pub(crate) fn begin(&mut self, now_ms: i64) {
+        for (index, (period_ms, count)) in WINDOWS.into_iter().enumerate() {
+            let times = &mut self.times[index];
+            self.due[index] = times.back().is_none_or(|last| now_ms - last >= period_ms - SLACK_MS);
+            if self.due[index] {
+                times.push_back(now_ms);
+                times.drain(..times.len().saturating_sub(count));
+            }
+        }
+    }
+
+    /// Records the value of a counter. A counter that has never changed is not kept.
+    pub(crate) fn note(&mut self, name: Name, key: &str, value: u64, events: u64) {
+        let counters = self.counters.entry(name).or_default();
+        if !counters.contains_key(key) {
+            if value == 0 {
+                return;
+            }
+            counters.insert(key.to_owned(), Counter::default());
+        }
+        let counter = counters.get_mut(key).expect("inserted above when it was missing");
+        counter.noted = true;
+        let before = std::mem::replace(&mut counter.last, (value, events));
+        if counter.is_still() && before.0 == value {
+            return;
+        }
+        for (index, samples) in counter.windows.iter_mut().enumerate() {
+            if samples.is_empty() && self.times[index].len() > usize::from(self.due[index]) {
+                samples.push_back(before);
+            }
+            if self.due[index] {
+                samples.push_back((value, events));
+            }
+            samples.drain(..samples.len().saturating_sub(self.times[index].len()));
+        }
+    }
+
+    /// Ends a sample: removes counters whose topic or group was deleted, and samples of counters that did not change for a day.
+    pub(crate) fn end(&mut self) {
+        let (_, full) = WINDOWS[2];
+        for counters in self.counters.values_mut() {
+            counters.retain(|_, counter| std::mem::take(&mut counter.noted));
+            for counter in counters.values_mut() {
+                let day = &counter.windows[2];
+                if day.len() == full && day.front() == day.back() {
+                    counter.windows = Default::default();
+                }
+            }
+        }
+    }
+
+    /// Whether the last complete sample ended a minute.
+    pub(crate) fn ends_minute(&mut self) -> bool {
+        self.samples += 1;
+        self.samples.is_multiple_of(WINDOWS[0].1 - 1)
+    }
+
+    /// The change of a counter; `None` when it has not changed within the last day.
+    pub(crate) fn read(&self, name: Name, key: &str) -> Option<Read> {
+        let counter = self.counters.get(&name)?.get(key).filter(|counter| !counter.is_still())?;
+        let span = |index: usize| span(&self.times[index], &counter.windows[index]);
+        Some(Read { minute: span(0), hour: span(1), day: span(2) })
+    }
+}
+
+fn span(times: &VecDeque<i64>, samples: &VecDeque<Sample>) -> Span {
+    let first_time = times.iter().rev().nth(samples.len().saturating_sub(1));
+    let (Some(first), Some(last), Some(from), Some(to)) =
+        (samples.front(), samples.back(), first_time, times.back())
+    else {
+        return Span::default();
+    };
+    let (sum, events) = (last.0.saturating_sub(first.0), last.1.saturating_sub(first.1));
+    let ratio = |over: f64| if over > 0.0 { sum as f64 / over } else { 0.0 };
+    Span { sum, tps: ratio((to - from) as f64 / 1000.0), average: ratio(events as f64) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAME: Name = Name::TopicPutNums;
+
+    /// Samples every ten seconds from time 0 on.
+    fn sampled(values: impl IntoIterator<Item = u64>) -> Windows {
+        let mut windows = Windows::default();
+        for (index, value) in values.into_iter().enumerate() {
+            windows.begin(index as i64 * SAMPLE_MS);
+            windows.note(NAME, "T", value, value / 2);
+            windows.end();
+        }
+        windows
+    }
+
+    #[test]
+    fn a_minute_is_the_difference_of_seven_samples() {
+        let windows = sampled((0..20).map(|index| index * 100));
+        let minute = windows.read(NAME, "T").unwrap().minute;
+        assert_eq!(minute, Span { sum: 600, tps: 10.0, average: 2.0 });
+    }
+
+    #[test]
+    fn what_never_moved_is_not_there_and_the_first_move_counts() {
+        assert_eq!(sampled([0, 0, 0]).read(NAME, "T"), None);
+        let read = sampled([0, 0, 0, 30]).read(NAME, "T").unwrap();
+        assert_eq!((read.minute.sum, read.minute.tps), (30, 3.0));
+    }
+
+    #[test]
+    fn hours_and_days_have_samples_of_their_own() {
+        let windows = sampled((0..1000).map(|index| index * 10));
+        let read = windows.read(NAME, "T").unwrap();
+        // The newest samples of the two windows are numbers 960 and 720.
+        assert_eq!((read.hour.sum, read.hour.tps), (3600, 1.0));
+        assert_eq!((read.day.sum, read.day.tps), (7200, 1.0));
+    }
+
+    #[test]
+    fn a_counter_that_stands_still_for_a_day_is_forgotten() {
+        let moved_once = |hours: u64| sampled((0..hours * 360).map(|index| index.min(5)));
+        assert_eq!(moved_once(24).read(NAME, "T").unwrap().day.sum, 5);
+        assert_eq!(moved_once(27).read(NAME, "T"), None);
+        let again = sampled((0..27 * 360).map(|index| index.min(5)).chain([5, 8]));
+        assert_eq!(again.read(NAME, "T").unwrap().minute.sum, 3, "what it was before does not count again");
+    }
+}

@@ -1,0 +1,54 @@
+//! What the timer shares with the request handlers: its progress, and the gate that recalls pass.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicI64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::engine::Wakeup;
+
+/// What decides whether a recall comes in time. Its lock is held while a cancelling message or a delivery is appended.
+#[derive(Default)]
+pub(crate) struct Gate {
+    /// Number of cancelling messages that were appended since the broker started.
+    pub cancels: u64,
+    /// Messages due until this time (milliseconds since the epoch) may have been delivered.
+    pub delivered_ms: i64,
+    /// The cancelling messages of all recalls that were answered with success lie before this offset of the timer queue.
+    pub recalled_end: i64,
+}
+
+/// What the timer shares with the request handlers.
+#[derive(Default)]
+pub(crate) struct TimerState {
+    gate: Mutex<Gate>,
+    wakeup: Arc<Wakeup>,
+    /// Start of the first slot that is not completely delivered, in milliseconds since the epoch.
+    pub read_ms: AtomicI64,
+    /// Offset in the timer queue of the next message to add to the wheel.
+    pub queue_offset: AtomicI64,
+    /// Number of timed messages that are not delivered yet.
+    pub pending: AtomicI64,
+    /// Longest time in milliseconds after which a message that was added since the broker started is delivered or rolled.
+    pub window_ms: AtomicI64,
+    /// The latest slot that got a message since the broker started, as its start in milliseconds since the epoch.
+    pub last_ms: AtomicI64,
+    /// Number of messages by slot. Only kept while `timerCongestNumEachSlot` sets a limit.
+    counts: Mutex<BTreeMap<i64, i64>>,
+}
+
+impl TimerState {
+    /// Locks the gate. The lock is held while a cancelling message or a delivery is appended.
+    pub(crate) fn gate(&self) -> MutexGuard<'_, Gate> {
+        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Number of messages by slot. Only kept while `timerCongestNumEachSlot` sets a limit.
+    pub(crate) fn counts(&self) -> MutexGuard<'_, BTreeMap<i64, i64>> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes the timer.
+    pub(crate) fn wakeup(&self) -> &Arc<Wakeup> {
+        &self.wakeup
+    }
+}

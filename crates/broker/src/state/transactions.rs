@@ -1,0 +1,119 @@
+//! Which half messages are decided. Pure: no log, no clock.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use wire::units::LogOffset;
+
+use super::ClockSetBack;
+
+/// The half messages of the broker.
+#[derive(Default)]
+pub(crate) struct Transactions {
+    half_messages: Mutex<HalfMessages>,
+}
+
+impl Transactions {
+    /// Locks the state. The lock is held during one append, so that a half message is decided only once.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, HalfMessages> {
+        self.half_messages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The state of the half messages from half offset `first` on.
+#[derive(Debug, Default)]
+pub(crate) struct HalfMessages {
+    /// All half messages before this half offset are decided.
+    pub first: i64,
+    /// Half offsets at or behind `first` that are decided.
+    done: BTreeSet<i64>,
+    /// Op records that still count: each decides a message at or behind `first`, or lies behind one that does. Pairs of op offset
+    /// and half offset.
+    records: VecDeque<(i64, i64)>,
+    /// Op records before this op offset are no longer needed.
+    next_op: i64,
+    /// For undecided messages that were checked: from each half offset such a message had to the present one.
+    moved: HashMap<i64, i64>,
+    /// For undecided messages that were checked: from the present half offset to all former ones.
+    former: HashMap<i64, Vec<i64>>,
+    /// Whether the clock was set back behind the store times of half messages.
+    pub set_back: ClockSetBack,
+    /// Half and op position at an earlier time, and the end of the log then, which must be flushed before they are committed.
+    waiting: Option<(i64, i64, LogOffset)>,
+}
+
+impl HalfMessages {
+    /// Begins at the positions that were committed before a restart.
+    pub(crate) fn new(first: i64, next_op: i64) -> Self {
+        Self { first, next_op, ..Self::default() }
+    }
+
+    /// Applies the decision about half offset `half` in the op record at offset `op`.
+    pub(crate) fn decided(&mut self, half: i64, op: i64) {
+        if half >= self.first {
+            self.done.insert(half);
+        }
+        self.records.push_back((op, half));
+        for former in self.former.remove(&half).into_iter().flatten() {
+            self.moved.remove(&former);
+        }
+        while self.done.remove(&self.first) {
+            self.first += 1;
+        }
+        self.retire();
+    }
+
+    /// Records that a half message was stored again at half offset `now`. [`Self::decided`] was called for the offset `before`.
+    pub(crate) fn moved(&mut self, before: i64, former: Vec<i64>, now: i64) {
+        let mut former = former;
+        former.push(before);
+        self.moved.extend(former.iter().map(|offset| (*offset, now)));
+        self.former.insert(now, former);
+    }
+
+    /// The half offsets an undecided message had before.
+    pub(crate) fn former(&self, half: i64) -> Vec<i64> {
+        self.former.get(&half).cloned().unwrap_or_default()
+    }
+
+    /// The present half offset of the message that has or had this half offset; `None` when the message is decided.
+    pub(crate) fn undecided(&self, half: i64) -> Option<i64> {
+        let now = self.moved.get(&half).copied().unwrap_or(half);
+        (now >= self.first && !self.done.contains(&now)).then_some(now)
+    }
+
+    /// Skips half offsets before `min`, at which the half queue now begins because older messages were deleted.
+    pub(crate) fn skip_to(&mut self, min: i64) {
+        if min <= self.first {
+            return;
+        }
+        self.first = min;
+        self.done = self.done.split_off(&min);
+        self.moved.retain(|_, now| *now >= min);
+        self.former.retain(|now, _| *now >= min);
+        while self.done.remove(&self.first) {
+            self.first += 1;
+        }
+        self.retire();
+    }
+
+    fn retire(&mut self) {
+        while let Some((op, _)) = self.records.pop_front_if(|(_, half)| *half < self.first) {
+            self.next_op = op + 1;
+        }
+    }
+
+    /// The half and op position that may be committed, because all records they depend on are on disk; `None` when there is none.
+    pub(crate) fn positions(&mut self, flushed: LogOffset, appended: LogOffset) -> Option<(i64, i64)> {
+        let ready = match self.waiting {
+            Some((.., end)) if end > flushed => return None,
+            Some((half, op, _)) => Some((half, op)),
+            None => None,
+        };
+        self.waiting = Some((self.first, self.next_op, appended));
+        if appended <= flushed {
+            return Some((self.first, self.next_op));
+        }
+        ready
+    }
+}

@@ -1,0 +1,80 @@
+//! The system topics, which every broker has.
+
+use wire::body::topic::{PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig};
+
+use crate::broker::Broker;
+use crate::change::TopicChange;
+use crate::{Refusal, names};
+
+const READ_WRITE: i32 = PERM_READ | PERM_WRITE;
+
+/// Name, number of queues and permissions of the system topics (`TopicConfigManager.init`).
+fn system_topics(broker: &Broker) -> Vec<(String, i32, i32)> {
+    let config = &broker.config;
+    let (cluster, name) = (&config.broker_cluster_name, &config.broker_name);
+    let levels = broker.delay_levels();
+    let mut topics = vec![
+        (names::SELF_TEST_TOPIC.to_owned(), 1, READ_WRITE),
+        (names::BENCHMARK_TOPIC.to_owned(), 1024, READ_WRITE),
+        (cluster.clone(), 16, READ_WRITE | PERM_INHERIT),
+        (name.clone(), 1, READ_WRITE | PERM_INHERIT),
+        (names::OFFSET_MOVED_TOPIC.to_owned(), 1, READ_WRITE),
+        (names::SCHEDULE_TOPIC.to_owned(), levels, READ_WRITE),
+        (format!("{cluster}_REPLY_TOPIC"), 1, READ_WRITE),
+        (broker.pops.revive_topic.clone(), config.pop.revive_queues, READ_WRITE),
+        (format!("{}{name}", names::SYNC_MEMBER_PREFIX), 1, PERM_INHERIT),
+        (names::HALF_TOPIC.to_owned(), 1, READ_WRITE),
+        (names::OP_HALF_TOPIC.to_owned(), 1, READ_WRITE),
+        (names::TIMER_TOPIC.to_owned(), 1, READ_WRITE),
+    ];
+    if config.trace_topic_enable {
+        topics.push((config.trace_topic.clone(), 1, READ_WRITE));
+    }
+    let template_perm = if config.auto_create_topic_enable { READ_WRITE | PERM_INHERIT } else { READ_WRITE };
+    topics.push((names::DEFAULT_TOPIC.to_owned(), config.default_topic_queue_nums, template_perm));
+    topics
+}
+
+/// Names of the system topics.
+pub(crate) fn system_topic_names(broker: &Broker) -> Vec<String> {
+    system_topics(broker).into_iter().map(|(name, ..)| name).collect()
+}
+
+/// Whether a topic is reserved for the broker or for tools. Some of these topics have the names of the cluster and the broker
+/// (`TopicConfigManager.init`, `TopicValidator.isSystemTopic`).
+pub(crate) fn is_system_topic(broker: &Broker, name: &str) -> bool {
+    names::is_system_topic(name) || system_topics(broker).iter().any(|(system, ..)| system == name)
+}
+
+/// The configuration a system topic has in a new broker; `None` when the topic is none.
+pub(crate) fn system_topic_config(broker: &Broker, name: &str) -> Option<TopicConfig> {
+    let found = system_topics(broker).into_iter().find(|(system, ..)| system == name);
+    found.map(|(name, queues, perm)| TopicConfig::new(name, queues, perm))
+}
+
+/// Creates system topics that are missing, and updates those that depend on the configuration.
+pub(crate) fn create_system_topics(broker: &Broker) -> Result<(), Refusal> {
+    let missing =
+        system_topics(broker).into_iter().filter(|(name, queues, perm)| match broker.topics.find(name) {
+            // The template and the delay levels follow the configuration.
+            Some(topic) if name == names::DEFAULT_TOPIC => topic.config.perm != *perm,
+            Some(topic) if name == names::SCHEDULE_TOPIC || *name == broker.pops.revive_topic => {
+                topic.queue_count() < *queues
+            }
+            Some(_) => false,
+            None => true,
+        });
+    put(broker, missing)
+}
+
+/// Gives the template of new topics (`TBW102`) the number of queues and the permissions of the settings. Called when an
+/// operator changes a setting; a start keeps the number of queues found in the store.
+pub(crate) fn renew_template(broker: &Broker) -> Result<(), Refusal> {
+    put(broker, system_topics(broker).into_iter().filter(|(name, ..)| name == names::DEFAULT_TOPIC))
+}
+
+fn put(broker: &Broker, topics: impl Iterator<Item = (String, i32, i32)>) -> Result<(), Refusal> {
+    let configs = topics.map(|(name, queues, perm)| TopicConfig::new(name, queues, perm));
+    let changes = configs.map(|config| TopicChange::Put(config, Vec::new())).collect();
+    broker.topics.commit(vec![changes], broker.now_ms()).into_iter().collect()
+}
