@@ -1,0 +1,48 @@
+//! Whether a connection has calls, and since when it has none.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// The calls of one connection.
+pub struct Activity(Mutex<State>);
+
+struct State {
+    calls: usize,
+    /// When the last call ended, or the connection began.
+    since: Instant,
+}
+
+/// A call until its response is written.
+pub struct ActiveCall(Arc<Activity>);
+
+impl Activity {
+    pub fn new() -> Self {
+        Self(Mutex::new(State { calls: 0, since: Instant::now() }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a call.
+    pub fn call(activity: &Arc<Self>) -> ActiveCall {
+        activity.state().calls += 1;
+        ActiveCall(activity.clone())
+    }
+
+    /// For how long there has been no call; zero while there is one.
+    pub fn idle(&self) -> Duration {
+        let state = self.state();
+        if state.calls > 0 { Duration::ZERO } else { state.since.elapsed() }
+    }
+}
+
+impl Drop for ActiveCall {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.calls -= 1;
+        state.since = Instant::now();
+    }
+}

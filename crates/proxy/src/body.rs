@@ -1,0 +1,99 @@
+//! The body of a request as it arrives, charged to the memory budget.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use tonic::Status;
+
+use crate::memory::{Charge, Memory};
+
+/// What a request takes of the budget; the call that serves the request keeps it.
+#[derive(Clone)]
+pub struct Charged(Arc<Mutex<Charge>>);
+
+impl Charged {
+    /// Charges bytes that are in memory already.
+    pub fn new(memory: &Arc<Memory>, bytes: usize) -> Self {
+        Self(Arc::new(Mutex::new(memory.charge(bytes))))
+    }
+}
+
+/// A body that counts its bytes.
+pub struct ChargedBody {
+    body: Incoming,
+    charged: Charged,
+}
+
+impl ChargedBody {
+    /// Wraps a body; the charge is kept by both.
+    pub fn new(body: Incoming, memory: &Arc<Memory>) -> (Self, Charged) {
+        let charged = Charged::new(memory, 0);
+        (Self { body, charged: charged.clone() }, charged)
+    }
+}
+
+impl Body for ChargedBody {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let Some(frame) = ready!(Pin::new(&mut self.body).poll_frame(cx)) else { return Poll::Ready(None) };
+        let frame = frame.map_err(|error| Status::from_error(error.into()))?;
+        let bytes = frame.data_ref().map_or(0, Bytes::len);
+        let grown = self.charged.0.lock().unwrap_or_else(PoisonError::into_inner).grow(bytes);
+        Poll::Ready(Some(match grown {
+            Ok(()) => Ok(frame),
+            Err(failure) => Err(Status::resource_exhausted(failure.message)),
+        }))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A response's body that keeps something until it is written.
+pub struct Keeping<T> {
+    body: tonic::body::Body,
+    _kept: T,
+}
+
+impl<T: Send + Unpin + 'static> Keeping<T> {
+    /// Keeps `kept` until the body is written or dropped.
+    pub fn until_written(
+        response: http::Response<tonic::body::Body>,
+        kept: T,
+    ) -> http::Response<tonic::body::Body> {
+        response.map(|body| tonic::body::Body::new(Self { body, _kept: kept }))
+    }
+}
+
+impl<T: Unpin> Body for Keeping<T> {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

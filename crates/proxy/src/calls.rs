@@ -1,0 +1,114 @@
+//! The calls of `MessagingService`, each a function from a request to a response or a failure.
+
+mod acks;
+mod clients;
+mod delivery;
+mod receive;
+mod routes;
+mod send;
+pub mod telemetry;
+mod transactions;
+
+use std::sync::Arc;
+
+use broker::api::{Api, Caller, Sends};
+use http::uri::Authority;
+use tokio::sync::watch;
+use wire::codes::Language;
+
+pub use acks::{ack, change_invisible, dead_letter};
+pub use clients::{heartbeat, sync_lite, terminate};
+pub use delivery::Delivery;
+pub use receive::receive;
+pub use routes::{query_assignment, query_route};
+pub use send::{recall, send};
+pub use transactions::end_transaction;
+
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::memory::Memory;
+use crate::messages::Code;
+use crate::needs::Guarded;
+use crate::registry::Registry;
+use crate::renewal::Renewals;
+
+/// What all calls share.
+pub struct Proxy {
+    pub api: Api,
+    pub config: Config,
+    /// The port that clients are told.
+    pub port: u16,
+    pub registry: Arc<Registry>,
+    pub renewals: Renewals,
+    pub memory: Arc<Memory>,
+    /// Told once when the server stops.
+    pub stop: watch::Sender<bool>,
+}
+
+impl Proxy {
+    pub fn new(api: Api, config: Config, port: u16) -> Arc<Self> {
+        let registry = Registry::new(config.clients_max, config.ask_s);
+        let (renewals, memory) = (Renewals::new(&config), Memory::new(config.held_bytes_max));
+        Arc::new(Self { api, config, port, registry, renewals, memory, stop: watch::Sender::new(false) })
+    }
+
+    /// Waits until the server stops.
+    pub async fn stopping(&self) {
+        // The sender lives as long as this future.
+        let _ = self.stop.subscribe().wait_for(|stops| *stops).await;
+    }
+}
+
+/// Who calls, from the metadata of the call.
+pub struct Call {
+    pub proxy: Arc<Proxy>,
+    pub client_id: String,
+    pub language: Option<Language>,
+    /// Version of the client, as it writes it.
+    pub version: String,
+    pub caller: Caller,
+    /// Time that is left for the call in milliseconds; `None` without a deadline.
+    pub left_ms: Option<i64>,
+    /// The sends of the thread that serves the call.
+    pub sends: Arc<Sends>,
+    /// Host and port that the client dialled.
+    pub authority: Option<Authority>,
+}
+
+impl Call {
+    /// Checks that the user may make the call of a message.
+    ///
+    /// # Errors
+    /// `UNAUTHORIZED` with RocketMQ's text.
+    pub fn authorize<M: Guarded>(&self, message: &M) -> Result<(), Failure> {
+        let (Caller { remote, user, .. }, api) = (&self.caller, &self.proxy.api);
+        if !api.is_authorizing() {
+            return Ok(());
+        }
+        api.authorize(user, M::NAME, *remote, &message.needs()?).map_err(Failure::unauthorized)
+    }
+
+    /// Checks what every call needs.
+    ///
+    /// # Errors
+    /// `CLIENT_ID_REQUIRED` without a client id.
+    pub fn check(&self) -> Result<(), Failure> {
+        if self.client_id.trim().is_empty() {
+            return Err(Failure::new(Code::ClientIdRequired, "client id cannot be empty"));
+        }
+        Ok(())
+    }
+
+    /// Whether the client is older than 5.0.3, which knows fewer codes. Versions compare as texts, as in Java.
+    fn is_old(&self) -> bool {
+        self.version.as_str() < "5.0.3"
+    }
+}
+
+fn topic_missing(topic: &str) -> Failure {
+    let text = format!("CODE: 17  DESC: No topic route info in name server for the topic: {topic}");
+    Failure::new(Code::TopicNotFound, text)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+//! What becomes of received messages: AckMessage, ChangeInvisibleDuration, ForwardMessageToDeadLetterQueue.
+
+use std::borrow::Cow;
+
+use broker::api::PoppedMessage;
+use wire::units::LogOffset;
+
+use super::Call;
+use crate::checks;
+use crate::failure::{Failure, common};
+use crate::messages::{
+    AckMessageRequest, AckMessageResponse, AckMessageResultEntry, ChangeInvisibleDurationRequest,
+    ChangeInvisibleDurationResponse, Code, ForwardMessageToDeadLetterQueueRequest,
+    ForwardMessageToDeadLetterQueueResponse, Status, name,
+};
+use crate::receipt::Receipt;
+use crate::renewal::Taken;
+
+/// A message that a client names by topic, group and handle.
+pub struct Named<'a> {
+    pub receipt: Receipt<'a>,
+    text: &'a str,
+    /// Topic that the message is stored in.
+    stored_in: String,
+    group: &'a str,
+}
+
+impl<'a> Named<'a> {
+    /// Reads a handle that is still good.
+    ///
+    /// # Errors
+    /// `INVALID_RECEIPT_HANDLE` for a handle that is malformed, has expired, or is of another broker.
+    pub fn parse(call: &Call, topic: &str, group: &'a str, text: &'a str) -> Result<Self, Failure> {
+        let receipt = Receipt::parse(text)?;
+        receipt.check(call.proxy.api.name(), call.proxy.api.now_ms())?;
+        Ok(Self { receipt, text, stored_in: receipt.topic(topic, group), group })
+    }
+
+    pub fn popped<'b>(&'b self, call: &'b Call) -> PoppedMessage<'b> {
+        self.receipt.popped(&call.caller, &self.stored_in, (self.group, self.text))
+    }
+}
+
+/// The handle of a message that is not renewed any more: that of its last renewal, else the client's own.
+async fn newest<'a>(call: &Call, handle: &'a str) -> Cow<'a, str> {
+    let client = call.proxy.registry.find(&call.client_id);
+    let newest = match client.and_then(|client| call.proxy.renewals.take(&client, handle)) {
+        Some(Taken::Now(newest)) => Some(newest),
+        Some(Taken::Later(newest)) => newest.await.ok(),
+        None => None,
+    };
+    newest.map_or(Cow::Borrowed(handle), Cow::Owned)
+}
+
+fn abnormal(what: &str) -> Failure {
+    Failure::new(Code::InternalServerError, format!("{what} failed: status is abnormal"))
+}
+
+/// AckMessage.
+pub async fn ack(call: Call, request: AckMessageRequest) -> Result<AckMessageResponse, Failure> {
+    let (topic, group) = (name(&request.topic), name(&request.group));
+    checks::topic(topic)?;
+    checks::group(group)?;
+    let mut entries = Vec::with_capacity(request.entries.len());
+    for entry in &request.entries {
+        let handle = newest(&call, &entry.receipt_handle).await;
+        let acked = match Named::parse(&call, topic, group, &handle) {
+            Ok(named) => call.proxy.api.ack(&named.popped(&call)).await.map_err(|_| abnormal("ack")),
+            Err(failure) => Err(failure),
+        };
+        entries.push(AckMessageResultEntry {
+            message_id: entry.message_id.clone(),
+            receipt_handle: entry.receipt_handle.clone(),
+            status: Some(acked.map_or_else(|failure| failure.status(), |()| Status::ok())),
+        });
+    }
+    let statuses = entries.iter().filter_map(|entry| entry.status.as_ref());
+    let status = Some(common(statuses, "ack message result is empty"));
+    Ok(AckMessageResponse { status, entries })
+}
+
+/// ChangeInvisibleDuration.
+pub async fn change_invisible(
+    call: Call,
+    request: ChangeInvisibleDurationRequest,
+) -> Result<ChangeInvisibleDurationResponse, Failure> {
+    let (topic, group) = (name(&request.topic), name(&request.group));
+    checks::topic(topic)?;
+    checks::group(group)?;
+    let ms = request.invisible_duration.map_or(0, |duration| duration.ms());
+    checks::invisible(ms, 0, call.proxy.config.invisible_ms_max)?;
+    let handle = newest(&call, &request.receipt_handle).await;
+    let named = Named::parse(&call, topic, group, &handle)?;
+    let changed = call.proxy.api.change_invisible_time(&named.popped(&call), ms).await;
+    let Ok(Some(changed)) = changed else { return Err(abnormal("changeInvisibleDuration")) };
+    let receipt_handle = named.receipt.changed(&changed);
+    Ok(ChangeInvisibleDurationResponse { status: Some(Status::ok()), receipt_handle })
+}
+
+/// ForwardMessageToDeadLetterQueue. The message is acknowledged once its copy is stored.
+pub async fn dead_letter(
+    call: Call,
+    request: ForwardMessageToDeadLetterQueueRequest,
+) -> Result<ForwardMessageToDeadLetterQueueResponse, Failure> {
+    let (topic, group) = (name(&request.topic), name(&request.group));
+    checks::topic(topic)?;
+    checks::group(group)?;
+    let handle = newest(&call, &request.receipt_handle).await;
+    let named = Named::parse(&call, topic, group, &handle)?;
+    let log_offset = LogOffset::from_i64(named.receipt.log_offset)
+        .ok_or_else(|| Failure::new(Code::InvalidReceiptHandle, "commit log offset is empty"))?;
+    call.proxy.api.dead_letter(group, log_offset).await?;
+    if let Err(error) = call.proxy.api.ack(&named.popped(&call)).await {
+        tracing::warn!(group, %error, "a dead letter is stored, and comes again because it cannot be acknowledged");
+    }
+    Ok(ForwardMessageToDeadLetterQueueResponse { status: Some(Status::ok()) })
+}

@@ -1,0 +1,156 @@
+//! Clients that stay and clients that go: Heartbeat and NotifyClientTermination (`ClientActivity`).
+
+use std::sync::Arc;
+
+use broker::api::{ClientLink, Member};
+use wire::body::{ConsumeFromWhere, ConsumeType, MessageModel};
+use wire::body::{ConsumerData, HeartbeatData, ProducerData, SubscriptionData};
+use wire::codes::VERSION;
+use wire::hash::java_hash;
+
+use super::Call;
+use crate::checks;
+use crate::failure::Failure;
+use crate::messages::{
+    ClientType, Code, FilterType, HeartbeatRequest, HeartbeatResponse, NotifyClientTerminationRequest,
+    NotifyClientTerminationResponse, PubSub, Settings, Status, Subscription, SubscriptionEntry,
+    SyncLiteSubscriptionResponse, name,
+};
+use crate::registry::{Client, Stated};
+
+fn unrecognized() -> Failure {
+    Failure::new(Code::UnrecognizedClientType, "cannot find client settings for this client")
+}
+
+/// The client of a call and what it stated.
+///
+/// # Errors
+/// `UNRECOGNIZED_CLIENT_TYPE` for a client that sent no settings, `UNAUTHORIZED` for the client of another user.
+pub fn known(call: &Call) -> Result<(Arc<Client>, Arc<Stated>), Failure> {
+    let client = call.proxy.registry.find(&call.client_id).ok_or_else(unrecognized)?;
+    client.check_user(&call.caller.user)?;
+    let stated = client.stated().ok_or_else(unrecognized)?;
+    Ok((client, stated))
+}
+
+/// Heartbeat.
+pub async fn heartbeat(call: Call, request: HeartbeatRequest) -> Result<HeartbeatResponse, Failure> {
+    let (client, stated) = known(&call)?;
+    if let Some(PubSub::Subscription(_)) = &stated.settings.pub_sub {
+        checks::group(name(&request.group))?;
+    }
+    register(&call, &client, &stated).await?;
+    Ok(HeartbeatResponse { status: Some(Status::ok()) })
+}
+
+/// NotifyClientTermination.
+pub async fn terminate(
+    call: Call,
+    request: NotifyClientTerminationRequest,
+) -> Result<NotifyClientTerminationResponse, Failure> {
+    let (client, stated) = known(&call)?;
+    if let Some(PubSub::Subscription(subscription)) = &stated.settings.pub_sub {
+        let (expected, found) = (name(&subscription.group), name(&request.group));
+        checks::group(found)?;
+        if found != expected {
+            let text = format!("expected the group {expected} of the client's settings, found {found}");
+            return Err(Failure::new(Code::IllegalConsumerGroup, text));
+        }
+    }
+    call.proxy.api.closed(client.id());
+    call.proxy.registry.remove(&client);
+    // Its messages are given back at once.
+    call.proxy.renewals.given_back.notify_one();
+    Ok(NotifyClientTerminationResponse { status: Some(Status::ok()) })
+}
+
+/// SyncLiteSubscription: lite topics are not served.
+pub async fn sync_lite(_: Call, (): ()) -> Result<SyncLiteSubscriptionResponse, Failure> {
+    Err(Failure::new(Code::Unsupported, "lite topics are not served by this server"))
+}
+
+/// Registers a client with the broker as its settings say.
+///
+/// # Errors
+/// The refusal of the broker; `ILLEGAL_CONSUMER_GROUP` for a group that does not exist and may not be created.
+pub async fn register(call: &Call, client: &Arc<Client>, stated: &Stated) -> Result<(), Failure> {
+    let api = &call.proxy.api;
+    let data = heartbeat_data(&client.id, stated)?;
+    for consumer in &data.consumer_data_set {
+        for subscription in &consumer.subscription_data_set {
+            let checked = api.check_subscription(subscription);
+            let malformed =
+                |_| Failure::new(Code::IllegalFilterExpression, "expression format is not correct");
+            checked.map_err(malformed)?;
+        }
+    }
+    let member = Member {
+        client_id: client.id.clone(),
+        language: call.language,
+        version: VERSION,
+        link: client.clone(),
+        seen_ms: api.now_ms(),
+    };
+    api.heartbeat(&member, &data).await?;
+    for consumer in &data.consumer_data_set {
+        let group = &consumer.group_name;
+        if api.group(group).is_none() {
+            return Err(Failure::new(Code::IllegalConsumerGroup, format!("group not found: {group}")));
+        }
+    }
+    Ok(())
+}
+
+fn heartbeat_data(client_id: &str, stated: &Stated) -> Result<HeartbeatData, Failure> {
+    let mut data = HeartbeatData { client_id: client_id.to_owned(), ..Default::default() };
+    match &stated.settings.pub_sub {
+        Some(PubSub::Publishing(publishing)) => {
+            // The producer group of a topic has the topic's name.
+            let groups =
+                publishing.topics.iter().map(|topic| ProducerData { group_name: topic.name.clone() });
+            data.producer_data_set = groups.collect();
+        }
+        Some(PubSub::Subscription(subscription)) => {
+            data.consumer_data_set = vec![consumer(&stated.settings, subscription, stated.at_ms)?];
+        }
+        None => {}
+    }
+    Ok(data)
+}
+
+fn consumer(settings: &Settings, subscription: &Subscription, version: i64) -> Result<ConsumerData, Failure> {
+    let kind = settings.client_type.and_then(|kind| ClientType::try_from(kind).ok());
+    let (consume_type, message_model) = match kind {
+        Some(ClientType::SimpleConsumer) => (ConsumeType::ConsumeActively, MessageModel::Clustering),
+        Some(ClientType::PushConsumer) => (ConsumeType::ConsumePassively, MessageModel::Clustering),
+        kind => {
+            let text = format!("{:?} is not served", kind.unwrap_or(ClientType::Unspecified));
+            return Err(Failure::new(Code::UnrecognizedClientType, text));
+        }
+    };
+    Ok(ConsumerData {
+        consume_from_where: ConsumeFromWhere::ConsumeFromLastOffset,
+        consume_type,
+        group_name: name(&subscription.group).to_owned(),
+        message_model,
+        subscription_data_set: subscription.subscriptions.iter().map(|it| data(it, version)).collect(),
+        unit_mode: false,
+    })
+}
+
+fn data(entry: &SubscriptionEntry, version: i64) -> SubscriptionData {
+    let filter = entry.expression.clone().unwrap_or_default();
+    let is_sql = filter.r#type == FilterType::Sql as i32;
+    let expression = if filter.expression.is_empty() { "*".to_owned() } else { filter.expression };
+    let tags = expression.split("||").map(str::trim).filter(|tag| !tag.is_empty() && *tag != "*" && !is_sql);
+    let tags: std::collections::BTreeSet<String> = tags.map(str::to_owned).collect();
+    SubscriptionData {
+        topic: name(&entry.topic).to_owned(),
+        expression_type: if is_sql { "SQL92" } else { "TAG" }.to_owned(),
+        code_set: tags.iter().map(|tag| java_hash(tag)).collect(),
+        tags_set: tags,
+        sub_string: expression,
+        sub_version: version,
+        ..SubscriptionData::default()
+    }
+}

@@ -1,0 +1,269 @@
+//! ReceiveMessage (`ReceiveMessageActivity`). A call that is cancelled is dropped here, and with it its waiting pop.
+
+use broker::api::{Polling, PopRequest, PopStatus, PopTarget, Popped, PoppedMessage};
+use bytes::Bytes;
+use wire::pop::{Handle, Kind, OffsetTexts};
+use wire::properties::{self, key};
+use wire::record::RecordView;
+use wire::units::LogOffset;
+
+use super::acks::Named;
+use super::delivery::{Delivery, Recipient};
+use super::{Call, clients, topic_missing};
+use crate::checks;
+use crate::convert;
+use crate::failure::Failure;
+use crate::messages::{
+    Code, FilterExpression, FilterType, PubSub, ReceiveMessageRequest, RetryPolicy, Settings, name,
+};
+use crate::receipt::Receipt;
+
+/// Most messages of a pop (`PopMessageProcessor`).
+const BATCH_MAX: i32 = 32;
+
+/// ReceiveMessage.
+pub async fn receive(call: Call, request: ReceiveMessageRequest) -> Delivery {
+    let now_ms = || Some(call.proxy.api.now_ms());
+    match found(&call, &request).await {
+        Ok(mut delivery) => {
+            delivery.end(now_ms());
+            delivery
+        }
+        Err(failure) => Delivery::of_status(failure.status(), now_ms()),
+    }
+}
+
+/// How long the call may wait, in milliseconds.
+fn polling_ms(call: &Call, request: &ReceiveMessageRequest, settings: &Settings) -> Result<i64, Failure> {
+    let config = &call.proxy.config;
+    let left_ms = call.left_ms.unwrap_or(i64::MAX);
+    let asked = request.long_polling_timeout.map(|duration| duration.ms());
+    let asked = asked.unwrap_or_else(|| {
+        let request_ms = settings.request_timeout.map_or(0, |duration| duration.ms());
+        left_ms.saturating_sub(request_ms / 2)
+    });
+    let asked = asked.clamp(config.polling_ms_min, config.polling_ms_max);
+    if asked <= left_ms {
+        return Ok(asked);
+    }
+    if left_ms >= config.polling_ms_min {
+        return Ok(left_ms);
+    }
+    let code = if call.is_old() { Code::BadRequest } else { Code::IllegalPollingTime };
+    let text = "The deadline time remaining is not enough for polling, please check network condition";
+    Err(Failure::new(code, text))
+}
+
+/// How long received messages stay invisible, in milliseconds.
+fn invisible_ms(call: &Call, request: &ReceiveMessageRequest) -> Result<i64, Failure> {
+    let config = &call.proxy.config;
+    if request.auto_renew && config.renews {
+        return Ok(config.renewed_invisible_ms);
+    }
+    let ms = request.invisible_duration.map_or(0, |duration| duration.ms());
+    checks::invisible(ms, config.invisible_ms_min, config.invisible_ms_max)?;
+    Ok(ms)
+}
+
+/// The filter of a receive, and for a filter of tags the tags.
+fn filter(expression: &Option<FilterExpression>) -> Result<(&str, &'static str, Vec<&str>), Failure> {
+    let Some(filter) = expression else { return Ok(("*", "TAG", Vec::new())) };
+    if filter.r#type == FilterType::Sql as i32 {
+        if filter.expression.trim().is_empty() {
+            return Err(Failure::new(Code::IllegalFilterExpression, "the SQL expression is blank"));
+        }
+        return Ok((&filter.expression, "SQL92", Vec::new()));
+    }
+    let tags = filter.expression.split("||").map(str::trim).filter(|tag| !tag.is_empty());
+    let tags: Vec<&str> = tags.collect();
+    if tags.is_empty() || tags == ["*"] {
+        return Ok(("*", "TAG", Vec::new()));
+    }
+    Ok((&filter.expression, "TAG", tags))
+}
+
+async fn found(call: &Call, request: &ReceiveMessageRequest) -> Result<Delivery, Failure> {
+    let (client, stated) = clients::known(call)?;
+    let poll_ms = polling_ms(call, request, &stated.settings)?;
+    let topic = name(&request.message_queue.as_ref().and_then(|queue| queue.topic.clone())).to_owned();
+    let group = name(&request.group);
+    checks::topic(&topic)?;
+    checks::group(group)?;
+    let invisible_ms = invisible_ms(call, request)?;
+    let (expression, expression_type, tags) = filter(&request.filter_expression)?;
+    let api = &call.proxy.api;
+    let config = api.topic(&topic).ok_or_else(|| topic_missing(&topic))?;
+    if config.perm & wire::body::topic::PERM_READ == 0 || config.read_queue_nums <= 0 {
+        return Err(Failure::new(Code::Forbidden, "no readable queue"));
+    }
+    call.proxy.memory.check()?;
+    let is_ordered = match &stated.settings.pub_sub {
+        Some(PubSub::Subscription(subscription)) => subscription.fifo.unwrap_or(false),
+        _ => false,
+    };
+    let pop = PopRequest {
+        target: PopTarget { caller: &call.caller, topic: &topic, group, queue_id: -1 },
+        polling: Polling {
+            born_ms: api.now_ms(),
+            poll_ms,
+            ordered: is_ordered,
+            attempt_id: request.attempt_id.as_deref(),
+        },
+        count_max: request.batch_size.clamp(1, BATCH_MAX),
+        invisible_ms,
+        from_end: true,
+        expression,
+        expression_type,
+    };
+    let held = api.pop(&pop).await?;
+    let (status, popped) = tokio::select! {
+        answer = held.answer() => answer?,
+        () = call.proxy.stopping() => return Err(no_message("no new message")),
+    };
+    match status {
+        PopStatus::Found => {
+            let renews = request.auto_renew && call.proxy.config.renews;
+            let recipient = Recipient {
+                proxy: call.proxy.clone(),
+                client,
+                topic: topic.clone(),
+                group: group.to_owned(),
+                renews,
+            };
+            let receiver = Receiver { call, topic: &topic, group, tags: &tags, invisible_ms };
+            receiver.delivery(popped, recipient, attempts_max(&stated.settings)).await
+        }
+        PopStatus::TimedOut => Err(no_message("no new message")),
+        PopStatus::Full => Err(Failure::new(Code::TooManyRequests, "polling full")),
+    }
+}
+
+fn no_message(text: impl Into<String>) -> Failure {
+    Failure::new(Code::MessageNotFound, text)
+}
+
+fn attempts_max(settings: &Settings) -> i32 {
+    settings.backoff_policy.as_ref().map_or(i32::MAX, |policy: &RetryPolicy| policy.max_attempts)
+}
+
+/// Who receives popped messages.
+struct Receiver<'a> {
+    call: &'a Call,
+    topic: &'a str,
+    group: &'a str,
+    /// Tags asked for; empty for all messages.
+    tags: &'a [&'a str],
+    invisible_ms: i64,
+}
+
+impl Receiver<'_> {
+    /// The popped messages for the client. Those with another tag, whose hash is the same, are acknowledged; those that were
+    /// delivered too often go to the dead letter topic.
+    async fn delivery(
+        &self,
+        popped: Popped,
+        recipient: Recipient,
+        attempts_max: i32,
+    ) -> Result<Delivery, Failure> {
+        let now_ms = self.call.proxy.api.now_ms();
+        let Popped { texts, body, pop_ms, revive_queue, .. } = popped;
+        let body = Bytes::from(body);
+        let client = recipient.client.clone();
+        let is_gone = recipient.renews && client.is_gone();
+        let mut delivery = Delivery::to(recipient, self.call.proxy.memory.charge(body.len()));
+        let (mut unwanted, mut failed, mut at) = (Vec::new(), Vec::new(), 0);
+        // A dead letter keeps its number of deliveries: given up once more, it would be copied without end.
+        let gives_up = !self.topic.starts_with(wire::names::DLQ_PREFIX);
+        while let Ok(record) = RecordView::parse(&body[at..]) {
+            at += record.size();
+            let Some(receipt) = self.receipt(&record, &texts, (pop_ms, revive_queue)) else { continue };
+            let mut message = convert::message(&body, &record, now_ms);
+            let Some(system) = &mut message.system_properties else { continue };
+            if let Some(count) = count_of(&texts, record.queue_id(), record.raw_queue_offset()) {
+                system.delivery_attempt = Some(count.saturating_add(1));
+            }
+            let attempt = system.delivery_attempt.unwrap_or(1);
+            let tag = system.tag.as_deref().unwrap_or_default();
+            if !self.tags.is_empty() && !self.tags.contains(&tag) {
+                unwanted.push(receipt);
+            } else if gives_up && attempt > attempts_max {
+                failed.extend(record.log_offset().map(|log_offset| (receipt, log_offset)));
+            } else {
+                system.receipt_handle = Some(receipt);
+                delivery.push(message);
+            }
+        }
+        // All that the client gets is in `delivery` by now: it comes again when the call ends while this waits.
+        for receipt in &unwanted {
+            self.settle(receipt).await;
+        }
+        for (receipt, log_offset) in &failed {
+            self.give_up(receipt, *log_offset).await;
+        }
+        match delivery.has_messages() {
+            true if is_gone => Err(no_message(format!("The client [{}] is disconnected.", client.id))),
+            true => Ok(delivery),
+            false => Err(no_message("no match message")),
+        }
+    }
+
+    /// The handle of a message; `None` when the pop does not say where its queue began.
+    fn receipt(
+        &self,
+        record: &RecordView<'_>,
+        texts: &OffsetTexts,
+        (pop_ms, revive_queue): (i64, i32),
+    ) -> Option<String> {
+        let log_offset = record.log_offset()?.to_i64();
+        // A message of the retry topic carries its own handle.
+        if let Some(handle) = properties::get_str(record.properties(), key::POP_CK) {
+            return Some(format!("{handle} {log_offset}"));
+        }
+        let (queue_id, offset) = (record.queue_id(), record.raw_queue_offset());
+        let kind = Kind::of(record.topic_str()?);
+        let prefix = format!("{} {queue_id} ", kind.number());
+        let start = texts.starts.split(';').find_map(|entry| entry.strip_prefix(&prefix))?;
+        let handle = Handle {
+            start_offset: start.parse().ok()?,
+            pop_ms,
+            invisible_ms: self.invisible_ms,
+            revive_queue,
+            kind,
+            broker_name: self.call.proxy.api.name(),
+            queue_id: Some(queue_id),
+            offset: Some(offset),
+        };
+        Some(Receipt { handle, queue_id, offset, log_offset }.to_string())
+    }
+
+    /// Acknowledges a message that the client does not get.
+    async fn settle(&self, receipt: &str) {
+        let done = match Named::parse(self.call, self.topic, self.group, receipt) {
+            Ok(named) => self.ack(&named.popped(self.call)).await,
+            Err(failure) => Err(failure),
+        };
+        if let Err(failure) = done {
+            tracing::debug!(?failure, "a message that nobody gets comes again");
+        }
+    }
+
+    async fn ack(&self, message: &PoppedMessage<'_>) -> Result<(), Failure> {
+        self.call.proxy.api.ack(message).await.map_err(Failure::from)
+    }
+
+    /// Puts a message that was delivered too often into the dead letter topic.
+    async fn give_up(&self, receipt: &str, log_offset: LogOffset) {
+        match self.call.proxy.api.dead_letter(self.group, log_offset).await {
+            Ok(()) => self.settle(receipt).await,
+            Err(error) => {
+                tracing::warn!(group = self.group, %error, "a message comes again: it is no dead letter")
+            }
+        }
+    }
+}
+
+/// How often a message of an ordered pop was delivered before; `None` for any other pop.
+fn count_of(texts: &OffsetTexts, queue_id: i32, offset: i64) -> Option<i32> {
+    let prefix = format!("{} qo{queue_id}%{offset} ", Kind::Normal.number());
+    texts.counts.split(';').find_map(|entry| entry.strip_prefix(&prefix))?.parse().ok()
+}

@@ -1,0 +1,137 @@
+//! The stream of settings and commands between a client and the server: Telemetry (`ClientActivity.telemetry`).
+
+use std::sync::Arc;
+
+use serde_json::json;
+use tokio::sync::mpsc;
+use tonic::{Status as GrpcStatus, Streaming};
+
+use super::{Call, clients};
+use crate::failure::Failure;
+use crate::messages::{Code, Command, PubSub, Settings, Status, TelemetryCommand, name};
+use crate::registry::{Client, Stated, Writer, answer};
+use crate::{checks, settings};
+
+/// Serves the stream until one side ends it.
+pub async fn serve(call: Result<Call, Failure>, mut inbound: Streaming<TelemetryCommand>, writer: Writer) {
+    let call = match call {
+        Ok(call) => call,
+        Err(failure) => {
+            let refused = TelemetryCommand { status: Some(failure.status()), command: None };
+            let _ = writer.send(Ok(refused)).await;
+            return;
+        }
+    };
+    let mut client = None;
+    loop {
+        let command = tokio::select! {
+            command = inbound.message() => command,
+            () = writer.closed() => break,
+            () = call.proxy.stopping() => break,
+        };
+        let Ok(Some(message)) = command else { break };
+        if let Err(failure) = call.authorize(&message) {
+            let refused = TelemetryCommand { status: Some(failure.status()), command: None };
+            let _ = writer.send(Ok(refused)).await;
+            break;
+        }
+        let TelemetryCommand { status, command: Some(command) } = message else { break };
+        if let Err(failure) = take(&call, &mut client, &writer, (status, command)).await {
+            let _ = writer.send(Err(ended(&failure))).await;
+            break;
+        }
+    }
+    if let Some(client) = client {
+        client.leave(&writer);
+    }
+}
+
+/// The status with which a stream ends because of a command that failed.
+fn ended(failure: &Failure) -> GrpcStatus {
+    if failure.message == NO_PUB_SUB {
+        return GrpcStatus::invalid_argument(NO_PUB_SUB);
+    }
+    let text = format!("process client telemetryCommand failed. {}", failure.message);
+    match failure.code as i32 {
+        40_000..50_000 => GrpcStatus::invalid_argument(text),
+        _ => GrpcStatus::internal(text),
+    }
+}
+
+/// What is said of settings of neither a producer nor a consumer.
+const NO_PUB_SUB: &str = "there is no publishing or subscription data in settings";
+
+async fn take(
+    call: &Call,
+    client: &mut Option<Arc<Client>>,
+    writer: &mpsc::Sender<Result<TelemetryCommand, GrpcStatus>>,
+    (status, command): (Option<Status>, Command),
+) -> Result<(), Failure> {
+    match command {
+        Command::Settings(stated) => {
+            let entered = call.proxy.registry.enter(&call.client_id, &call.caller)?;
+            *client = Some(entered.clone());
+            let settings = settle(call, &entered, writer, stated).await?;
+            let reply =
+                TelemetryCommand { status: Some(Status::ok()), command: Some(Command::Settings(settings)) };
+            // The stream may have ended meanwhile.
+            let _ = writer.send(Ok(reply)).await;
+        }
+        Command::ThreadStackTrace(trace) => {
+            let body = json!({ "jstack": trace.thread_stack_trace.unwrap_or_default() }).to_string();
+            if let Some(client) = client {
+                client.answered(&trace.nonce, answer(status, body.into_bytes()));
+            }
+        }
+        Command::VerifyMessageResult(result) => {
+            if let Some(client) = client {
+                client.answered(&result.nonce, verified(status));
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// How a client consumed a message that an operator sent it.
+fn verified(status: Option<Status>) -> broker::api::ClientAnswer {
+    let code = status.as_ref().and_then(|status| Code::try_from(status.code).ok());
+    let result = match code {
+        None | Some(Code::Ok) => "CR_SUCCESS",
+        Some(Code::FailedToConsumeMessage) => "CR_LATER",
+        Some(Code::MessageCorrupted) => "CR_RETURN_NULL",
+        Some(_) => return answer(status, Vec::new()),
+    };
+    let body = json!({ "consumeResult": result, "remark": "from gRPC client" }).to_string();
+    answer(None, body.into_bytes())
+}
+
+/// Checks the settings of a client, registers it, and returns the settings completed.
+async fn settle(
+    call: &Call,
+    client: &Arc<Client>,
+    writer: &Writer,
+    stated: Settings,
+) -> Result<Settings, Failure> {
+    let api = &call.proxy.api;
+    match &stated.pub_sub {
+        Some(PubSub::Publishing(publishing)) => {
+            publishing.topics.iter().try_for_each(|topic| checks::topic(&topic.name))?;
+        }
+        Some(PubSub::Subscription(subscription)) => checks::group(name(&subscription.group))?,
+        None => return Err(Failure::new(Code::BadRequest, NO_PUB_SUB)),
+    }
+    let mut stated = Stated { settings: stated, at_ms: api.now_ms() };
+    clients::register(call, client, &stated).await?;
+    let config = &call.proxy.config;
+    stated.settings = match &stated.settings.pub_sub {
+        Some(PubSub::Subscription(subscription)) => {
+            let group = api.group(name(&subscription.group));
+            let group = group.unwrap_or_default();
+            settings::of_consumer(config, stated.settings.clone(), &group)
+        }
+        _ => settings::of_producer(config, stated.settings),
+    };
+    client.state(stated.clone(), writer);
+    Ok(stated.settings)
+}

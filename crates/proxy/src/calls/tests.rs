@@ -1,0 +1,613 @@
+//! Calls against a broker on a temporary directory, without gRPC.
+
+use std::future::Future;
+
+use broker::RunningBroker;
+use broker::api::Identity;
+use bytes::Bytes;
+use net::{Limits, Workers};
+use tokio_stream::StreamExt;
+
+use super::*;
+use crate::body::Charged;
+use crate::dispatch::{Origin, Receive, Rejected};
+use crate::messages::*;
+use crate::registry::Stated;
+
+struct Fixture {
+    broker: Option<RunningBroker>,
+    proxy: Arc<Proxy>,
+    sends: Arc<Sends>,
+    runtime: tokio::runtime::Runtime,
+    _directory: tempfile::TempDir,
+}
+
+impl Drop for Fixture {
+    fn drop(&mut self) {
+        self.broker.take().unwrap().stop().unwrap();
+    }
+}
+
+impl Fixture {
+    /// A broker on which `topic` exists, because the type of messages is not checked.
+    fn new() -> Self {
+        Self::made("", |_| {})
+    }
+
+    /// With other settings of gRPC.
+    fn with(change: impl FnOnce(&mut Config)) -> Self {
+        Self::made("", change)
+    }
+
+    /// With further settings of the broker.
+    fn made(settings: &str, change: impl FnOnce(&mut Config)) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let settings = format!("brokerIP1=127.0.0.1\nbindAddress=127.0.0.1\n{settings}");
+        let (mut config, _) = broker::Config::from_properties(settings.as_bytes()).unwrap();
+        config.set_store_root(directory.path());
+        config.listen_port = 0;
+        let workers = Workers::start("test", 1, Limits::default()).unwrap();
+        let broker = RunningBroker::start(config, workers).unwrap();
+        let mut config = Config { checks_message_type: false, polling_ms_min: 0, ..Config::default() };
+        change(&mut config);
+        let proxy = Proxy::new(broker.api(), config, 8081);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let sends = Arc::new(broker.api().sends());
+        Self { broker: Some(broker), proxy, sends, runtime, _directory: directory }
+    }
+
+    fn run<T>(&self, future: impl Future<Output = T>) -> T {
+        tokio::task::LocalSet::new().block_on(&self.runtime, future)
+    }
+
+    fn call(&self) -> Call {
+        Call {
+            proxy: self.proxy.clone(),
+            client_id: "c".to_owned(),
+            language: Some(wire::codes::Language::Java),
+            version: "5.0.4".to_owned(),
+            caller: Caller {
+                remote: "127.0.0.1:5".parse().unwrap(),
+                version: 0,
+                user: broker::api::Identity::Off,
+            },
+            left_ms: Some(25_000),
+            sends: self.sends.clone(),
+            authority: None,
+        }
+    }
+
+    fn origin(&self) -> Origin {
+        Origin {
+            proxy: self.proxy.clone(),
+            remote: "127.0.0.1:5".parse().unwrap(),
+            authority: None,
+            places: Arc::new(tokio::sync::Semaphore::new(1)),
+            sends: self.sends.clone(),
+        }
+    }
+
+    /// Makes the client a simple consumer of group `g`.
+    fn consume(&self) {
+        self.consume_within(17);
+    }
+
+    /// The same with so many deliveries at most.
+    fn consume_within(&self, max_attempts: i32) {
+        let backoff_policy = Some(RetryPolicy { max_attempts, strategy: None });
+        let settings = Settings { backoff_policy, ..consumer() };
+        self.enter(&self.call(), settings);
+    }
+
+    fn enter(&self, call: &Call, settings: Settings) {
+        let client = self.proxy.registry.enter("c", &call.caller).unwrap();
+        let stated = Stated { settings, at_ms: 1 };
+        self.run(clients::register(call, &client, &stated)).unwrap();
+        let (writer, _) = tokio::sync::mpsc::channel(1);
+        client.state(stated, &writer);
+    }
+
+    fn send(&self, change: impl FnOnce(&mut SystemProperties)) -> SendResultEntry {
+        let mut system = SystemProperties { message_id: "id".to_owned(), ..Default::default() };
+        change(&mut system);
+        let message = Message {
+            topic: topic(),
+            body: Bytes::from_static(b"body"),
+            system_properties: Some(system),
+            ..Default::default()
+        };
+        let sent = self.run(send(self.call(), SendMessageRequest { messages: vec![message] })).unwrap();
+        assert_eq!(sent.status, Some(Status::ok()), "{sent:?}");
+        sent.entries[0].clone()
+    }
+
+    fn receive(&self) -> Vec<Received> {
+        self.run(async { contents(receive(self.call(), Self::request()).await).await })
+    }
+
+    fn request() -> ReceiveMessageRequest {
+        ReceiveMessageRequest {
+            group: group(),
+            message_queue: Some(MessageQueue { topic: topic(), ..Default::default() }),
+            batch_size: 100,
+            invisible_duration: Some(Duration::of_ms(10_000)),
+            long_polling_timeout: Some(Duration::of_ms(1)),
+            ..Default::default()
+        }
+    }
+
+    /// The only message that is received.
+    fn message(&self) -> SystemProperties {
+        let received = self.receive();
+        let [Received::Status(status), Received::Message(message), Received::DeliveryTimestamp(_)] =
+            &*received
+        else {
+            panic!("{received:?}")
+        };
+        assert_eq!((status, &*message.body), (&Status::ok(), &b"body"[..]));
+        message.system_properties.clone().unwrap()
+    }
+
+    fn ack(&self, handle: &str) -> Status {
+        let entry = AckMessageEntry { receipt_handle: handle.to_owned(), ..Default::default() };
+        let request = AckMessageRequest { group: group(), topic: topic(), entries: vec![entry] };
+        self.run(ack(self.call(), request)).unwrap().entries[0].status.clone().unwrap()
+    }
+
+    fn change(&self, handle: &str, ms: i64) -> Result<String, Failure> {
+        let request = ChangeInvisibleDurationRequest {
+            group: group(),
+            topic: topic(),
+            receipt_handle: handle.to_owned(),
+            invisible_duration: Some(Duration::of_ms(ms)),
+            ..Default::default()
+        };
+        self.run(change_invisible(self.call(), request)).map(|response| response.receipt_handle)
+    }
+}
+
+/// Settings of a simple consumer of group `g`.
+fn consumer() -> Settings {
+    let subscription = Subscription { group: group(), ..Default::default() };
+    Settings {
+        client_type: Some(ClientType::SimpleConsumer.into()),
+        pub_sub: Some(PubSub::Subscription(subscription)),
+        ..Default::default()
+    }
+}
+
+/// What a receive answers, in order.
+async fn contents(delivery: Delivery) -> Vec<Received> {
+    let responses: Vec<_> = delivery.collect().await;
+    responses.into_iter().filter_map(|response| response.unwrap().content).collect()
+}
+
+fn topic() -> Option<Resource> {
+    Some(Resource::named("T"))
+}
+
+fn group() -> Option<Resource> {
+    Some(Resource::named("g"))
+}
+
+/// That nothing is received: status and time of the delivery.
+fn nothing(received: &[Received]) {
+    let [Received::Status(status), Received::DeliveryTimestamp(_)] = received else { panic!("{received:?}") };
+    let text = (status.code, status.message.as_str());
+    assert_eq!(text, (Code::MessageNotFound as i32, "no new message"));
+}
+
+#[test]
+fn g10_a_call_without_client_id_is_refused() {
+    let fixture = Fixture::new();
+    let failure = Call { client_id: " ".to_owned(), ..fixture.call() }.check().unwrap_err();
+    assert_eq!((failure.code as i32, failure.message.as_str()), (40_017, "client id cannot be empty"));
+}
+
+#[test]
+fn g70_what_is_sent_is_received_and_acknowledged() {
+    let fixture = Fixture::new();
+    let sent = fixture.send(|system| system.tag = Some("A".to_owned()));
+    assert_eq!((sent.message_id.as_str(), sent.transaction_id.as_str()), ("id", ""));
+    fixture.consume();
+    let found = fixture.message();
+    assert_eq!((found.tag.as_deref(), found.delivery_attempt), (Some("A"), Some(1)));
+    assert_eq!(fixture.ack(&found.receipt_handle.unwrap()), Status::ok());
+    nothing(&fixture.receive());
+    assert_eq!(fixture.ack("x").code, Code::InvalidReceiptHandle as i32);
+}
+
+#[test]
+fn g78_a_changed_handle_takes_the_place_of_the_old_one() {
+    let fixture = Fixture::new();
+    fixture.send(|_| {});
+    fixture.consume();
+    let handle = fixture.message().receipt_handle.unwrap();
+    let changed = fixture.change(&handle, 60_000).unwrap();
+    assert_ne!(changed, handle);
+    // The place in the log stays: without it the message could not be given up.
+    assert_eq!(changed.rsplit(' ').next(), handle.rsplit(' ').next());
+    assert_eq!(fixture.change(&changed, 43_200_001).unwrap_err().code, Code::IllegalInvisibleTime);
+    assert_eq!(fixture.ack(&changed), Status::ok());
+}
+
+#[test]
+fn a_message_that_is_given_up_is_in_the_dead_letter_topic() {
+    let fixture = Fixture::new();
+    fixture.send(|_| {});
+    fixture.consume();
+    let request = ForwardMessageToDeadLetterQueueRequest {
+        group: group(),
+        topic: topic(),
+        receipt_handle: fixture.message().receipt_handle.unwrap(),
+        ..Default::default()
+    };
+    let done = fixture.run(dead_letter(fixture.call(), request)).unwrap();
+    assert_eq!(done.status, Some(Status::ok()));
+    assert!(fixture.proxy.api.topic("%DLQ%g").is_some());
+    nothing(&fixture.receive());
+}
+
+#[test]
+fn a_dead_letter_is_not_given_up_again_by_whoever_reads_it() {
+    let fixture = Fixture::new();
+    fixture.send(|_| {});
+    fixture.consume();
+    let request = ForwardMessageToDeadLetterQueueRequest {
+        group: group(),
+        topic: topic(),
+        receipt_handle: fixture.message().receipt_handle.unwrap(),
+        ..Default::default()
+    };
+    fixture.run(dead_letter(fixture.call(), request)).unwrap();
+    fixture.consume_within(1);
+    let dead = Some(Resource::named("%DLQ%g"));
+    let queue = Some(MessageQueue { topic: dead, ..Default::default() });
+    let request = ReceiveMessageRequest { message_queue: queue, ..Fixture::request() };
+    let received = fixture.run(async { contents(receive(fixture.call(), request).await).await });
+    let [Received::Status(_), Received::Message(message), Received::DeliveryTimestamp(_)] = &*received else {
+        panic!("{received:?}")
+    };
+    assert_eq!(message.system_properties.clone().unwrap().delivery_attempt, Some(2));
+}
+
+#[test]
+fn g90_a_message_is_visible_once_its_transaction_is_committed() {
+    let fixture = Fixture::new();
+    fixture.send(|_| {});
+    fixture.consume();
+    fixture.ack(&fixture.message().receipt_handle.unwrap());
+    let end = |resolution: TransactionResolution| {
+        let sent = fixture.send(|system| system.message_type = MessageType::Transaction.into());
+        nothing(&fixture.receive());
+        let request = EndTransactionRequest {
+            topic: topic(),
+            message_id: sent.message_id,
+            transaction_id: sent.transaction_id,
+            resolution: resolution.into(),
+            source: TransactionSource::Client.into(),
+            ..Default::default()
+        };
+        fixture.run(end_transaction(fixture.call(), request)).unwrap();
+    };
+    end(TransactionResolution::Rollback);
+    nothing(&fixture.receive());
+    end(TransactionResolution::Commit);
+    assert_eq!(fixture.message().message_id, "id");
+}
+
+#[test]
+fn g92_a_transaction_needs_its_id() {
+    let fixture = Fixture::new();
+    let request = EndTransactionRequest { topic: topic(), ..Default::default() };
+    let failure = fixture.run(end_transaction(fixture.call(), request)).unwrap_err();
+    assert_eq!(
+        (failure.code, failure.message.as_str()),
+        (Code::InvalidTransactionId, "transaction id cannot be empty")
+    );
+}
+
+#[test]
+fn g25_a_heartbeat_needs_settings() {
+    let fixture = Fixture::new();
+    let beat = || {
+        let request = HeartbeatRequest { group: group(), ..Default::default() };
+        fixture.run(heartbeat(fixture.call(), request)).map_err(|failure| failure.code)
+    };
+    assert_eq!(beat().unwrap_err(), Code::UnrecognizedClientType);
+    fixture.consume();
+    assert_eq!(beat().unwrap().status, Some(Status::ok()));
+    let request = NotifyClientTerminationRequest { group: group() };
+    fixture.run(terminate(fixture.call(), request)).unwrap();
+    assert_eq!(beat().unwrap_err(), Code::UnrecognizedClientType);
+}
+
+#[test]
+fn a_client_id_belongs_to_the_user_who_took_it() {
+    let fixture = Fixture::new();
+    let call = |user: Identity| Call { caller: Caller { user, ..fixture.call().caller }, ..fixture.call() };
+    let alice = || call(Identity::User("alice".into()));
+    fixture.enter(&alice(), consumer());
+    let leave = |call: Call, group: &str| {
+        let request = NotifyClientTerminationRequest { group: Some(Resource::named(group)) };
+        fixture.run(terminate(call, request)).map(drop).map_err(|failure| failure.code)
+    };
+    for other in [Identity::User("bob".into()), Identity::Anonymous] {
+        let beat = HeartbeatRequest { group: group(), ..Default::default() };
+        let failure = fixture.run(heartbeat(call(other.clone()), beat)).unwrap_err();
+        let text = "expected a client id of the user's own, found c, which is another user's";
+        assert_eq!(failure, Failure::new(Code::Unauthorized, text));
+        let entered = fixture.proxy.registry.enter("c", &call(other.clone()).caller);
+        assert_eq!(entered.map(drop), Err(failure));
+        assert_eq!(leave(call(other), "g"), Err(Code::Unauthorized));
+    }
+    assert_eq!(leave(alice(), "g"), Ok(()));
+    fixture.enter(&call(Identity::User("bob".into())), consumer());
+}
+
+#[test]
+fn a_client_is_not_ended_in_the_name_of_another_group() {
+    let fixture = Fixture::new();
+    fixture.consume();
+    let leave = |group: &str| {
+        let request = NotifyClientTerminationRequest { group: Some(Resource::named(group)) };
+        fixture.run(terminate(fixture.call(), request)).map(drop)
+    };
+    let text = "expected the group g of the client's settings, found h";
+    assert_eq!(leave("h"), Err(Failure::new(Code::IllegalConsumerGroup, text)));
+    assert!(fixture.proxy.registry.find("c").is_some());
+    assert_eq!(leave("g"), Ok(()));
+    assert!(fixture.proxy.registry.find("c").is_none());
+}
+
+#[test]
+fn g72_a_short_deadline_is_refused_by_the_version_of_the_client() {
+    let fixture = Fixture::with(|config| config.polling_ms_min = 5000);
+    fixture.consume();
+    let code = |version: &str| {
+        let call = Call { left_ms: Some(4000), version: version.to_owned(), ..fixture.call() };
+        let responses =
+            fixture.run(async { contents(receive(call, ReceiveMessageRequest::default()).await).await });
+        let Received::Status(status) = &responses[0] else { panic!() };
+        status.code
+    };
+    assert_eq!((code("5.0.4"), code("5.0.2")), (40_018, 40_000));
+}
+
+#[test]
+fn g34_assignments_and_routes() {
+    let fixture = Fixture::new();
+    let route = |name: &str| {
+        let topic = Some(Resource::named(name));
+        fixture.run(query_route(fixture.call(), QueryRouteRequest { topic, endpoints: None }))
+    };
+    assert_eq!(route("T").unwrap_err().code, Code::TopicNotFound);
+    fixture.send(|_| {});
+    assert_eq!(route("T").unwrap().message_queues.len(), 4);
+    fixture.consume();
+    let request = QueryAssignmentRequest { topic: topic(), group: group(), endpoints: None };
+    let assigned = fixture.run(query_assignment(fixture.call(), request)).unwrap().assignments;
+    let ids: Vec<i32> = assigned.into_iter().filter_map(|one| Some(one.message_queue?.id)).collect();
+    assert_eq!(ids, [-1]);
+}
+
+/// With a user and with rules.
+fn guarded() -> Fixture {
+    let class = |kind: &str, word: &str| {
+        format!("org.apache.rocketmq.auth.{kind}.provider.Local{word}MetadataProvider")
+    };
+    Fixture::made(
+        &format!(
+            "authenticationEnabled=true\nauthenticationMetadataProvider={}\nauthorizationEnabled=true\n\
+         authorizationMetadataProvider={}\ninitAuthenticationUser={{\"username\":\"root\",\"password\":\"12345678\"}}\n\
+         authenticationWhitelist=apache.rocketmq.v2.QueryRouteRequest\n",
+            class("authentication", "Authentication"),
+            class("authorization", "Authorization"),
+        ),
+        |_| {},
+    )
+}
+
+/// A request of the client with this message, which takes 1000 bytes of the memory budget.
+fn charged<M>(proxy: &Proxy, message: M) -> tonic::Request<M> {
+    let mut request = tonic::Request::new(message);
+    request.metadata_mut().insert("x-mq-client-id", "c".parse().unwrap());
+    request.extensions_mut().insert(Charged::new(&proxy.memory, 1000));
+    request
+}
+
+/// Lets a future go as far as it comes at once.
+fn once<T>(future: impl Future<Output = T>) -> Option<T> {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match std::pin::pin!(future).poll(&mut context) {
+        std::task::Poll::Ready(value) => Some(value),
+        std::task::Poll::Pending => None,
+    }
+}
+
+#[test]
+fn a_refusal_that_waits_keeps_nothing_of_its_request() {
+    let fixture = guarded();
+    let (origin, memory) = (fixture.origin(), &fixture.proxy.memory);
+    let message = SendMessageRequest::default();
+    for _ in 0..3 * auth::FREE_FAILURES {
+        assert!(origin.admitted(&Default::default(), &message).is_err());
+    }
+    fixture.run(async {
+        let mut waits = std::pin::pin!(origin.opened(charged(&fixture.proxy, message)));
+        assert_eq!(memory.used(), 1000);
+        assert!(once(waits.as_mut()).is_none());
+        assert_eq!(memory.used(), 0);
+    });
+}
+
+#[test]
+fn a_stream_that_waits_for_its_refusal_ends_with_its_client() {
+    let fixture = Fixture::new();
+    let rejected = |wait| Rejected { failure: Failure::new(Code::Unauthorized, ""), wait };
+    let minute = Some(std::time::Duration::from_secs(60));
+    fixture.run(async {
+        let (writer, commands) = tokio::sync::mpsc::channel(1);
+        assert_eq!(once(rejected(None).due_on(&writer, &fixture.proxy)), Some(None), "no answer may wait");
+        assert_eq!(once(rejected(minute).due_on(&writer, &fixture.proxy)), None, "the answer waits");
+        drop(commands);
+        assert_eq!(once(rejected(minute).due_on(&writer, &fixture.proxy)), Some(None), "the client has gone");
+        let (writer, _commands) = tokio::sync::mpsc::channel(1);
+        fixture.proxy.stop.send_replace(true);
+        assert_eq!(once(rejected(minute).due_on(&writer, &fixture.proxy)), Some(None), "the server stops");
+    });
+}
+
+#[test]
+fn a_receive_that_waits_is_charged_for_its_request() {
+    use tonic::server::ServerStreamingService as _;
+    let fixture = Fixture::new();
+    fixture.send(|_| {});
+    fixture.consume();
+    fixture.message();
+    let waits = Some(Duration::of_ms(20_000));
+    let request = ReceiveMessageRequest { long_polling_timeout: waits, ..Fixture::request() };
+    fixture.run(async {
+        let request = charged(&fixture.proxy, request);
+        let mut received = Receive(fixture.origin()).call(request);
+        assert!(once(received.as_mut()).is_none());
+        assert_eq!(fixture.proxy.memory.used(), 1000);
+        drop(received);
+        assert_eq!(fixture.proxy.memory.used(), 0);
+    });
+}
+
+/// With the vector of RocketMQ's signature: user, secret, date-time and what they give.
+#[test]
+fn a07_calls_of_nobody_are_unauthorized() {
+    let fixture = guarded();
+    let origin = fixture.origin();
+    let message = Message { topic: Some(Resource::named("t")), ..Default::default() };
+    let message = SendMessageRequest { messages: vec![message] };
+    let ask = |user: &str, signature: &str| {
+        let mut metadata = tonic::metadata::MetadataMap::new();
+        let authorization = format!("MQv2-HMAC-SHA1 Credential={user}/r/s, Signature={signature}");
+        for (key, value) in [("x-mq-client-id", "c"), ("x-mq-date-time", "20240101T000000Z")] {
+            metadata.insert(key, value.parse().unwrap());
+        }
+        if !user.is_empty() {
+            metadata.insert("authorization", authorization.parse().unwrap());
+        }
+        let admitted = origin.admitted(&metadata, &message).map_err(|rejected| rejected.failure);
+        admitted.map(|call| call.caller.user).map_err(|failure| (failure.code, failure.message))
+    };
+    let right = "c6fc09021280e20533c17364f135c0e3217d83e9";
+    let refused = |text: &str| Err((Code::Unauthorized, text.to_owned()));
+    assert_eq!(ask("root", right), Ok(broker::api::Identity::User("root".into())));
+    assert_eq!(ask("root", &right.replace('c', "d")), refused("check signature failed."));
+    assert_eq!(ask("nobody", right), refused("User:nobody is not found."));
+    assert_eq!(ask("", ""), refused("username cannot be null."));
+    let mut metadata = tonic::metadata::MetadataMap::new();
+    metadata.insert("x-mq-client-id", "c".parse().unwrap());
+    let route = QueryRouteRequest { topic: Some(Resource::named("t")), endpoints: None };
+    let admitted = origin.admitted(&metadata, &route).map(drop).map_err(|rejected| rejected.failure);
+    let text = "Authorization failed. Please verify your access rights and try again.";
+    assert_eq!(
+        admitted,
+        Err(Failure::new(Code::Unauthorized, text)),
+        "the white list spares the signature only"
+    );
+}
+
+/// Renews whenever a round is made.
+fn renewing() -> Fixture {
+    Fixture::with(|config| config.renew_ahead_ms = i64::MAX)
+}
+
+#[test]
+fn g80_a_renewed_message_is_acknowledged_with_the_handle_that_its_client_has() {
+    let fixture = renewing();
+    fixture.send(|_| {});
+    fixture.consume();
+    let request = ReceiveMessageRequest { auto_renew: true, invisible_duration: None, ..Fixture::request() };
+    let received = fixture.run(async { contents(receive(fixture.call(), request).await).await });
+    let Received::Message(message) = &received[1] else { panic!("{received:?}") };
+    let handle = message.system_properties.clone().unwrap().receipt_handle.unwrap();
+    let newest = || {
+        let changes = fixture.proxy.renewals.due(fixture.proxy.api.now_ms());
+        changes.iter().for_each(|change| fixture.proxy.renewals.done(change, Ok(change.handle.clone()), 0));
+        changes[0].handle.clone()
+    };
+    assert_eq!(newest(), handle);
+    fixture.run(crate::renewer::round(&fixture.proxy));
+    let renewed = newest();
+    assert_ne!(renewed, handle);
+    assert_eq!(fixture.ack(&handle), Status::ok());
+    assert_eq!(fixture.proxy.renewals.len(), 0);
+    nothing(&fixture.receive());
+}
+
+#[test]
+fn g80_what_a_client_has_is_given_back_when_it_leaves() {
+    let fixture = Fixture::new();
+    fixture.send(|_| {});
+    fixture.consume();
+    let request = ReceiveMessageRequest { auto_renew: true, ..Fixture::request() };
+    let received = fixture.run(async { contents(receive(fixture.call(), request).await).await });
+    assert_eq!((received.len(), fixture.proxy.renewals.len()), (3, 1));
+    fixture.run(crate::renewer::round(&fixture.proxy));
+    assert_eq!(fixture.proxy.renewals.len(), 1);
+    fixture.run(terminate(fixture.call(), NotifyClientTerminationRequest { group: group() })).unwrap();
+    fixture.run(crate::renewer::round(&fixture.proxy));
+    assert_eq!(fixture.proxy.renewals.len(), 0);
+}
+
+#[test]
+fn messages_of_a_call_that_ended_are_given_back() {
+    let fixture = Fixture::new();
+    fixture.send(|_| {});
+    fixture.consume();
+    let delivery = fixture.run(receive(fixture.call(), Fixture::request()));
+    assert!(fixture.proxy.memory.used() > 0);
+    drop(delivery);
+    assert_eq!((fixture.proxy.renewals.len(), fixture.proxy.memory.used()), (1, 0));
+    fixture.run(crate::renewer::round(&fixture.proxy));
+    assert_eq!(fixture.proxy.renewals.len(), 0);
+}
+
+#[test]
+fn a_receive_is_answered_when_the_server_stops() {
+    let fixture = Fixture::new();
+    fixture.send(|_| {});
+    fixture.consume();
+    fixture.ack(&fixture.message().receipt_handle.unwrap());
+    fixture.proxy.stop.send_replace(true);
+    let request =
+        ReceiveMessageRequest { long_polling_timeout: Some(Duration::of_ms(20_000)), ..Fixture::request() };
+    nothing(&fixture.run(async { contents(receive(fixture.call(), request).await).await }));
+}
+
+#[test]
+fn a_receive_is_refused_when_the_memory_is_used_up() {
+    let fixture = Fixture::with(|config| config.held_bytes_max = 10);
+    fixture.send(|_| {});
+    fixture.consume();
+    let held = fixture.proxy.memory.charge(10);
+    let received = fixture.receive();
+    let Received::Status(status) = &received[0] else { panic!("{received:?}") };
+    assert_eq!(status.code, Code::TooManyRequests as i32);
+    drop(held);
+    fixture.message();
+}
+
+#[test]
+fn a_route_names_where_the_request_went() {
+    let fixture = Fixture::new();
+    fixture.send(|_| {});
+    let route = |authority: Option<&'static str>| {
+        let call = Call { authority: authority.map(Authority::from_static), ..fixture.call() };
+        let request = QueryRouteRequest { topic: topic(), endpoints: None };
+        let route = fixture.run(query_route(call, request)).unwrap();
+        let address =
+            &route.message_queues[0].broker.as_ref().unwrap().endpoints.as_ref().unwrap().addresses[0];
+        (address.host.clone(), address.port)
+    };
+    assert_eq!(route(Some("proxy.example:9000")), ("proxy.example".to_owned(), 9000));
+    assert_eq!(route(Some("[::1]:9000")), ("::1".to_owned(), 9000));
+    assert_eq!(route(None), ("127.0.0.1".to_owned(), 8081));
+}

@@ -1,0 +1,41 @@
+//! Decisions about transactions: EndTransaction (`EndTransactionActivity`).
+
+use broker::api::{Decision, EndTransaction};
+
+use super::Call;
+use crate::checks;
+use crate::failure::Failure;
+use crate::messages::{
+    Code, EndTransactionRequest, EndTransactionResponse, Status, TransactionResolution, TransactionSource,
+    name,
+};
+use crate::transaction_id::TransactionId;
+
+/// EndTransaction. A resolution that is neither of both changes nothing.
+pub async fn end_transaction(
+    call: Call,
+    request: EndTransactionRequest,
+) -> Result<EndTransactionResponse, Failure> {
+    let topic = name(&request.topic);
+    checks::topic(topic)?;
+    if request.transaction_id.trim().is_empty() {
+        return Err(Failure::new(Code::InvalidTransactionId, "transaction id cannot be empty"));
+    }
+    let missing = || Failure::new(Code::InternalServerError, "cannot found transaction data");
+    let id = TransactionId::parse(&request.transaction_id).ok_or_else(missing)?;
+    let done = EndTransactionResponse { status: Some(Status::ok()) };
+    let decision = match TransactionResolution::try_from(request.resolution) {
+        Ok(TransactionResolution::Commit) => Decision::Commit,
+        Ok(TransactionResolution::Rollback) => Decision::Rollback,
+        _ => return Ok(done),
+    };
+    let end = EndTransaction {
+        producer_group: topic,
+        half_offset: id.half_offset.to_i64(),
+        log_offset: id.log_offset,
+        decision,
+        is_checked: request.source == TransactionSource::ServerCheck as i32,
+    };
+    call.proxy.api.end_transaction(&call.caller, &end).await?;
+    Ok(done)
+}

@@ -1,0 +1,66 @@
+//! Messages on a gRPC stream. The buffers of a call begin small: tonic allocates both at once for every call.
+
+use std::marker::PhantomData;
+
+use prost::Message;
+use tonic::Status;
+use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+
+/// First size of a call's buffers.
+const BUFFER_BYTES: usize = 1 << 10;
+
+/// Bytes after which what a stream has to say is written, though there is more.
+const WRITE_BYTES: usize = 32 << 10;
+
+/// Encodes messages of type `T`, decodes those of type `U`.
+pub struct ProstCodec<T, U>(PhantomData<(T, U)>);
+
+impl<T, U> Default for ProstCodec<T, U> {
+    fn default() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<T: Message + 'static, U: Message + Default + 'static> Codec for ProstCodec<T, U> {
+    type Encode = T;
+    type Decode = U;
+    type Encoder = Half<T>;
+    type Decoder = Half<U>;
+
+    fn encoder(&mut self) -> Half<T> {
+        Half(PhantomData)
+    }
+
+    fn decoder(&mut self) -> Half<U> {
+        Half(PhantomData)
+    }
+}
+
+/// One direction of a stream.
+pub struct Half<T>(PhantomData<T>);
+
+impl<T: Message> Encoder for Half<T> {
+    type Item = T;
+    type Error = Status;
+
+    fn encode(&mut self, item: T, out: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        item.encode(out).map_err(|error| Status::internal(error.to_string()))
+    }
+
+    fn buffer_settings(&self) -> BufferSettings {
+        BufferSettings::new(BUFFER_BYTES, WRITE_BYTES)
+    }
+}
+
+impl<T: Message + Default> Decoder for Half<T> {
+    type Item = T;
+    type Error = Status;
+
+    fn decode(&mut self, bytes: &mut DecodeBuf<'_>) -> Result<Option<T>, Status> {
+        T::decode(bytes).map(Some).map_err(|error| Status::internal(error.to_string()))
+    }
+
+    fn buffer_settings(&self) -> BufferSettings {
+        BufferSettings::new(BUFFER_BYTES, WRITE_BYTES)
+    }
+}

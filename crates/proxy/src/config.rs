@@ -1,0 +1,188 @@
+//! Settings of the gRPC side, with the names and defaults of `rmq-proxy.json` (`ProxyConfig`).
+
+use std::fmt::{Display, Write as _};
+
+use serde_json::Value;
+
+/// One setting as people read about it.
+struct Setting {
+    name: &'static str,
+    default: String,
+    doc: &'static str,
+}
+
+/// A value of a setting.
+trait Read: Sized + Display {
+    /// Reads a value, also one written as a text; `None` when it does not fit.
+    fn read(value: &Value) -> Option<Self>;
+}
+
+macro_rules! numbers {
+    ($($number:ty),*) => {
+        $(impl Read for $number {
+            fn read(value: &Value) -> Option<Self> {
+                match value {
+                    Value::String(text) => text.trim().parse().ok(),
+                    value => value.as_i64().and_then(|number| number.try_into().ok()),
+                }
+            }
+        })*
+    };
+}
+
+numbers!(u16, u32, i32, i64, usize);
+
+impl Read for bool {
+    fn read(value: &Value) -> Option<Self> {
+        match value {
+            Value::String(text) => text.trim().parse().ok(),
+            value => value.as_bool(),
+        }
+    }
+}
+
+macro_rules! settings {
+    ($($field:ident: $type:ty = $default:expr, $name:literal, $doc:literal;)*) => {
+        /// What the gRPC side needs to know. Times are in milliseconds unless a name says otherwise, sizes in bytes.
+        #[derive(Clone, Debug)]
+        pub struct Config {
+            $(#[doc = concat!("`", $name, "`: ", $doc, ".")] pub $field: $type,)*
+        }
+
+        impl Default for Config {
+            fn default() -> Self {
+                Self { $($field: $default,)* }
+            }
+        }
+
+        impl Config {
+            /// Sets one value; whether there is such a setting.
+            fn set(&mut self, name: &str, value: &Value) -> Result<bool, ConfigError> {
+                match name {
+                    $($name => {
+                        let read = <$type>::read(value).ok_or_else(|| ConfigError::value(name, stringify!($type), value));
+                        self.$field = read?;
+                    })*
+                    _ => return Ok(false),
+                }
+                Ok(true)
+            }
+        }
+
+        fn table() -> Vec<Setting> {
+            let config = Config::default();
+            vec![$(Setting { name: $name, default: config.$field.to_string(), doc: $doc },)*]
+        }
+    };
+}
+
+settings! {
+    port: u16 = 8081, "grpcServerPort", "port of gRPC; `--grpc-port` stands above it";
+    request_bytes_max: usize = 136_314_880, "grpcMaxInboundMessageSize", "largest request in bytes";
+    connection_calls_max: u32 = 4096, "grpcMaxConcurrentCallsPerConnection", "most calls of one connection at the same time; RocketMQ does not bound them";
+    idle_ms: i64 = 120_000, "grpcClientIdleTimeMills", "a connection without calls ends after so long";
+    shutdown_s: i64 = 30, "grpcShutdownTimeSeconds", "longest wait for calls when the server stops";
+    calls_max: usize = 10_000, "grpcThreadPoolQueueCapacity", "most calls that are served at the same time; a further one waits, and is answered with TOO_MANY_REQUESTS when it cannot wait";
+    clients_max: usize = 100_000, "vostokGrpcClientsMax", "most connected clients; settings of a further one are refused";
+    held_bytes_max: usize = 256 << 20, "vostokGrpcHeldBytesMax", "most bytes of requests and received messages in memory; receives end with TOO_MANY_REQUESTS above it";
+    body_bytes_max: usize = 4 << 20, "maxMessageSize", "largest body of a message";
+    checks_empty_body: bool = true, "enableMessageBodyEmptyCheck", "messages without a body are refused";
+    properties_bytes_max: usize = 16_384, "maxUserPropertySize", "largest sum of keys and values of user properties, tag and keys";
+    properties_max: usize = 128, "userPropertyMaxNum", "most user properties of a message";
+    delay_ms_max: i64 = 86_400_000, "maxDelayTimeMills", "longest delay of a message";
+    recovery_s_max: i64 = 3600, "maxTransactionRecoverySecond", "longest time in which an undecided transaction is not checked";
+    checks_message_type: bool = true, "enableTopicMessageTypeCheck", "the type of a message must be that of its topic";
+    invisible_ms_min: i64 = 10_000, "minInvisibleTimeMillsForRecv", "least invisible time of a receive";
+    invisible_ms_max: i64 = 43_200_000, "maxInvisibleTimeMills", "longest invisible time";
+    polling_ms_min: i64 = 5000, "grpcClientConsumerMinLongPollingTimeoutMillis", "least wait for messages";
+    polling_ms_max: i64 = 20_000, "grpcClientConsumerMaxLongPollingTimeoutMillis", "longest wait for messages";
+    batch_max: i32 = 32, "grpcClientConsumerLongPollingBatchSize", "most messages of a receive that push consumers ask for";
+    producer_attempts_max: i32 = 3, "grpcClientProducerMaxAttempts", "how often producers try to send";
+    producer_backoff_ms_first: i64 = 10, "grpcClientProducerBackoffInitialMillis", "wait of producers before their second attempt when there is too much to do";
+    producer_backoff_ms_max: i64 = 1000, "grpcClientProducerBackoffMaxMillis", "longest such wait";
+    producer_backoff_multiplier: i32 = 2, "grpcClientProducerBackoffMultiplier", "by how much that wait grows";
+    ask_s: i64 = 5, "grpcProxyRelayRequestTimeoutInSeconds", "longest wait for what an operator asks of a client";
+    renews: bool = true, "enableProxyAutoRenew", "messages of push consumers stay invisible while they are consumed, however long that takes";
+    renewed_invisible_ms: i64 = 60_000, "defaultInvisibleTimeMills", "first invisible time of messages that the server renews";
+    renew_ahead_ms: i64 = 10_000, "renewAheadTimeMillis", "a message is renewed so long before it becomes visible";
+    renew_ms_max: i64 = 10_800_000, "renewMaxTimeMillis", "after so long a message is not renewed any more and comes again";
+    renew_period_ms: i64 = 5000, "renewSchedulePeriodMillis", "time between two looks for messages to renew";
+    renew_retries_max: u32 = 3, "maxRenewRetryTimes", "a message whose renewal fails so often in a row is not renewed any more";
+    cleared_invisible_ms: i64 = 1000, "invisibleTimeMillisWhenClear", "messages of a client that left come again after so long";
+    names_dialled_port: bool = true, "useEndpointPortFromRequest", "routes name host and port that the client dialled; RocketMQ: false";
+}
+
+/// Settings of Java's proxy whose work the broker of the same process does, or its own settings say.
+const WITHOUT_EFFECT: [&str; 9] = [
+    "rocketMQClusterName",
+    "proxyClusterName",
+    "proxyName",
+    "proxyMode",
+    "namesrvAddr",
+    "localServeAddr",
+    "brokerConfigPath",
+    "remotingListenPort",
+    "tlsTestModeEnable",
+];
+
+/// Why settings cannot be read.
+#[derive(Debug)]
+pub struct ConfigError(String);
+
+impl ConfigError {
+    fn value(name: &str, kind: &str, found: &Value) -> Self {
+        let expected = if kind == "bool" { "true or false" } else { "a number that fits" };
+        Self(format!("{name}: expected {expected}, found {found}"))
+    }
+}
+
+impl Display for ConfigError {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl Config {
+    /// Reads the object of `rmq-proxy.json`. Returns notes about settings that are unknown or have no effect here.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for a text that is no JSON object, and for a value that does not fit.
+    pub fn from_json(text: &[u8]) -> Result<(Self, Vec<String>), ConfigError> {
+        let parsed: Value = serde_json::from_slice(text).map_err(|error| ConfigError(error.to_string()))?;
+        let object = parsed.as_object().ok_or_else(|| ConfigError("expected a JSON object".to_owned()))?;
+        let (mut config, mut notes) = (Self::default(), Vec::new());
+        for (name, value) in object {
+            if !config.set(name, value)? {
+                let is_known = WITHOUT_EFFECT.contains(&name.as_str());
+                notes.push(format!("{name} {}", if is_known { "has no effect here" } else { "is unknown" }));
+            }
+        }
+        Ok((config, notes))
+    }
+
+    /// The text of `docs/proxy-settings.md`.
+    pub fn page() -> String {
+        let mut text = "# Settings of gRPC\n\n[简体中文](proxy-settings.zh-CN.md)\n\n\
+            Names and defaults are those of `rmq-proxy.json` of Apache RocketMQ 5.5.0, and a few of Vostok's own, which begin with `vostok`. The file\n\
+            is given with `--proxy-config`; `--grpc-port` stands above its port. Changes take effect at the next start. An unknown name is named in the log, a value\n\
+            that does not fit is refused. This page is made from the table the server itself uses.\n\n\
+            | setting | default | what it does |\n|---|---|---|\n"
+            .to_owned();
+        let mut settings = table();
+        settings.sort_by_key(|setting| setting.name);
+        for Setting { name, default, doc } in settings {
+            let _ = writeln!(text, "| `{name}` | {default} | {doc} |");
+        }
+        let _ = writeln!(
+            text,
+            "\nWithout effect, because the settings of the broker say it: {}. TLS is that of the broker's port (`tls.server.*`).",
+            WITHOUT_EFFECT.join(", ")
+        );
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,42 @@
+use super::*;
+
+#[test]
+fn a_file_of_java_is_taken_as_it_is() {
+    let text = br#"{"grpcServerPort": 9000, "maxMessageSize": "1024", "enableProxyAutoRenew": false, "proxyMode": "LOCAL", "x": 1}"#;
+    let (config, notes) = Config::from_json(text).unwrap();
+    assert_eq!((config.port, config.body_bytes_max, config.renews), (9000, 1024, false));
+    assert_eq!(notes, ["proxyMode has no effect here", "x is unknown"]);
+}
+
+#[test]
+fn a_value_that_does_not_fit_is_refused() {
+    let check = |text: &str, expected: &str| {
+        assert_eq!(Config::from_json(text.as_bytes()).unwrap_err().to_string(), expected);
+    };
+    check(r#"{"grpcServerPort": 70000}"#, "grpcServerPort: expected a number that fits, found 70000");
+    check(r#"{"enableProxyAutoRenew": 1}"#, "enableProxyAutoRenew: expected true or false, found 1");
+    check("[]", "expected a JSON object");
+}
+
+/// To write the page after a change of the table, run with `VOSTOK_WRITE_DOCS=1`.
+#[test]
+fn the_page_in_docs_is_made_from_the_table() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/proxy-settings.md");
+    if std::env::var_os("VOSTOK_WRITE_DOCS").is_some() {
+        std::fs::write(path, Config::page()).unwrap();
+    }
+    assert!(
+        std::fs::read_to_string(path).unwrap() == Config::page(),
+        "run with VOSTOK_WRITE_DOCS=1 to write it"
+    );
+}
+
+/// The Chinese page explains the same settings; it is written by hand.
+#[test]
+fn the_chinese_page_names_every_setting() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/proxy-settings.zh-CN.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    for Setting { name, default, .. } in table() {
+        assert!(text.contains(&format!("| `{name}` | {default} |")), "{name}");
+    }
+}

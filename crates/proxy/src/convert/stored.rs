@@ -1,0 +1,99 @@
+//! A stored record as a message of the protocol. The body is not copied.
+
+use bytes::Bytes;
+use md5::{Digest as _, Md5};
+use wire::id::OffsetId;
+use wire::properties::{self, key};
+use wire::record::{RecordView, sys_flag};
+
+use super::sent::MessageKind;
+use crate::checks;
+use crate::messages::{
+    DeadLetterQueue, Digest, DigestType, Encoding, Message, MessageType, Resource, SystemProperties,
+    Timestamp,
+};
+
+/// `_SYS_MSG_PRIORITY_`: the priority of a message.
+pub const PRIORITY: &str = "_SYS_MSG_PRIORITY_";
+/// `__LITE_TOPIC`: the lite topic of a message.
+pub const LITE_TOPIC: &str = "__LITE_TOPIC";
+
+/// The message in `record`, which must be a range of `bytes`. The receipt handle and the number of the delivery are those of the
+/// receiver to set.
+pub fn message(bytes: &Bytes, record: &RecordView<'_>, now_ms: i64) -> Message {
+    let properties = record.properties();
+    let text = |name| properties::get_str(properties, name).map(str::to_owned);
+    let number = |name| properties::get_str(properties, name).and_then(|value| value.parse::<i64>().ok());
+    let delivery_ms = match number(key::TIMER_DELAY_SEC) {
+        Some(seconds) => Some(now_ms.saturating_add(seconds.saturating_mul(1000))),
+        None => number(key::TIMER_DELIVER_MS),
+    };
+    let dead = text(key::DLQ_ORIGIN_TOPIC).zip(text(key::DLQ_ORIGIN_MESSAGE_ID));
+    let is_compressed = record.sys_flag() & sys_flag::COMPRESSED != 0;
+    let body = bytes.slice_ref(record.body());
+    let kind = match MessageKind::of(properties).0 {
+        MessageType::Unspecified => MessageType::Normal,
+        known => known,
+    };
+    let system = SystemProperties {
+        tag: text(key::TAGS),
+        keys: text(key::KEYS).map(|keys| keys.split(' ').map(str::to_owned).collect()).unwrap_or_default(),
+        message_id: text(key::UNIQ_KEY).unwrap_or_else(|| offset_id(record)),
+        body_digest: Some(digest(&body)),
+        body_encoding: if is_compressed { Encoding::Gzip } else { Encoding::Identity }.into(),
+        message_type: kind.into(),
+        born_timestamp: Some(Timestamp::of_ms(record.born_timestamp())),
+        born_host: text(key::BORN_HOST).unwrap_or_else(|| record.born_host().ip().to_string()),
+        store_timestamp: Some(Timestamp::of_ms(record.store_timestamp())),
+        store_host: record.store_host().to_string(),
+        delivery_timestamp: delivery_ms.map(Timestamp::of_ms),
+        receipt_handle: None,
+        queue_id: record.queue_id(),
+        queue_offset: Some(record.raw_queue_offset()),
+        invisible_duration: None,
+        delivery_attempt: Some(record.reconsume_times().saturating_add(1)),
+        message_group: text(key::SHARDING_KEY),
+        trace_context: text(key::TRACE_CONTEXT),
+        orphaned_transaction_recovery_duration: None,
+        dead_letter_queue: dead.map(|(topic, message_id)| DeadLetterQueue { topic, message_id }),
+        lite_topic: text(LITE_TOPIC),
+        priority: number(PRIORITY).and_then(|priority| i32::try_from(priority).ok()).filter(|it| *it >= 0),
+    };
+    Message {
+        topic: Some(resource(record.topic_str().unwrap_or_default())),
+        user_properties: user_properties(properties),
+        system_properties: Some(system),
+        body,
+    }
+}
+
+fn user_properties(stored: &[u8]) -> std::collections::BTreeMap<String, String> {
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    properties::pairs(stored)
+        .map(|(key, value)| (text(key), text(value)))
+        .filter(|(key, _)| !checks::is_reserved(key))
+        .collect()
+}
+
+/// A stored topic as a resource: `NS%Name` has a namespace, the prefixes of retry and dead letter topics are none.
+fn resource(topic: &str) -> Resource {
+    match topic.split_once('%') {
+        Some((namespace, name)) if !namespace.is_empty() => {
+            Resource { resource_namespace: namespace.to_owned(), name: name.to_owned() }
+        }
+        _ => Resource::named(topic),
+    }
+}
+
+fn offset_id(record: &RecordView<'_>) -> String {
+    let log_offset = record.log_offset().unwrap_or_default();
+    OffsetId { store_host: record.store_host(), log_offset }.to_string()
+}
+
+/// The digest of a body: 32 upper-case hexadecimal digits of its MD5. The Node client fails without it.
+fn digest(body: &[u8]) -> Digest {
+    let mut checksum = Vec::with_capacity(32);
+    wire::id::append_hex(&mut checksum, &Md5::digest(body));
+    let checksum = String::from_utf8_lossy(&checksum).into_owned();
+    Digest { r#type: DigestType::Md5.into(), checksum }
+}

@@ -1,0 +1,414 @@
+//! From an HTTP/2 request to a call and back.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use broker::api::{Caller, Identity, Metadata, Sends};
+use http::uri::Authority;
+use hyper::body::Incoming;
+use prost::Message;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::task::spawn_local;
+use tokio::time::{sleep, timeout};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::body::Body;
+use tonic::metadata::MetadataMap;
+use tonic::server::{Grpc, ServerStreamingService, StreamingService, UnaryService};
+use tonic::{Code as GrpcCode, Request, Response, Status as GrpcStatus, Streaming};
+use wire::codes::{Language, VERSION};
+
+use crate::body::{Charged, ChargedBody};
+use crate::calls::{self, Call, Delivery, Proxy, telemetry};
+use crate::codec::ProstCodec;
+use crate::failure::Failure;
+use crate::messages::*;
+use crate::needs::Guarded;
+use crate::reflection;
+use crate::registry::{COMMANDS_MAX, Writer};
+
+/// The path of the service.
+const SERVICE: &str = "/apache.rocketmq.v2.MessagingService/";
+
+/// Largest command of a client, such as the stacks of its threads.
+const COMMAND_BYTES_MAX: usize = 16 << 20;
+
+/// The code `OUT_OF_RANGE` of gRPC.
+const OUT_OF_RANGE: &[u8] = b"11";
+
+/// A call that waits for a place is answered so long before its client stops waiting.
+const ANSWER_TIME: Duration = Duration::from_millis(100);
+
+/// Longest time that the answer of a refused call waits.
+const ANSWER_WAIT_MAX: Duration = Duration::from_millis(auth::WAIT_MAX_MS.unsigned_abs());
+
+/// A response that can say why a call failed.
+trait Refused: Default {
+    fn status_mut(&mut self) -> &mut Option<Status>;
+
+    fn refused(status: Status) -> Self {
+        let mut response = Self::default();
+        *response.status_mut() = Some(status);
+        response
+    }
+}
+
+macro_rules! refused {
+    ($($response:ty),* $(,)?) => {
+        $(impl Refused for $response {
+            fn status_mut(&mut self) -> &mut Option<Status> {
+                &mut self.status
+            }
+        })*
+    };
+}
+
+refused!(
+    QueryRouteResponse,
+    HeartbeatResponse,
+    SendMessageResponse,
+    QueryAssignmentResponse,
+    AckMessageResponse,
+    ForwardMessageToDeadLetterQueueResponse,
+    EndTransactionResponse,
+    NotifyClientTerminationResponse,
+    ChangeInvisibleDurationResponse,
+    RecallMessageResponse,
+    SyncLiteSubscriptionResponse,
+);
+
+/// Where calls come from.
+#[derive(Clone)]
+pub struct Origin {
+    pub proxy: Arc<Proxy>,
+    pub remote: SocketAddr,
+    /// The sends of this thread.
+    pub sends: Arc<Sends>,
+    /// Host and port that the client dialled, as its requests say.
+    pub authority: Option<Authority>,
+    /// Places of the calls that are served at the same time, of all connections. Calls that wait for messages take none.
+    pub places: Arc<Semaphore>,
+}
+
+impl Origin {
+    fn call(&self, metadata: &MetadataMap) -> Call {
+        let text = |name: &str| metadata.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let language = text("x-mq-language");
+        Call {
+            proxy: self.proxy.clone(),
+            client_id: text("x-mq-client-id").to_owned(),
+            language: Some(Language::from_name(language.as_bytes()).unwrap_or(Language::Other)),
+            version: text("x-mq-client-version").to_owned(),
+            caller: Caller { remote: self.remote, version: VERSION, user: Identity::Off },
+            left_ms: timeout_ms(text("grpc-timeout")),
+            sends: self.sends.clone(),
+            authority: self.authority.clone(),
+        }
+    }
+
+    /// The call of a message, once it is known who makes it.
+    fn authenticated<M: Guarded>(&self, metadata: &MetadataMap) -> Result<Call, Rejected> {
+        let text = |name: &str| metadata.get(name).and_then(|value| value.to_str().ok());
+        let (authorization, date_time) = (text("authorization"), text("x-mq-date-time"));
+        let signed = Metadata { message: M::NAME, authorization, date_time };
+        let mut call = self.call(metadata);
+        match self.proxy.api.authenticate(&signed, self.remote) {
+            Ok(user) => call.caller.user = user,
+            Err(refused) => {
+                let failure = Failure::unauthorized(refused.refusal);
+                return Err(Rejected { failure, wait: refused.wait });
+            }
+        }
+        Ok(call)
+    }
+
+    /// The call of a message that its user may make.
+    pub fn admitted<M: Guarded>(&self, metadata: &MetadataMap, message: &M) -> Result<Call, Rejected> {
+        let call = self.authenticated::<M>(metadata)?;
+        call.authorize(message)?;
+        call.check()?;
+        Ok(call)
+    }
+
+    /// The call and the message of a request, with what the message takes of the memory budget. A refusal is answered late to an
+    /// address that fails often; nothing of the request is in memory until then.
+    pub async fn opened<M: Guarded>(
+        &self,
+        request: Request<M>,
+    ) -> Result<(Call, M, Option<Charged>), Failure> {
+        let charged = request.extensions().get::<Charged>().cloned();
+        let (metadata, extensions, message) = request.into_parts();
+        let admitted = self.admitted(&metadata, &message);
+        drop((metadata, extensions));
+        match admitted {
+            Ok(call) => Ok((call, message, charged)),
+            Err(rejected) => {
+                drop((message, charged));
+                Err(rejected.due().await)
+            }
+        }
+    }
+
+    fn grpc<T, U>(&self) -> Grpc<ProstCodec<T, U>>
+    where
+        T: Message + 'static,
+        U: Message + Default + 'static,
+    {
+        Grpc::new(ProstCodec::default()).max_decoding_message_size(self.proxy.config.request_bytes_max)
+    }
+}
+
+/// A call that is refused, and how long its answer waits.
+#[derive(Debug)]
+pub struct Rejected {
+    pub failure: Failure,
+    /// `None`: too many answers of the address wait, so that it is to get none.
+    pub wait: Option<Duration>,
+}
+
+impl From<Failure> for Rejected {
+    fn from(failure: Failure) -> Self {
+        Self { failure, wait: Some(Duration::ZERO) }
+    }
+}
+
+impl Rejected {
+    /// Waits until the answer of a call is due. A call cannot end without an answer, so it waits the longest time instead.
+    async fn due(self) -> Failure {
+        sleep(self.wait.unwrap_or(ANSWER_WAIT_MAX)).await;
+        self.failure
+    }
+
+    /// Waits until a stream may be told; `None` when the stream ends untold, because its client has gone, the server stops, or too
+    /// many answers of the address wait.
+    pub async fn due_on(self, writer: &Writer, proxy: &Proxy) -> Option<Failure> {
+        let wait = self.wait?;
+        tokio::select! {
+            biased;
+            () = writer.closed() => None,
+            () = proxy.stopping() => None,
+            () = sleep(wait) => Some(self.failure),
+        }
+    }
+}
+
+/// Takes a place, or waits for one as long as the client does.
+async fn place(places: &Arc<Semaphore>, left_ms: Option<i64>) -> Result<OwnedSemaphorePermit, Failure> {
+    let free = places.clone().try_acquire_owned();
+    let waited = async {
+        let patience = left_ms.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
+        let place = places.clone().acquire_owned();
+        match patience {
+            Some(patience) => timeout(patience.saturating_sub(ANSWER_TIME), place).await.ok()?.ok(),
+            None => place.await.ok(),
+        }
+    };
+    let place = match free {
+        Ok(place) => Some(place),
+        Err(_) => waited.await,
+    };
+    place.ok_or_else(|| {
+        let text = "flow limit: as many calls as may be were served for as long as this one could wait";
+        Failure::new(Code::TooManyRequests, text)
+    })
+}
+
+/// The time a client gives a call, such as `3000m`, in milliseconds.
+fn timeout_ms(text: &str) -> Option<i64> {
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let number: i64 = digits.parse().ok().filter(|_| digits.len() <= 8)?;
+    Some(match unit {
+        "H" => number * 3_600_000,
+        "M" => number * 60_000,
+        "S" => number * 1000,
+        "m" => number,
+        "u" => number / 1000,
+        "n" => number / 1_000_000,
+        _ => return None,
+    })
+}
+
+/// Serves one request.
+pub async fn dispatch(origin: Origin, request: http::Request<Incoming>) -> http::Response<Body> {
+    let mut response = serve(origin, request).await;
+    // tonic calls a request over the limit out of range, RocketMQ's library exhausted.
+    if let Some(status) = response.headers_mut().get_mut(GrpcStatus::GRPC_STATUS)
+        && status.as_bytes() == OUT_OF_RANGE
+    {
+        *status = http::HeaderValue::from(GrpcCode::ResourceExhausted as i32);
+    }
+    response
+}
+
+async fn serve(origin: Origin, request: http::Request<Incoming>) -> http::Response<Body> {
+    let Some(method) = request.uri().path().strip_prefix(SERVICE) else {
+        return match reflection::is_at(request.uri().path()) {
+            true => reflection::serve(request).await,
+            false => unimplemented(),
+        };
+    };
+    let origin = Origin { authority: request.uri().authority().cloned(), ..origin };
+    if method == "Telemetry" {
+        // The stream lasts as long as its client, so what it carries is bounded one by one.
+        let mut grpc = origin.grpc().max_decoding_message_size(COMMAND_BYTES_MAX);
+        return grpc.streaming(Telemetry(origin), request).await;
+    }
+    let method = method.to_owned();
+    let (mut parts, body) = request.into_parts();
+    let (body, charged) = ChargedBody::new(body, &origin.proxy.memory);
+    parts.extensions.insert(charged);
+    let request = http::Request::from_parts(parts, body);
+    match &*method {
+        "QueryRoute" => unary(origin, request, calls::query_route).await,
+        "Heartbeat" => unary(origin, request, calls::heartbeat).await,
+        "SendMessage" => unary(origin, request, calls::send).await,
+        "QueryAssignment" => unary(origin, request, calls::query_assignment).await,
+        "AckMessage" => unary(origin, request, calls::ack).await,
+        "ForwardMessageToDeadLetterQueue" => unary(origin, request, calls::dead_letter).await,
+        "EndTransaction" => unary(origin, request, calls::end_transaction).await,
+        "NotifyClientTermination" => unary(origin, request, calls::terminate).await,
+        "ChangeInvisibleDuration" => unary(origin, request, calls::change_invisible).await,
+        "RecallMessage" => unary(origin, request, calls::recall).await,
+        "SyncLiteSubscription" => unary(origin, request, calls::sync_lite).await,
+        "ReceiveMessage" => {
+            let mut grpc = origin.grpc();
+            grpc.server_streaming(Receive(origin), request).await
+        }
+        // Declared in the protocol, and not served by the reference either: PullMessage, UpdateOffset, GetOffset, QueryOffset.
+        _ => unimplemented(),
+    }
+}
+
+/// The answer to a method that is not served.
+fn unimplemented() -> http::Response<Body> {
+    GrpcStatus::unimplemented("").into_http()
+}
+
+type Served<T> = Pin<Box<dyn Future<Output = Result<Response<T>, GrpcStatus>>>>;
+
+/// One call with one request and one response.
+struct Unary<F> {
+    origin: Origin,
+    serve: Cell<Option<F>>,
+}
+
+impl<F, M, R, A> UnaryService<M> for Unary<F>
+where
+    F: FnOnce(Call, M) -> A + 'static,
+    A: Future<Output = Result<R, Failure>>,
+    M: Guarded + 'static,
+    R: Refused,
+{
+    type Response = R;
+    type Future = Served<R>;
+
+    fn call(&mut self, request: Request<M>) -> Served<R> {
+        let (origin, serve) = (self.origin.clone(), self.serve.take());
+        Box::pin(async move {
+            let served = async {
+                // The bytes of the request are in memory until it is served.
+                let (call, message, _charged) = origin.opened(request).await?;
+                let _place = place(&origin.places, call.left_ms).await?;
+                let serve = serve.ok_or_else(|| Failure::new(Code::InternalError, "called twice"))?;
+                serve(call, message).await
+            };
+            let response = served.await.unwrap_or_else(|failure| R::refused(failure.status()));
+            Ok(Response::new(response))
+        })
+    }
+}
+
+async fn unary<F, M, R, A>(
+    origin: Origin,
+    request: http::Request<ChargedBody>,
+    serve: F,
+) -> http::Response<Body>
+where
+    F: FnOnce(Call, M) -> A + 'static,
+    A: Future<Output = Result<R, Failure>>,
+    M: Guarded + Message + Default + 'static,
+    R: Message + Refused + 'static,
+{
+    let mut grpc = origin.grpc::<R, M>();
+    grpc.unary(Unary { origin, serve: Cell::new(Some(serve)) }, request).await
+}
+
+/// ReceiveMessage. The call waits before its response begins, so that one that is cancelled is dropped while it waits.
+pub struct Receive(pub Origin);
+
+impl ServerStreamingService<ReceiveMessageRequest> for Receive {
+    type Response = ReceiveMessageResponse;
+    type ResponseStream = Delivery;
+    type Future = Served<Self::ResponseStream>;
+
+    fn call(&mut self, request: Request<ReceiveMessageRequest>) -> Self::Future {
+        let origin = self.0.clone();
+        Box::pin(async move {
+            Ok(Response::new(match origin.opened(request).await {
+                // The bytes of the request are in memory until messages are found.
+                Ok((call, message, _charged)) => calls::receive(call, message).await,
+                Err(failure) => Delivery::of_status(failure.status(), None),
+            }))
+        })
+    }
+}
+
+/// Telemetry: lasts as long as its client.
+struct Telemetry(Origin);
+
+impl StreamingService<TelemetryCommand> for Telemetry {
+    type Response = TelemetryCommand;
+    type ResponseStream = ReceiverStream<Result<TelemetryCommand, GrpcStatus>>;
+    type Future = Served<Self::ResponseStream>;
+
+    fn call(&mut self, request: Request<Streaming<TelemetryCommand>>) -> Self::Future {
+        let origin = self.0.clone();
+        let (writer, commands) = mpsc::channel(COMMANDS_MAX);
+        let (metadata, _, inbound) = request.into_parts();
+        spawn_local(async move {
+            let call = match origin.authenticated::<TelemetryCommand>(&metadata) {
+                Ok(call) => call.check().map(|()| call),
+                Err(rejected) => match rejected.due_on(&writer, &origin.proxy).await {
+                    Some(failure) => Err(failure),
+                    None => return,
+                },
+            };
+            telemetry::serve(call, inbound, writer).await;
+        });
+        Box::pin(async move { Ok(Response::new(ReceiverStream::new(commands))) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn g14_a_call_waits_for_a_place_as_long_as_its_client() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let places = Arc::new(Semaphore::new(1));
+            let first = place(&places, Some(0)).await.unwrap();
+            let failure = place(&places, Some(0)).await.unwrap_err();
+            assert_eq!((failure.code, &failure.message[..10]), (Code::TooManyRequests, "flow limit"));
+            let waits = async { place(&places, None).await.map(drop) };
+            let frees = async { drop(first) };
+            assert!(tokio::join!(waits, frees).0.is_ok());
+        });
+    }
+
+    #[test]
+    fn deadlines_have_units() {
+        let check = |text: &str, expected: Option<i64>| assert_eq!(timeout_ms(text), expected, "{text}");
+        check("3000m", Some(3000));
+        check("2S", Some(2000));
+        check("1H", Some(3_600_000));
+        check("2500u", Some(2));
+        for text in ["", "S", "xS", "1", "123456789S", "5x"] {
+            check(text, None);
+        }
+    }
+}

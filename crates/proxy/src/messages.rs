@@ -1,0 +1,107 @@
+//! The messages of `apache.rocketmq.v2`, derived with `prost`. Names, numbers and types are facts of the protocol;
+//! `interop/grpc/descriptors.py` compares them with the descriptors in the official Python package.
+
+mod code;
+mod definition;
+mod enums;
+mod service;
+
+use std::time::Duration as StdDuration;
+
+pub use code::Code;
+pub use definition::*;
+pub use enums::*;
+pub use service::*;
+
+/// `google.protobuf.Timestamp`.
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub struct Timestamp {
+    #[prost(int64, tag = "1")]
+    pub seconds: i64,
+    #[prost(int32, tag = "2")]
+    pub nanos: i32,
+}
+
+impl Timestamp {
+    /// The time `ms` milliseconds after the epoch.
+    pub fn of_ms(ms: i64) -> Self {
+        Self {
+            seconds: ms.div_euclid(1000),
+            nanos: i32::try_from(ms.rem_euclid(1000)).unwrap_or(0) * 1_000_000,
+        }
+    }
+
+    /// Milliseconds since the epoch; a time that does not fit is as far away as fits.
+    pub fn ms(self) -> i64 {
+        self.seconds.saturating_mul(1000).saturating_add(i64::from(self.nanos / 1_000_000))
+    }
+}
+
+/// `google.protobuf.Duration`.
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub struct Duration {
+    #[prost(int64, tag = "1")]
+    pub seconds: i64,
+    #[prost(int32, tag = "2")]
+    pub nanos: i32,
+}
+
+impl Duration {
+    /// A duration of `ms` milliseconds.
+    pub fn of_ms(ms: i64) -> Self {
+        Self { seconds: ms / 1000, nanos: i32::try_from(ms % 1000).unwrap_or(0) * 1_000_000 }
+    }
+
+    /// The duration in milliseconds; one that does not fit is as long as fits.
+    pub fn ms(self) -> i64 {
+        self.seconds.saturating_mul(1000).saturating_add(i64::from(self.nanos / 1_000_000))
+    }
+}
+
+impl From<StdDuration> for Duration {
+    fn from(duration: StdDuration) -> Self {
+        Self::of_ms(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
+    }
+}
+
+impl Code {
+    /// The name of the code in the protocol, such as `MESSAGE_NOT_FOUND`.
+    pub fn name(self) -> String {
+        let mut name = String::new();
+        for (index, letter) in format!("{self:?}").chars().enumerate() {
+            if letter.is_uppercase() && index > 0 {
+                name.push('_');
+            }
+            name.push(letter.to_ascii_uppercase());
+        }
+        name
+    }
+}
+
+impl Status {
+    /// A status with a text; with an empty text, the name of the code stands in its place.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { code: code.into(), message: if message.is_empty() { code.name() } else { message } }
+    }
+
+    /// Success: code `OK` with the message `OK`.
+    pub fn ok() -> Self {
+        Self::new(Code::Ok, "")
+    }
+}
+
+impl Resource {
+    /// The resource without a namespace.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self { resource_namespace: String::new(), name: name.into() }
+    }
+}
+
+/// The name of a resource of a request; empty when the request names none.
+pub fn name(resource: &Option<Resource>) -> &str {
+    resource.as_ref().map_or("", |resource| resource.name.as_str())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+//! What a user needs for a call (`DefaultAuthorizationContextBuilder.build` for gRPC messages).
+
+use auth::{Action, Actions, Resource as Named};
+use broker::api::Need;
+
+use crate::failure::Failure;
+use crate::messages::*;
+
+const PUB: Actions = Actions::of(&[Action::Pub]);
+const SUB: Actions = Actions::of(&[Action::Sub]);
+const ROUTE: Actions = Actions::of(&[Action::Pub, Action::Sub]);
+
+/// What a call needs, or why that cannot be said.
+pub type Needs<'a> = Result<Vec<Need<'a>>, Failure>;
+
+/// A message that begins a call.
+pub trait Guarded {
+    /// Full name of the message, as white lists write it.
+    const NAME: &'static str;
+
+    /// What a user needs to make the call.
+    ///
+    /// # Errors
+    /// `UNAUTHORIZED` when the message does not name what it must.
+    fn needs(&self) -> Needs<'_>;
+}
+
+fn null(what: &str) -> Failure {
+    Failure::new(Code::Unauthorized, format!("{what} is null."))
+}
+
+fn topic(resource: &Option<Resource>, actions: Actions) -> Result<Need<'_>, Failure> {
+    match name(resource) {
+        blank if blank.trim().is_empty() => Err(null("topic")),
+        // A retry topic is its group, which whoever consumes as the group may send to.
+        topic => {
+            let resource = Named::topic(topic);
+            let is_group = resource.kind == auth::ResourceType::Group && actions == PUB;
+            Ok(Need::new(resource, if is_group { SUB } else { actions }))
+        }
+    }
+}
+
+fn group(resource: &Option<Resource>) -> Result<Need<'_>, Failure> {
+    match name(resource) {
+        blank if blank.trim().is_empty() => Err(null("group")),
+        group => Ok(Need::new(Named::group(group), SUB)),
+    }
+}
+
+macro_rules! guarded {
+    ($($message:ident = $name:literal: |$request:ident| $needs:expr;)*) => {
+        $(impl Guarded for $message {
+            const NAME: &'static str = concat!("apache.rocketmq.v2.", $name);
+
+            fn needs(&self) -> Needs<'_> {
+                let $request = self;
+                Ok($needs)
+            }
+        })*
+    };
+}
+
+/// Messages of lite topics, which are not served: whoever sends one is told so.
+impl Guarded for () {
+    const NAME: &'static str = "apache.rocketmq.v2.SyncLiteSubscriptionRequest";
+
+    fn needs(&self) -> Needs<'_> {
+        Ok(Vec::new())
+    }
+}
+
+guarded! {
+    QueryRouteRequest = "QueryRouteRequest": |it| vec![topic(&it.topic, ROUTE)?];
+    SendMessageRequest = "SendMessageRequest": |it| {
+        vec![topic(&it.messages.first().ok_or_else(|| null("message"))?.topic, PUB)?]
+    };
+    RecallMessageRequest = "RecallMessageRequest": |it| vec![topic(&it.topic, PUB)?];
+    EndTransactionRequest = "EndTransactionRequest": |it| vec![topic(&it.topic, PUB)?];
+    HeartbeatRequest = "HeartbeatRequest": |it| match it.client_type() {
+        ClientType::PushConsumer | ClientType::SimpleConsumer | ClientType::PullConsumer => vec![group(&it.group)?],
+        _ => Vec::new(),
+    };
+    ReceiveMessageRequest = "ReceiveMessageRequest": |it| {
+        let queue = it.message_queue.as_ref().ok_or_else(|| null("messageQueue"))?;
+        vec![group(&it.group)?, topic(&queue.topic, SUB)?]
+    };
+    AckMessageRequest = "AckMessageRequest": |it| vec![group(&it.group)?, topic(&it.topic, SUB)?];
+    ForwardMessageToDeadLetterQueueRequest = "ForwardMessageToDeadLetterQueueRequest":
+        |it| vec![group(&it.group)?, topic(&it.topic, SUB)?];
+    QueryAssignmentRequest = "QueryAssignmentRequest": |it| vec![group(&it.group)?, topic(&it.topic, SUB)?];
+    NotifyClientTerminationRequest = "NotifyClientTerminationRequest": |it| {
+        if name(&it.group).trim().is_empty() { Vec::new() } else { vec![group(&it.group)?] }
+    };
+    ChangeInvisibleDurationRequest = "ChangeInvisibleDurationRequest": |it| vec![group(&it.group)?];
+    TelemetryCommand = "TelemetryCommand": |it| match &it.command {
+        Some(Command::Settings(settings)) => stated(settings)?,
+        _ => Vec::new(),
+    };
+}
+
+/// What the settings of a client need.
+fn stated(settings: &Settings) -> Needs<'_> {
+    match &settings.pub_sub {
+        Some(PubSub::Publishing(publishing)) => {
+            let blank = || null("topic");
+            let one = |named: &Resource| (!named.name.trim().is_empty()).then_some(()).ok_or_else(blank);
+            publishing.topics.iter().try_for_each(one)?;
+            Ok(publishing.topics.iter().map(|named| Need::new(Named::topic(&named.name), PUB)).collect())
+        }
+        Some(PubSub::Subscription(subscription)) => {
+            let topics = subscription.subscriptions.iter().map(|entry| topic(&entry.topic, SUB));
+            std::iter::once(group(&subscription.group)).chain(topics).collect()
+        }
+        None => {
+            let text = "settings command doesn't have publishing or subscription.";
+            Err(Failure::new(Code::Unauthorized, text))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(message: &impl Guarded, expected: &str) {
+        let texts =
+            message.needs().map(|needs| needs.iter().map(Need::to_string).collect::<Vec<_>>().join("; "));
+        assert_eq!(texts.unwrap_or_else(|failure| failure.message), expected);
+    }
+
+    #[test]
+    fn a24_calls_need_what_rocketmq_asks_for_and_name_what_is_missing() {
+        let (t, g) = (Some(Resource::named("t")), Some(Resource::named("g")));
+        check(&QueryRouteRequest { topic: t.clone(), endpoints: None }, "Topic:t Pub,Sub");
+        check(&QueryRouteRequest::default(), "topic is null.");
+        check(&SendMessageRequest::default(), "message is null.");
+        let message = |name: &str| Message { topic: Some(Resource::named(name)), ..Default::default() };
+        check(&SendMessageRequest { messages: vec![message("t")] }, "Topic:t Pub");
+        check(&SendMessageRequest { messages: vec![message("%RETRY%g")] }, "Group:g Sub");
+        check(&ReceiveMessageRequest { group: g.clone(), ..Default::default() }, "messageQueue is null.");
+        let queue = Some(MessageQueue { topic: t.clone(), ..Default::default() });
+        let receive = ReceiveMessageRequest { group: g.clone(), message_queue: queue, ..Default::default() };
+        check(&receive, "Group:g Sub; Topic:t Sub");
+        check(&AckMessageRequest { topic: t.clone(), ..Default::default() }, "group is null.");
+        check(&NotifyClientTerminationRequest::default(), "");
+        let heartbeat = |kind: ClientType| HeartbeatRequest { group: g.clone(), client_type: kind as i32 };
+        check(&heartbeat(ClientType::PushConsumer), "Group:g Sub");
+        check(&heartbeat(ClientType::Producer), "");
+        let settings = |pub_sub| TelemetryCommand {
+            status: None,
+            command: Some(Command::Settings(Settings { pub_sub, ..Default::default() })),
+        };
+        let topics = vec![Resource::named("a"), Resource::named("b")];
+        let publishing = Publishing { topics, ..Default::default() };
+        check(&settings(Some(PubSub::Publishing(publishing))), "Topic:a Pub; Topic:b Pub");
+        let subscriptions = vec![SubscriptionEntry { topic: t, ..Default::default() }];
+        let subscription = Subscription { group: g.clone(), subscriptions, ..Default::default() };
+        check(&settings(Some(PubSub::Subscription(subscription))), "Group:g Sub; Topic:t Sub");
+        check(&settings(None), "settings command doesn't have publishing or subscription.");
+    }
+}

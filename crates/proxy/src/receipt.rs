@@ -1,0 +1,95 @@
+//! Receipt handles: the broker's handle and, as a ninth field, where the message's record begins in the log.
+
+use std::fmt::{Display, Formatter};
+
+use broker::api::{Caller, Invisible, PoppedMessage};
+use wire::pop::Handle;
+
+use crate::failure::Failure;
+use crate::messages::Code;
+
+/// A receipt handle as clients carry it; Java proxies read the same text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Receipt<'a> {
+    pub handle: Handle<'a>,
+    pub queue_id: i32,
+    pub offset: i64,
+    /// Where the record begins in the log; -1 when the handle does not say.
+    pub log_offset: i64,
+}
+
+impl<'a> Receipt<'a> {
+    /// Parses a handle.
+    ///
+    /// # Errors
+    /// `INVALID_RECEIPT_HANDLE` for a text that is no handle: clients repeat their request for ever with any other code.
+    pub fn parse(text: &'a str) -> Result<Self, Failure> {
+        let invalid = || Failure::new(Code::InvalidReceiptHandle, "receipt handle is invalid");
+        let handle = Handle::parse(text).ok_or_else(invalid)?;
+        let (Some(queue_id), Some(offset)) = (handle.queue_id, handle.offset) else { return Err(invalid()) };
+        let log_offset = match text.split(' ').nth(8) {
+            Some(field) => field.parse().map_err(|_| invalid())?,
+            None => -1,
+        };
+        Ok(Self { handle, queue_id, offset, log_offset })
+    }
+
+    /// Checks that the message is still invisible, and that `broker` gave out the handle.
+    ///
+    /// # Errors
+    /// `INVALID_RECEIPT_HANDLE` otherwise.
+    pub fn check(&self, broker: &str, now_ms: i64) -> Result<(), Failure> {
+        let Handle { broker_name, .. } = self.handle;
+        if self.visible_ms() <= now_ms {
+            return Err(Failure::new(Code::InvalidReceiptHandle, "receipt handle is expired"));
+        }
+        if broker_name != broker {
+            let text = format!("cannot find broker {broker_name}");
+            return Err(Failure::new(Code::InvalidReceiptHandle, text));
+        }
+        Ok(())
+    }
+
+    /// When the message becomes visible again.
+    pub fn visible_ms(&self) -> i64 {
+        self.handle.pop_ms.saturating_add(self.handle.invisible_ms)
+    }
+
+    /// The message for the broker, which is stored in `topic`; `named` is its group and the text of the handle.
+    pub fn popped<'b>(
+        &self,
+        caller: &'b Caller,
+        topic: &'b str,
+        named: (&'b str, &'b str),
+    ) -> PoppedMessage<'b> {
+        let (group, handle) = named;
+        PoppedMessage { caller, group, topic, queue_id: self.queue_id, offset: self.offset, handle }
+    }
+
+    /// The handle after a change of the invisible time. It keeps the place of the message in the log, without which the message
+    /// could not be given up later.
+    pub fn changed(&self, changed: &Invisible) -> String {
+        let handle = Handle {
+            start_offset: self.offset,
+            pop_ms: changed.pop_ms,
+            invisible_ms: changed.invisible_ms,
+            revive_queue: changed.revive_queue,
+            ..self.handle
+        };
+        Receipt { handle, ..*self }.to_string()
+    }
+
+    /// The topic that the message is stored in.
+    pub fn topic(&self, topic: &str, group: &str) -> String {
+        self.handle.kind.topic(topic, group)
+    }
+}
+
+impl Display for Receipt<'_> {
+    fn fmt(&self, out: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{} {}", self.handle, self.log_offset)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,290 @@
+//! The clients by their id: settings, the stream on which a client is told things, and what it is asked.
+//!
+//! A client enters with its settings. It leaves when it says so, or when the broker closes its link after two minutes without a
+//! heartbeat. Each stream has one writer: the channel whose receiver is the response of the call.
+
+use std::collections::HashMap;
+use std::fmt::{Debug, Formatter};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use broker::api::{Api, AskError, Asked, Caller, ClientAnswer, ClientLink, Identity, Notice, Question};
+use bytes::Bytes;
+use tokio::sync::{mpsc, oneshot};
+use wire::codes::response;
+use wire::record::RecordView;
+
+use crate::convert;
+use crate::failure::Failure;
+use crate::messages::{
+    Code, Command, PrintThreadStackTraceCommand, RecoverOrphanedTransactionCommand, Settings, Status,
+    TelemetryCommand, VerifyMessageCommand,
+};
+use crate::transaction_id::TransactionId;
+
+/// Commands that may wait for a client to read them; a further one is dropped.
+pub const COMMANDS_MAX: usize = 64;
+
+/// Questions that one client may have open.
+const QUESTIONS_MAX: usize = 64;
+
+/// Where commands for a client go.
+pub type Writer = mpsc::Sender<Result<TelemetryCommand, tonic::Status>>;
+
+/// All clients with settings.
+pub struct Registry {
+    clients: Mutex<HashMap<String, Arc<Client>>>,
+    clients_max: usize,
+    ask_timeout: Duration,
+}
+
+/// What a client said about itself.
+#[derive(Clone)]
+pub struct Stated {
+    /// The settings, completed.
+    pub settings: Settings,
+    /// When the client stated them, milliseconds since the epoch: the version of its subscriptions.
+    pub at_ms: i64,
+}
+
+/// One client; for the broker, a link as good as a connection.
+pub struct Client {
+    pub id: String,
+    link_id: u64,
+    /// Who sent the first settings; nobody else may use the id. All callers are one while authentication is off.
+    user: Identity,
+    remote: SocketAddr,
+    ask_timeout: Duration,
+    registry: Weak<Registry>,
+    is_closed: AtomicBool,
+    state: Mutex<State>,
+    next_nonce: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    stated: Option<Arc<Stated>>,
+    writer: Option<Writer>,
+    questions: HashMap<String, oneshot::Sender<ClientAnswer>>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Registry {
+    /// A table of at most `clients_max` clients, each of which is waited for `ask_s` seconds when an operator asks it something.
+    pub fn new(clients_max: usize, ask_s: i64) -> Arc<Self> {
+        let ask_timeout = Duration::from_secs(u64::try_from(ask_s).unwrap_or(0));
+        Arc::new(Self { clients: Mutex::default(), clients_max, ask_timeout })
+    }
+
+    /// The client with settings.
+    pub fn find(&self, id: &str) -> Option<Arc<Client>> {
+        locked(&self.clients).get(id).filter(|client| client.stated().is_some()).cloned()
+    }
+
+    /// The client that sends its settings, a new one when it is not known.
+    ///
+    /// # Errors
+    /// `UNAUTHORIZED` when the id is that of another user, `TOO_MANY_REQUESTS` when as many clients as the settings allow are
+    /// connected.
+    pub fn enter(self: &Arc<Self>, id: &str, caller: &Caller) -> Result<Arc<Client>, Failure> {
+        let mut clients = locked(&self.clients);
+        if let Some(client) = clients.get(id) {
+            client.check_user(&caller.user)?;
+            return Ok(client.clone());
+        }
+        if clients.len() >= self.clients_max {
+            // Producers without topics have no heartbeats by which the broker would tell that they are gone.
+            clients.retain(|_, client| client.is_reachable());
+        }
+        if clients.len() >= self.clients_max {
+            return Err(Failure::new(Code::TooManyRequests, "too many clients are connected"));
+        }
+        let client = Arc::new(Client {
+            id: id.to_owned(),
+            link_id: Api::next_id(),
+            user: caller.user.clone(),
+            remote: caller.remote,
+            ask_timeout: self.ask_timeout,
+            registry: Arc::downgrade(self),
+            is_closed: AtomicBool::new(false),
+            state: Mutex::default(),
+            next_nonce: AtomicU64::new(1),
+        });
+        clients.insert(id.to_owned(), client.clone());
+        Ok(client)
+    }
+
+    /// Forgets a client, unless another took its id.
+    pub fn remove(&self, client: &Client) {
+        let mut clients = locked(&self.clients);
+        if clients.get(&client.id).is_some_and(|known| known.link_id == client.link_id) {
+            clients.remove(&client.id);
+        }
+        client.is_closed.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Client {
+    /// Checks that a user may use the id of the client.
+    ///
+    /// # Errors
+    /// `UNAUTHORIZED` for another user than the one who sent the first settings.
+    pub fn check_user(&self, user: &Identity) -> Result<(), Failure> {
+        if self.user == *user {
+            return Ok(());
+        }
+        let text =
+            format!("expected a client id of the user's own, found {}, which is another user's", self.id);
+        Err(Failure::new(Code::Unauthorized, text))
+    }
+
+    /// The settings the client stated last.
+    pub fn stated(&self) -> Option<Arc<Stated>> {
+        locked(&self.state).stated.clone()
+    }
+
+    /// Keeps the settings of the client, and the stream that they came on.
+    pub fn state(&self, stated: Stated, writer: &Writer) {
+        let mut state = locked(&self.state);
+        state.stated = Some(Arc::new(stated));
+        state.writer = Some(writer.clone());
+    }
+
+    /// Forgets a stream that has ended, unless a newer one took its place.
+    pub fn leave(&self, writer: &Writer) {
+        let mut state = locked(&self.state);
+        if state.writer.as_ref().is_some_and(|known| known.same_channel(writer)) {
+            state.writer = None;
+        }
+    }
+
+    /// Takes the answer to a question; an answer nobody waits for is dropped.
+    pub fn answered(&self, nonce: &str, answer: ClientAnswer) {
+        let asked = locked(&self.state).questions.remove(nonce);
+        let _ = asked.map(|asked| asked.send(answer));
+    }
+
+    /// The id of the client's link, which no other client has, not even one of the same name.
+    pub fn link(&self) -> u64 {
+        self.link_id
+    }
+
+    /// Whether the client left or stayed away too long.
+    pub fn is_gone(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
+    }
+
+    fn is_reachable(&self) -> bool {
+        locked(&self.state).writer.as_ref().is_some_and(|writer| !writer.is_closed())
+    }
+
+    /// Tells the client something. A client without a stream, or one that does not read, is passed over.
+    fn tell(&self, command: Command) -> bool {
+        let writer = locked(&self.state).writer.clone();
+        let command = TelemetryCommand { status: None, command: Some(command) };
+        writer.is_some_and(|writer| writer.try_send(Ok(command)).is_ok())
+    }
+
+    async fn put(&self, question: Question, patience: Duration) -> Result<ClientAnswer, AskError> {
+        let timed_out = || AskError::TimedOut("call remote timeout".to_owned());
+        let nonce = self.next_nonce.fetch_add(1, Ordering::Relaxed).to_string();
+        let command = match question {
+            Question::RunningInfo { fields } if asks_for_stack(&fields) => {
+                Command::PrintThreadStackTraceCommand(PrintThreadStackTraceCommand { nonce: nonce.clone() })
+            }
+            Question::Consume { record, .. } => {
+                let bytes = Bytes::from(record);
+                let Ok(record) = RecordView::parse(&bytes) else { return Ok(refused("no message")) };
+                let message = Some(convert::message(&bytes, &record, record.store_timestamp()));
+                Command::VerifyMessageCommand(VerifyMessageCommand { nonce: nonce.clone(), message })
+            }
+            _ => return Ok(refused("not supported by clients of gRPC")),
+        };
+        let (sender, receiver) = oneshot::channel();
+        {
+            let mut state = locked(&self.state);
+            if state.questions.len() >= QUESTIONS_MAX {
+                return Err(timed_out());
+            }
+            state.questions.insert(nonce.clone(), sender);
+        }
+        let asked = self.tell(command);
+        let answer = match asked {
+            true => tokio::time::timeout(patience.min(self.ask_timeout), receiver).await.ok(),
+            false => None,
+        };
+        locked(&self.state).questions.remove(&nonce);
+        answer.and_then(Result::ok).ok_or_else(timed_out)
+    }
+}
+
+fn asks_for_stack(fields: &[(String, String)]) -> bool {
+    fields.iter().any(|(name, value)| name == "jstackEnable" && value == "true")
+}
+
+fn refused(remark: &str) -> ClientAnswer {
+    ClientAnswer { code: response::SYSTEM_ERROR, remark: Some(remark.to_owned()), body: Vec::new() }
+}
+
+/// What the status of a client's answer is to an operator.
+pub fn answer(status: Option<Status>, body: Vec<u8>) -> ClientAnswer {
+    let code = status.as_ref().map_or(Code::Ok as i32, |status| status.code);
+    match Code::try_from(code) {
+        Ok(Code::Ok) => ClientAnswer { code: response::SUCCESS, remark: None, body },
+        Ok(Code::VerifyFifoMessageUnsupported) => ClientAnswer {
+            code: response::NO_PERMISSION,
+            remark: Some("forbidden to verify message".to_owned()),
+            body: Vec::new(),
+        },
+        _ => refused("verify message failed"),
+    }
+}
+
+impl Debug for Client {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("id", &self.id).field("remote", &self.remote).finish_non_exhaustive()
+    }
+}
+
+impl ClientLink for Client {
+    fn id(&self) -> u64 {
+        self.link_id
+    }
+
+    fn remote(&self) -> SocketAddr {
+        self.remote
+    }
+
+    fn is_closed(&self) -> bool {
+        self.is_gone()
+    }
+
+    fn close(&self) {
+        if let Some(registry) = self.registry.upgrade() {
+            registry.remove(self);
+        }
+    }
+
+    fn notify(&self, notice: &Notice<'_>) {
+        // Clients of gRPC keep no offsets and share out no queues, so they need no other notice.
+        let Notice::CheckTransaction { unique_key, queue_offset, id, record, .. } = notice else { return };
+        let bytes = Bytes::copy_from_slice(record);
+        let Ok(record) = RecordView::parse(&bytes) else { return };
+        let transaction_id =
+            TransactionId { message_id: unique_key, half_offset: *queue_offset, log_offset: id.log_offset };
+        let command = RecoverOrphanedTransactionCommand {
+            message: Some(convert::message(&bytes, &record, record.store_timestamp())),
+            transaction_id: transaction_id.to_string(),
+        };
+        self.tell(Command::RecoverOrphanedTransactionCommand(command));
+    }
+
+    fn ask(&self, question: Question, patience: Duration) -> Asked<'_> {
+        Box::pin(self.put(question, patience))
+    }
+}

@@ -1,0 +1,264 @@
+//! The listener: HTTP/2 on the broker's threads, each connection on one of them for life.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use broker::api::Api;
+use hyper::rt::Executor;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use net::tls::Security;
+use net::{Budget, Workers};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::spawn_local;
+
+use crate::activity::Activity;
+use crate::body::Keeping;
+use crate::calls::Proxy;
+use crate::config::Config;
+use crate::dispatch::{Origin, dispatch};
+use crate::renewer;
+
+/// Bytes of a request that may be on the way before the server reads them.
+const STREAM_WINDOW_BYTES: u32 = 1 << 20;
+
+/// The same for all requests of a connection.
+const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
+
+/// Bytes of request headers at most.
+const HEADER_BYTES_MAX: u32 = 16 << 10;
+
+/// Bytes of a response that may wait for the client to read them.
+const SEND_BYTES_MAX: usize = 128 << 10;
+
+/// How often the server asks whether a client is there; one that does not answer in time is gone within a minute.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Longest wait for the answer to a ping.
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Least time without calls after which a connection ends.
+const IDLE_MIN: Duration = Duration::from_millis(10);
+
+/// Why the gRPC side cannot start: its port cannot be bound.
+#[derive(Debug)]
+pub struct StartError {
+    port: u16,
+    source: io::Error,
+}
+
+impl StartError {
+    /// Whether another program listens on the port.
+    pub fn is_port_taken(&self) -> bool {
+        self.source.kind() == io::ErrorKind::AddrInUse
+    }
+}
+
+impl std::fmt::Display for StartError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "port {} cannot be bound for gRPC: {}", self.port, self.source)
+    }
+}
+
+impl std::error::Error for StartError {}
+
+/// Starts the tasks of connections on the thread of their connection.
+#[derive(Clone, Copy)]
+struct Local;
+
+impl<F: Future<Output = ()> + 'static> Executor<F> for Local {
+    fn execute(&self, future: F) {
+        spawn_local(future);
+    }
+}
+
+/// Number of connections, for whoever waits until all have ended.
+#[derive(Default)]
+struct Connections {
+    count: Mutex<usize>,
+    ended: Condvar,
+}
+
+/// One connection among the counted ones.
+struct Counted(Arc<Connections>);
+
+impl Counted {
+    fn new(connections: &Arc<Connections>) -> Self {
+        *connections.count.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        Self(connections.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        *self.0.count.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        self.0.ended.notify_all();
+    }
+}
+
+/// The gRPC side of a broker; ends with the workers it runs on.
+pub struct RunningProxy {
+    address: SocketAddr,
+    proxy: Arc<Proxy>,
+    connections: Arc<Connections>,
+}
+
+impl RunningProxy {
+    /// Listens on `bind` at the port of the configuration, and serves on `workers`.
+    ///
+    /// # Errors
+    /// [`StartError`] when the port cannot be bound.
+    pub fn start(config: Config, api: Api, bind: IpAddr, workers: &Workers) -> Result<Self, StartError> {
+        let port = config.port;
+        Self::listen(config, api, bind, workers).map_err(|source| StartError { port, source })
+    }
+
+    fn listen(config: Config, api: Api, bind: IpAddr, workers: &Workers) -> io::Result<Self> {
+        let listener = std::net::TcpListener::bind(SocketAddr::new(bind, config.port))?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let places = Arc::new(Semaphore::new(config.calls_max.min(Semaphore::MAX_PERMITS)));
+        let proxy = Proxy::new(api, config, address.port());
+        let connections = Arc::<Connections>::default();
+        for index in 0..workers.count() {
+            let listener = listener.try_clone()?;
+            let (proxy, places) = (proxy.clone(), places.clone());
+            let (security, connections) = (workers.security().clone(), connections.clone());
+            let budget = workers.budget().clone();
+            workers.spawn(index, move || {
+                let sends = Arc::new(proxy.api.sends());
+                let origin = Origin { proxy, remote: address, sends, authority: None, places };
+                accept(listener, origin, (security, budget), connections)
+            })?;
+        }
+        let renewed = proxy.clone();
+        workers.spawn(0, move || renewer::run(renewed))?;
+        Ok(Self { address, proxy, connections })
+    }
+
+    /// The local address that is listened on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Takes no further connections and calls, answers the calls that wait for messages, and waits until the others are answered, at most
+    /// as long as the settings say.
+    pub fn stop(self) {
+        self.proxy.stop.send_replace(true);
+        let patience = Duration::from_secs(u64::try_from(self.proxy.config.shutdown_s).unwrap_or(0));
+        let count = self.connections.count.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.connections.ended.wait_timeout_while(count, patience, |count| *count > 0);
+        let (count, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if *count > 0 {
+            tracing::warn!(
+                connections = *count,
+                "connections of gRPC still had calls when the server stopped"
+            );
+        }
+    }
+}
+
+/// Accepts connections on one worker; all workers listen on the same socket.
+async fn accept(
+    listener: std::net::TcpListener,
+    origin: Origin,
+    (security, budget): (Security, Arc<Budget>),
+    connections: Arc<Connections>,
+) {
+    let listener = match TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => return tracing::error!(%error, "cannot accept connections of gRPC"),
+    };
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = origin.proxy.stopping() => return,
+        };
+        match accepted {
+            Ok((stream, remote)) => {
+                let Some(place) = budget.admit(remote.ip(), &security) else { continue };
+                let (origin, security, counted) =
+                    (origin.clone(), security.clone(), Counted::new(&connections));
+                spawn_local(async move {
+                    serve(stream, origin, security).await;
+                    drop((counted, place));
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection; raise the open file limit if it is reached");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, origin: Origin, security: Security) {
+    let greeted = match stream.set_nodelay(true) {
+        Ok(()) => tokio::select! {
+            greeted = net::greet_http2(stream, &security) => greeted,
+            () = origin.proxy.stopping() => return,
+        },
+        Err(error) => Err(error),
+    };
+    let (stream, remote) = match greeted {
+        Ok(greeted) => greeted,
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            return tracing::info!(%error, "a connection of gRPC was refused");
+        }
+        Err(error) => return tracing::debug!(%error, "a connection of gRPC ended before it was served"),
+    };
+    let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port());
+    let (proxy, origin) = (origin.proxy.clone(), Origin { remote, ..origin });
+    let activity = Arc::new(Activity::new());
+    let calls = activity.clone();
+    let service = service_fn(move |request| {
+        let (origin, call) = (origin.clone(), Activity::call(&calls));
+        async move { Ok::<_, Infallible>(Keeping::until_written(dispatch(origin, request).await, call)) }
+    });
+    // Pings of clients are answered whenever they come: some clients send one a minute without a call.
+    let connection = http2::Builder::new(Local)
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_concurrent_streams(proxy.config.connection_calls_max)
+        .max_header_list_size(HEADER_BYTES_MAX)
+        .max_send_buf_size(SEND_BYTES_MAX)
+        .keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PING_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = pin!(connection);
+    let idle = Duration::from_millis(u64::try_from(proxy.config.idle_ms).unwrap_or(0)).max(IDLE_MIN);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = over(&proxy, &activity, idle) => {
+            // The client is told (GOAWAY), and calls under way are answered.
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%remote, %error, "a connection of gRPC ended");
+    }
+}
+
+/// Waits until the server stops, or the connection had no call for as long as `idle`.
+async fn over(proxy: &Proxy, activity: &Activity, idle: Duration) {
+    let idles = async {
+        let mut patience = idle;
+        while !patience.is_zero() {
+            tokio::time::sleep(patience).await;
+            patience = idle.saturating_sub(activity.idle());
+        }
+    };
+    tokio::select! {
+        () = proxy.stopping() => {}
+        () = idles => {}
+    }
+}

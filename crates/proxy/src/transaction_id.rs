@@ -1,0 +1,46 @@
+//! Transaction ids, which say where the half message is: a decision is found as long as the half message exists, also after a
+//! restart. Clients carry the id without reading it.
+
+use std::fmt::{Display, Formatter};
+
+use wire::units::{LogOffset, QueueOffset};
+
+/// A transaction id: `<message id>-<queue offset of the half message>-<its place in the log>`, the numbers in hexadecimal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransactionId<'a> {
+    pub message_id: &'a str,
+    pub half_offset: QueueOffset,
+    pub log_offset: LogOffset,
+}
+
+impl<'a> TransactionId<'a> {
+    /// Parses an id; `None` when the text is not one.
+    pub fn parse(text: &'a str) -> Option<Self> {
+        let mut parts = text.rsplitn(3, '-');
+        let mut number = || u64::from_str_radix(parts.next()?, 16).ok();
+        let (log_offset, half_offset) = (LogOffset::new(number()?), QueueOffset::new(number()?));
+        Some(Self { message_id: parts.next()?, half_offset, log_offset })
+    }
+}
+
+impl Display for TransactionId<'_> {
+    fn fmt(&self, out: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{}-{:x}-{:x}", self.message_id, self.half_offset.get(), self.log_offset.get())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_says_where_the_half_message_is() {
+        let (half_offset, log_offset) = (QueueOffset::new(7), LogOffset::new(0xabc));
+        let id = TransactionId { message_id: "01-A", half_offset, log_offset };
+        assert_eq!(id.to_string(), "01-A-7-abc");
+        assert_eq!(TransactionId::parse("01-A-7-abc"), Some(id));
+        for text in ["", "01A", "a-b", "a-x-1"] {
+            assert_eq!(TransactionId::parse(text), None, "{text}");
+        }
+    }
+}
