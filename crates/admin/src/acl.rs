@@ -1,0 +1,264 @@
+//! Operations on acls (Auth 2.0): what users may do.
+
+use crate::operation::{Effect, Operation, Typed, answer};
+use crate::request::{Request, body};
+use crate::{Argument, Arguments, Error, Session};
+use serde::Serialize;
+use std::fmt::Write as _;
+use wire::body::{AclInfo, PolicyEntryInfo, PolicyInfo};
+use wire::codes::request;
+use wire::json;
+
+const BROKER: Argument =
+    Argument::optional("broker", ("b", "brokerAddr"), "address of a broker, or name of a broker set");
+const CLUSTER: Argument = Argument::optional("cluster", ("c", "clusterName"), "all brokers of this cluster");
+const SUBJECT: Argument = Argument::place("subject", ("s", "subject"), "the user, as User:name");
+const RESOURCES: Argument =
+    Argument::required("resources", ("r", "resources"), "resources such as Topic:orders*,Group:*");
+const ACTIONS: Argument = Argument::required("actions", ("a", "actions"), "actions such as Pub,Sub");
+const DECISION: Argument = Argument::required("decision", ("d", "decision"), "Allow or Deny");
+const SOURCES: Argument =
+    Argument::optional("sources", ("i", "sourceIp"), "addresses from which it counts; all if left out");
+
+/// The operations on acls.
+pub(crate) const OPERATIONS: [Operation; 5] = [
+    Operation {
+        noun: "acl",
+        verb: "list",
+        mqadmin: &["listAcl"],
+        effect: Effect::Look,
+        about: "List the acls of a broker, or of the masters of a cluster",
+        arguments: &[
+            BROKER,
+            CLUSTER,
+            Argument::optional("subject", ("s", "subject"), "part of the subject"),
+            Argument::optional("resource", ("r", "resource"), "part of the resource"),
+        ],
+        call: |session, arguments| answer(list(session, arguments)),
+    },
+    Operation {
+        noun: "acl",
+        verb: "get",
+        mqadmin: &["getAcl"],
+        effect: Effect::Look,
+        about: "Show what a user may do",
+        arguments: &[SUBJECT, BROKER, CLUSTER],
+        call: |session, arguments| answer(get(session, arguments)),
+    },
+    Operation {
+        noun: "acl",
+        verb: "create",
+        mqadmin: &["createAcl"],
+        effect: Effect::Change,
+        about: "Allow or deny a user actions on resources, on a broker or on all brokers of a cluster",
+        arguments: &[SUBJECT, RESOURCES, ACTIONS, DECISION, BROKER, CLUSTER, SOURCES],
+        call: |session, arguments| {
+            answer(change(session, arguments, request::AUTH_CREATE_ACL, "create acl to"))
+        },
+    },
+    Operation {
+        noun: "acl",
+        verb: "update",
+        mqadmin: &["updateAcl"],
+        effect: Effect::Change,
+        about: "Replace what a user may do with resources; other resources stay as they are",
+        arguments: &[SUBJECT, RESOURCES, ACTIONS, DECISION, BROKER, CLUSTER, SOURCES],
+        call: |session, arguments| {
+            answer(change(session, arguments, request::AUTH_UPDATE_ACL, "update acl to"))
+        },
+    },
+    Operation {
+        noun: "acl",
+        verb: "delete",
+        mqadmin: &["deleteAcl"],
+        effect: Effect::Destroy,
+        about: "Delete what a user may do with resources, or its whole acl",
+        arguments: &[
+            SUBJECT,
+            BROKER,
+            CLUSTER,
+            Argument::optional("resources", ("r", "resources"), "only this resource"),
+        ],
+        call: |session, arguments| answer(delete(session, arguments)),
+    },
+];
+
+/// An entry of an acl of a broker.
+#[derive(Serialize)]
+struct Entry {
+    broker: String,
+    subject: String,
+    policy: String,
+    resource: String,
+    actions: Vec<String>,
+    /// Addresses from which it counts; `None` for all.
+    sources: Option<Vec<String>>,
+    decision: String,
+}
+
+/// The entries of acls.
+#[derive(Serialize)]
+#[serde(transparent)]
+struct Entries {
+    entries: Vec<Entry>,
+    /// Addresses of the brokers that were asked.
+    #[serde(skip)]
+    brokers: Vec<String>,
+}
+
+impl Typed for Entries {
+    fn mqadmin(&self, _: &Arguments) -> String {
+        let mut out = String::new();
+        let mut line = |[subject, policy, resource, actions, sources, decision]: [&str; 6]| {
+            let _ = writeln!(
+                out,
+                "{subject:<16}  {policy:<10}  {resource:<22}  {actions:<20}  {sources:<24}  {decision:<10}"
+            );
+        };
+        for broker in &self.brokers {
+            line(["#Subject", "#PolicyType", "#Resource", "#Actions", "#SourceIp", "#Decision"]);
+            for entry in self.entries.iter().filter(|entry| entry.broker == *broker) {
+                let list = |items: &[String]| format!("[{}]", items.join(", "));
+                let sources = entry.sources.as_deref().map_or_else(|| "null".to_owned(), list);
+                let actions = list(&entry.actions);
+                line([&entry.subject, &entry.policy, &entry.resource, &actions, &sources, &entry.decision]);
+            }
+        }
+        out
+    }
+}
+
+/// The entries of an acl, one by one.
+fn entries(broker: &str, acl: AclInfo) -> Vec<Entry> {
+    let subject = acl.subject.unwrap_or_default();
+    let of_policy = |policy: PolicyInfo| {
+        let kind = policy.policy_type.unwrap_or_else(|| "Custom".to_owned());
+        let subject = subject.clone();
+        policy.entries.unwrap_or_default().into_iter().map(move |entry| Entry {
+            broker: broker.to_owned(),
+            subject: subject.clone(),
+            policy: kind.clone(),
+            resource: entry.resource.unwrap_or_default(),
+            actions: entry.actions.unwrap_or_default(),
+            sources: entry.source_ips,
+            decision: entry.decision.unwrap_or_default(),
+        })
+    };
+    acl.policies.unwrap_or_default().into_iter().flat_map(of_policy).collect()
+}
+
+async fn list(session: &Session, arguments: &Arguments) -> Result<Entries, Error> {
+    let ask = Request::new(request::AUTH_LIST_ACL)
+        .maybe("subjectFilter", arguments.get("subject"))
+        .maybe("resourceFilter", arguments.get("resource"));
+    let mut all = Entries { entries: Vec::new(), brokers: Vec::new() };
+    for broker in session.masters(arguments).await? {
+        let reply = session.look(&broker, &ask).await?;
+        if !reply.body.is_empty() {
+            let acls: Vec<AclInfo> = body(&broker, &reply)?;
+            all.entries.extend(acls.into_iter().flat_map(|acl| entries(&broker, acl)));
+            all.brokers.push(broker);
+        }
+    }
+    Ok(all)
+}
+
+async fn get(session: &Session, arguments: &Arguments) -> Result<Entries, Error> {
+    let ask = Request::new(request::AUTH_GET_ACL).with("subject", arguments.need("subject")?);
+    let mut all = Entries { entries: Vec::new(), brokers: Vec::new() };
+    for broker in session.masters(arguments).await? {
+        let reply = session.look(&broker, &ask).await?;
+        if !reply.body.is_empty() {
+            all.entries.extend(entries(&broker, body(&broker, &reply)?));
+            all.brokers.push(broker);
+        }
+    }
+    Ok(all)
+}
+
+/// An acl that was created, changed or deleted, and where.
+#[derive(Serialize)]
+struct Changed {
+    subject: String,
+    brokers: Vec<String>,
+    #[serde(skip)]
+    verb: &'static str,
+}
+
+impl Typed for Changed {
+    fn mqadmin(&self, _: &Arguments) -> String {
+        let verb = self.verb;
+        self.brokers.iter().map(|broker| format!("{verb} {broker} success.\n")).collect()
+    }
+}
+
+/// The acl that the arguments describe: an entry for each resource.
+fn acl(arguments: &Arguments) -> Result<AclInfo, Error> {
+    let items = |text: &str| {
+        let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+        items.map(str::to_owned).collect::<Vec<String>>()
+    };
+    let actions = items(arguments.need("actions")?);
+    let decision = arguments.need("decision")?;
+    let entry = |resource: String| PolicyEntryInfo {
+        actions: Some(actions.clone()),
+        decision: Some(decision.to_owned()),
+        resource: Some(resource),
+        source_ips: arguments.get("sources").map(items),
+    };
+    let entries = items(arguments.need("resources")?).into_iter().map(entry).collect();
+    let policy = PolicyInfo { entries: Some(entries), policy_type: None };
+    Ok(AclInfo { policies: Some(vec![policy]), subject: Some(arguments.need("subject")?.to_owned()) })
+}
+
+async fn addresses(session: &Session, arguments: &Arguments) -> Result<Vec<String>, Error> {
+    Ok(session.targets(arguments).await?.into_iter().map(|member| member.address).collect())
+}
+
+async fn change(
+    session: &Session,
+    arguments: &Arguments,
+    code: i32,
+    verb: &'static str,
+) -> Result<Changed, Error> {
+    let subject = arguments.need("subject")?;
+    let ask = Request::new(code).with("subject", subject).body(json::to_vec(&acl(arguments)?));
+    let brokers = addresses(session, arguments).await?;
+    session.change_all(&brokers, &ask).await?;
+    Ok(Changed { subject: subject.to_owned(), brokers, verb })
+}
+
+async fn delete(session: &Session, arguments: &Arguments) -> Result<Changed, Error> {
+    let subject = arguments.need("subject")?;
+    let ask = Request::new(request::AUTH_DELETE_ACL)
+        .with("subject", subject)
+        .maybe("resource", arguments.get("resources"));
+    let brokers = addresses(session, arguments).await?;
+    session.change_all(&brokers, &ask).await?;
+    Ok(Changed { subject: subject.to_owned(), brokers, verb: "delete acl to" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_acl_has_an_entry_for_each_resource() {
+        let mut arguments = Arguments::default();
+        for (name, value) in [
+            ("subject", "User:alice"),
+            ("resources", "Topic:orders*, Group:billing"),
+            ("actions", "Pub,Sub"),
+            ("decision", "Allow"),
+        ] {
+            arguments.set(name, value);
+        }
+        let found = entries("a:1", acl(&arguments).unwrap());
+        let resources: Vec<_> = found.iter().map(|entry| entry.resource.as_str()).collect();
+        assert_eq!(resources, ["Topic:orders*", "Group:billing"]);
+        assert_eq!((found[1].actions.len(), found[1].policy.as_str()), (2, "Custom"));
+        let all = Entries { entries: found, brokers: vec!["a:1".into()] };
+        let text = Typed::mqadmin(&all, &arguments);
+        assert!(text.contains("[Pub, Sub]            null"), "{text}");
+    }
+}

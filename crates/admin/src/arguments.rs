@@ -1,0 +1,150 @@
+//! The arguments of operations: how they are described, and the values that were given.
+
+use crate::Error;
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+/// How an argument is given to `vostok admin`. To `mqadmin` all are given with flags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// By its place; required.
+    Place,
+    /// `--name VALUE`; required.
+    Required,
+    /// `--name VALUE`; may be left out.
+    Optional,
+    /// `--name`; its presence is its value.
+    Switch,
+}
+
+/// An argument of an operation.
+#[derive(Clone, Copy, Debug)]
+pub struct Argument {
+    /// Name on the command line of `vostok admin`, and in [`Arguments`].
+    pub name: &'static str,
+    /// Short name of `mqadmin`'s option, without the dash; empty where `mqadmin` has no such option.
+    pub short: &'static str,
+    /// Long name of `mqadmin`'s option, without the dashes.
+    pub long: &'static str,
+    /// How it is given to `vostok admin`.
+    pub kind: Kind,
+    /// What the value means.
+    pub help: &'static str,
+}
+
+impl Argument {
+    const fn new(
+        kind: Kind,
+        name: &'static str,
+        mqadmin: (&'static str, &'static str),
+        help: &'static str,
+    ) -> Self {
+        Self { name, short: mqadmin.0, long: mqadmin.1, kind, help }
+    }
+
+    /// A required argument that is given by its place.
+    pub(crate) const fn place(
+        name: &'static str,
+        mqadmin: (&'static str, &'static str),
+        help: &'static str,
+    ) -> Self {
+        Self::new(Kind::Place, name, mqadmin, help)
+    }
+
+    /// A required option.
+    pub(crate) const fn required(
+        name: &'static str,
+        mqadmin: (&'static str, &'static str),
+        help: &'static str,
+    ) -> Self {
+        Self::new(Kind::Required, name, mqadmin, help)
+    }
+
+    /// An option that may be left out.
+    pub(crate) const fn optional(
+        name: &'static str,
+        mqadmin: (&'static str, &'static str),
+        help: &'static str,
+    ) -> Self {
+        Self::new(Kind::Optional, name, mqadmin, help)
+    }
+
+    /// An option without a value.
+    pub(crate) const fn switch(
+        name: &'static str,
+        mqadmin: (&'static str, &'static str),
+        help: &'static str,
+    ) -> Self {
+        Self::new(Kind::Switch, name, mqadmin, help)
+    }
+
+    /// Whether the operation cannot do without it.
+    #[must_use]
+    pub fn is_required(&self) -> bool {
+        matches!(self.kind, Kind::Place | Kind::Required)
+    }
+}
+
+/// The values that were given for the arguments of an operation, by name.
+#[derive(Clone, Debug, Default)]
+pub struct Arguments(BTreeMap<&'static str, String>);
+
+impl Arguments {
+    /// Sets a value. That of a switch is `true`.
+    pub fn set(&mut self, name: &'static str, value: impl Into<String>) {
+        self.0.insert(name, value.into());
+    }
+
+    /// A value; `None` when it was not given.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// A required value.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] when it was not given.
+    pub fn need(&self, name: &str) -> Result<&str, Error> {
+        self.get(name).ok_or_else(|| Error::Usage(format!("expected a value for {name}")))
+    }
+
+    /// A number or another type that is parsed; `None` when it was not given.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] when the value cannot be parsed.
+    pub fn parse<T: FromStr>(&self, name: &str) -> Result<Option<T>, Error> {
+        let parse = |text: &str| {
+            let kind = std::any::type_name::<T>().rsplit("::").next().unwrap_or_default();
+            text.trim()
+                .parse()
+                .map_err(|_| Error::Usage(format!("expected {name} of type {kind}, found {text}")))
+        };
+        self.get(name).map(parse).transpose()
+    }
+
+    /// Whether a switch is on, or the value `true` was given, in any case.
+    #[must_use]
+    pub fn is_on(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|text| text.trim().eq_ignore_ascii_case("true"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_parsed_or_named() {
+        let mut arguments = Arguments::default();
+        arguments.set("queue", "7");
+        arguments.set("offset", "many");
+        arguments.set("more", "TRUE");
+        assert_eq!(arguments.parse::<i32>("queue").unwrap(), Some(7));
+        assert_eq!(arguments.parse::<i32>("absent").unwrap(), None);
+        let why = arguments.parse::<i64>("offset").unwrap_err().to_string();
+        assert_eq!(why, "expected offset of type i64, found many");
+        assert_eq!(arguments.need("topic").unwrap_err().to_string(), "expected a value for topic");
+        assert!(arguments.is_on("more") && !arguments.is_on("queue"));
+    }
+}

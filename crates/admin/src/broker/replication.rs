@@ -1,0 +1,141 @@
+//! How far the replicas of brokers are.
+
+use crate::operation::Typed;
+use crate::request::{Request, body};
+use crate::text::time_to_ms;
+use crate::{Arguments, Error, Session};
+use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
+use wire::codes::request;
+
+/// The answer to `GET_BROKER_HA_STATUS` (`HARuntimeInfo`).
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Replication {
+    master: bool,
+    master_commit_log_max_offset: i64,
+    in_sync_slave_nums: i64,
+    ha_connection_info: Vec<SlaveStatus>,
+    ha_client_runtime_info: OwnStatus,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct SlaveStatus {
+    addr: String,
+    slave_ack_offset: i64,
+    diff: i64,
+    in_sync: bool,
+    transferred_byte_in_second: i64,
+    transfer_from_where: i64,
+}
+
+/// A slave's own account.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct OwnStatus {
+    master_addr: String,
+    max_offset: i64,
+    transferred_byte_in_second: i64,
+    last_read_timestamp: i64,
+    last_write_timestamp: i64,
+    master_flush_offset: i64,
+}
+
+/// A replica, as its master or it itself sees it.
+#[derive(Serialize)]
+pub(super) struct Replica {
+    master: String,
+    /// End of the master's commit log; empty by the account of the slave.
+    master_offset: Option<i64>,
+    slave: String,
+    slave_offset: Option<i64>,
+    behind_bytes: Option<i64>,
+    in_sync: Option<bool>,
+    bytes_per_second: i64,
+}
+
+/// How far replicas are, and the same as `mqadmin` prints it.
+#[derive(Serialize)]
+#[serde(transparent)]
+pub(super) struct Replicas {
+    rows: Vec<Replica>,
+    #[serde(skip)]
+    text: String,
+}
+
+impl Typed for Replicas {
+    fn mqadmin(&self, _: &Arguments) -> String {
+        self.text.clone()
+    }
+}
+
+pub(super) async fn replication(session: &Session, arguments: &Arguments) -> Result<Replicas, Error> {
+    let mut all = Replicas { rows: Vec::new(), text: String::new() };
+    for broker in session.masters(arguments).await? {
+        let reply = session.look(&broker, &Request::new(request::GET_BROKER_HA_STATUS)).await?;
+        let status: Replication = body(&broker, &reply)?;
+        all.text.push_str(&replication_text(&broker, &status));
+        all.rows.extend(replicas(&broker, status));
+    }
+    Ok(all)
+}
+
+fn replicas(broker: &str, status: Replication) -> Vec<Replica> {
+    if !status.master {
+        let own = status.ha_client_runtime_info;
+        return vec![Replica {
+            master: own.master_addr,
+            master_offset: None,
+            slave: broker.to_owned(),
+            slave_offset: Some(own.max_offset),
+            behind_bytes: None,
+            in_sync: None,
+            bytes_per_second: own.transferred_byte_in_second,
+        }];
+    }
+    let slave = |slave: Option<SlaveStatus>| Replica {
+        master: broker.to_owned(),
+        master_offset: Some(status.master_commit_log_max_offset),
+        slave_offset: slave.as_ref().map(|slave| slave.slave_ack_offset),
+        behind_bytes: slave.as_ref().map(|slave| slave.diff),
+        in_sync: slave.as_ref().map(|slave| slave.in_sync),
+        bytes_per_second: slave.as_ref().map_or(0, |slave| slave.transferred_byte_in_second),
+        slave: slave.map(|slave| slave.addr).unwrap_or_default(),
+    };
+    match status.ha_connection_info.is_empty() {
+        true => vec![slave(None)],
+        false => status.ha_connection_info.into_iter().map(|found| slave(Some(found))).collect(),
+    }
+}
+
+fn replication_text(broker: &str, status: &Replication) -> String {
+    let kilobytes = |bytes: i64| format!("{:.2}", bytes as f64 / 1024.0);
+    let mut out = String::new();
+    if !status.master {
+        let own = &status.ha_client_runtime_info;
+        let speed = kilobytes(own.transferred_byte_in_second);
+        let (read, write) = (time_to_ms(own.last_read_timestamp), time_to_ms(own.last_write_timestamp));
+        let _ = writeln!(out, "\n#MasterAddr\t{}", own.master_addr);
+        let _ = writeln!(out, "#CommitLogMaxOffset\t{}", own.max_offset);
+        let _ = writeln!(out, "#TransferSpeed(KB/s)\t{speed}");
+        let _ = writeln!(out, "#LastReadTime\t{read}\n#LastWriteTime\t{write}");
+        let _ = writeln!(out, "#MasterFlushOffset\t{}", own.master_flush_offset);
+        return out;
+    }
+    let (slaves, in_sync) = (status.ha_connection_info.len(), status.in_sync_slave_nums);
+    let _ = writeln!(out, "\n#MasterAddr\t{broker}");
+    let _ = writeln!(out, "#MasterCommitLogMaxOffset\t{}", status.master_commit_log_max_offset);
+    let _ = writeln!(out, "#SlaveNum\t{slaves}\n#InSyncSlaveNum\t{in_sync}");
+    let mut line = |[slave, ack, diff, speed, state, from]: [&str; 6]| {
+        let _ = writeln!(out, "{slave:<32}  {ack:<16} {diff:>16} {speed:>16} {state:>16} {from:>16}");
+    };
+    line(["#SlaveAddr", "#SlaveAckOffset", "#Diff", "#TransferSpeed(KB/s)", "#Status", "#TransferFromWhere"]);
+    for slave in &status.ha_connection_info {
+        let [ack, diff, from] =
+            [slave.slave_ack_offset, slave.diff, slave.transfer_from_where].map(|number| number.to_string());
+        let state = if slave.in_sync { "OK" } else { "Fall Behind" };
+        line([&slave.addr, &ack, &diff, &kilobytes(slave.transferred_byte_in_second), state, &from]);
+    }
+    out
+}

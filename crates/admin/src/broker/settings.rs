@@ -1,0 +1,105 @@
+//! Settings of brokers, read and changed.
+
+use crate::operation::Typed;
+use crate::request::Request;
+use crate::session::Member;
+use crate::{Arguments, Error, Session};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use wire::body::{format_key_values, parse_key_values};
+use wire::codes::request;
+
+/// Broker id of a master.
+const MASTER: i64 = 0;
+
+/// The settings of servers, one row each.
+#[derive(Serialize, Default)]
+#[serde(transparent)]
+pub(crate) struct Settings {
+    rows: Vec<Setting>,
+    /// For each server the line above its settings, and how many of the rows are its own.
+    #[serde(skip)]
+    servers: Vec<(String, usize)>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Setting {
+    server: String,
+    key: String,
+    value: String,
+}
+
+impl Settings {
+    /// Adds the settings of a server; `title` is the line that `mqadmin` prints above them.
+    pub fn add(&mut self, server: &str, title: String, values: BTreeMap<String, String>) {
+        self.servers.push((title, values.len()));
+        let setting = |(key, value)| Setting { server: server.to_owned(), key, value };
+        self.rows.extend(values.into_iter().map(setting));
+    }
+}
+
+impl Typed for Settings {
+    fn mqadmin(&self, _: &Arguments) -> String {
+        let mut out = String::new();
+        let mut rows = self.rows.iter();
+        for (title, count) in &self.servers {
+            let _ = writeln!(out, "{title}");
+            for Setting { key, value, .. } in rows.by_ref().take(*count) {
+                let _ = writeln!(out, "{key:<50}=  {value}");
+            }
+            out.push('\n');
+        }
+        out
+    }
+}
+
+pub(super) async fn config(session: &Session, arguments: &Arguments) -> Result<Settings, Error> {
+    let brokers = session.targets(arguments).await?;
+    let mut settings = Settings::default();
+    for broker in &brokers {
+        let address = &broker.address;
+        let reply = session.look(address, &Request::new(request::GET_BROKER_CONFIG)).await?;
+        let values = parse_key_values(&reply.body).map_err(|why| {
+            Error::from(client::Error::Answer { address: address.clone(), why: why.to_string() })
+        })?;
+        settings.add(address, title(broker, &brokers), values);
+    }
+    Ok(settings)
+}
+
+fn title(broker: &Member, brokers: &[Member]) -> String {
+    let Member { name, id, address, .. } = broker;
+    let master = brokers.iter().find(|other| other.name == *name && other.id == MASTER);
+    match master {
+        _ if name.is_empty() => format!("============{address}============"),
+        Some(master) if *id != MASTER => {
+            format!("============My Master: {}=====Slave: {address}============", master.address)
+        }
+        _ => format!("============Master: {address}============"),
+    }
+}
+
+/// A setting that was changed on brokers.
+#[derive(Serialize)]
+pub(super) struct Changed {
+    brokers: Vec<String>,
+    key: String,
+    value: String,
+}
+
+impl Typed for Changed {
+    fn mqadmin(&self, _: &Arguments) -> String {
+        self.brokers.iter().map(|broker| format!("update broker config success, {broker}\n")).collect()
+    }
+}
+
+pub(super) async fn set(session: &Session, arguments: &Arguments) -> Result<Changed, Error> {
+    let (key, value) = (arguments.need("key")?.to_owned(), arguments.need("value")?.to_owned());
+    let targets = session.targets(arguments).await?;
+    let is_meant = |broker: &Member| broker.id == MASTER || arguments.is_on("all");
+    let brokers: Vec<_> = targets.into_iter().filter(is_meant).map(|broker| broker.address).collect();
+    let text = format_key_values(&BTreeMap::from([(key.clone(), value.clone())]));
+    session.change_all(&brokers, &Request::new(request::UPDATE_BROKER_CONFIG).body(text)).await?;
+    Ok(Changed { brokers, key, value })
+}

@@ -1,0 +1,221 @@
+//! Operations on clusters.
+
+use crate::operation::{Effect, Operation, Typed, answer};
+use crate::{Argument, Arguments, Error, Session};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// Milliseconds of an hour.
+const HOUR_MS: f64 = 3_600_000.0;
+
+/// The operations on clusters.
+pub(crate) const OPERATIONS: [Operation; 1] = [Operation {
+    noun: "cluster",
+    verb: "list",
+    mqadmin: &["clusterList"],
+    effect: Effect::Look,
+    about: "List clusters and brokers with their load",
+    arguments: &[
+        Argument::optional("cluster", ("c", "clusterName"), "only this cluster"),
+        Argument::switch(
+            "more",
+            ("m", "moreStats"),
+            "messages of yesterday and today; only counts for mqadmin",
+        ),
+    ],
+    call: |session, arguments| answer(list(session, arguments)),
+}];
+
+/// A broker and its load.
+#[derive(Serialize, Default)]
+struct BrokerRow {
+    cluster: String,
+    broker: String,
+    id: i64,
+    address: String,
+    /// Empty for a broker that does not answer.
+    version: String,
+    /// Messages stored and passed to consumers per second.
+    in_tps: f64,
+    out_tps: f64,
+    in_yesterday: i64,
+    out_yesterday: i64,
+    in_today: i64,
+    out_today: i64,
+    /// Hours since the oldest message was stored.
+    hours: f64,
+    /// Share of the disk of the commit log that is in use.
+    disk_ratio: f64,
+    active: bool,
+    /// The runtime information of the broker, or why there is none.
+    #[serde(skip)]
+    figures: Figures,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+/// The runtime information of a broker, by name.
+#[derive(Default)]
+struct Figures(BTreeMap<String, String>);
+
+impl Figures {
+    fn text<'a>(&'a self, name: &str, default: &'a str) -> &'a str {
+        self.0.get(name).map_or(default, String::as_str)
+    }
+
+    /// The first number of a figure, 0 without one.
+    fn number(&self, name: &str) -> f64 {
+        let first = self.text(name, "").split(' ').next();
+        first.and_then(|text| text.parse().ok()).unwrap_or_default()
+    }
+
+    fn difference(&self, minuend: &str, subtrahend: &str) -> i64 {
+        let number = |name| self.text(name, "0").parse::<i64>().unwrap_or_default();
+        number(minuend) - number(subtrahend)
+    }
+
+    fn load(&self, tps: f64, queues: &[&str]) -> String {
+        let load = queues.iter().map(|queue| {
+            let size = self.text(&format!("{queue}ThreadPoolQueueSize"), "N");
+            let wait = self.text(&format!("{queue}ThreadPoolQueueHeadWaitTimeMills"), "N");
+            format!("{size},{wait}ms")
+        });
+        format!("{tps:9.2}({})", load.collect::<Vec<_>>().join("|"))
+    }
+
+    fn timer(&self) -> String {
+        let [congestion, enqueue, dequeue] =
+            ["timerCongestNum", "timerEnqueueTps", "timerDequeueTps"].map(|name| self.number(name));
+        let (read, offset) = (self.text("timerReadBehind", "0"), self.text("timerOffsetBehind", "0"));
+        format!("{read}-{offset}({:.1}w, {enqueue:.1}, {dequeue:.1})", congestion / 10_000.0)
+    }
+}
+
+impl Typed for Vec<BrokerRow> {
+    fn mqadmin(&self, arguments: &Arguments) -> String {
+        let mut out = String::new();
+        if arguments.is_on("more") {
+            let mut line = |[cluster, broker, a, b, c, d]: [&str; 6]| {
+                let _ = writeln!(out, "{cluster:<16}  {broker:<32} {a:>14} {b:>14} {c:>14} {d:>14}");
+            };
+            let heads = ["#Cluster Name", "#Broker Name", "#InTotalYest", "#OutTotalYest"];
+            line([heads[0], heads[1], heads[2], heads[3], "#InTotalToday", "#OutTotalToday"]);
+            for row in self {
+                let [a, b, c, d] = [row.in_yesterday, row.out_yesterday, row.in_today, row.out_today]
+                    .map(|count| count.to_string());
+                line([&row.cluster, &row.broker, &a, &b, &c, &d]);
+            }
+            return out;
+        }
+        let mut line = |cells: [&str; 12]| {
+            let [cluster, broker, id, address, version, load_in, load_out, timer, wait, hour, space, active] =
+                cells;
+            let _ = writeln!(
+                out,
+                "{cluster:<22}  {broker:<22}  {id:<4}  {address:<22} {version:<16}  {load_in:>16}  {load_out:>30}  \
+                 {timer:<22}  {wait:<11}  {hour:<12}  {space:<8}  {active:<10}"
+            );
+        };
+        line([
+            "#Cluster Name",
+            "#Broker Name",
+            "#BID",
+            "#Addr",
+            "#Version",
+            "#InTPS(LOAD)",
+            "#OutTPS(LOAD)",
+            "#Timer(Progress)",
+            "#PCWait(ms)",
+            "#Hour",
+            "#SPACE",
+            "#ACTIVATED",
+        ]);
+        for row in self {
+            let (id, figures) = (row.id.to_string(), &row.figures);
+            let (load_in, load_out) =
+                (figures.load(row.in_tps, &["send"]), figures.load(row.out_tps, &["pull", "ack"]));
+            let (hours, space) = (format!("{:.2}", row.hours), format!("{:.4}", row.disk_ratio));
+            line([
+                &row.cluster,
+                &row.broker,
+                &id,
+                &row.address,
+                &row.version,
+                &load_in,
+                &load_out,
+                &figures.timer(),
+                figures.text("pageCacheLockTimeMills", ""),
+                &hours,
+                &space,
+                if row.active { "true" } else { "false" },
+            ]);
+        }
+        out
+    }
+}
+
+async fn list(session: &Session, arguments: &Arguments) -> Result<Vec<BrokerRow>, Error> {
+    let mut rows = Vec::new();
+    for member in session.members(arguments.get("cluster")).await? {
+        let row = BrokerRow {
+            cluster: member.cluster,
+            broker: member.name,
+            id: member.id,
+            address: member.address,
+            ..BrokerRow::default()
+        };
+        // One broker that does not answer must not hide the others.
+        rows.push(match session.client.broker_runtime(&row.address).await {
+            Ok(figures) => with_figures(row, Figures(figures), session.now_ms),
+            Err(error) => BrokerRow { error: Some(error.to_string()), ..row },
+        });
+    }
+    Ok(rows)
+}
+
+fn with_figures(row: BrokerRow, figures: Figures, now_ms: i64) -> BrokerRow {
+    let earliest = figures.number("earliestMessageTimeStamp");
+    BrokerRow {
+        version: figures.text("brokerVersionDesc", "").to_owned(),
+        in_tps: figures.number("putTps"),
+        out_tps: figures.number("getTransferredTps"),
+        in_yesterday: figures.difference("msgPutTotalTodayMorning", "msgPutTotalYesterdayMorning"),
+        out_yesterday: figures.difference("msgGetTotalTodayMorning", "msgGetTotalYesterdayMorning"),
+        in_today: figures.difference("msgPutTotalTodayNow", "msgPutTotalTodayMorning"),
+        out_today: figures.difference("msgGetTotalTodayNow", "msgGetTotalTodayMorning"),
+        hours: if earliest > 0.0 { (now_ms as f64 - earliest) / HOUR_MS } else { 0.0 },
+        disk_ratio: figures.number("commitLogDiskRatio"),
+        active: figures.text("brokerActive", "false") == "true",
+        figures,
+        ..row
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broker_is_listed_with_its_load() {
+        let figures = [
+            ("brokerVersionDesc", "V5_5_0"),
+            ("putTps", "1.5 0.5 0.1"),
+            ("sendThreadPoolQueueSize", "0"),
+            ("sendThreadPoolQueueHeadWaitTimeMills", "2"),
+            ("earliestMessageTimeStamp", "1000"),
+            ("msgPutTotalTodayMorning", "5"),
+            ("msgPutTotalTodayNow", "12"),
+            ("brokerActive", "true"),
+        ];
+        let figures = figures.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let row = BrokerRow { cluster: "C".into(), broker: "a".into(), ..BrokerRow::default() };
+        let row = with_figures(row, Figures(figures.into()), 3_601_000);
+        assert_eq!((row.in_tps, row.in_today, row.hours, row.active), (1.5, 7, 1.0, true));
+        let text = Typed::mqadmin(&vec![row], &Arguments::default());
+        let cells: Vec<_> = text.lines().nth(1).unwrap().split_whitespace().collect();
+        assert_eq!(cells[3], "V5_5_0");
+        assert_eq!(cells[4], "1.50(0,2ms)");
+        assert_eq!(cells[5], "0.00(N,Nms|N,Nms)");
+    }
+}

@@ -1,0 +1,144 @@
+//! What is changed of groups: creation and deletion.
+
+use super::policy_text;
+use crate::operation::Typed;
+use crate::request::Request;
+use crate::stats::{self, Created};
+use crate::{Arguments, Error, Session};
+use serde::Serialize;
+use std::fmt::Write as _;
+use wire::body::SubscriptionGroupConfig;
+use wire::codes::request;
+use wire::json;
+use wire::names::{DLQ_PREFIX, RETRY_PREFIX};
+
+impl Typed for Created<SubscriptionGroupConfig> {
+    fn mqadmin(&self, _: &Arguments) -> String {
+        let created = self.brokers.iter().fold(String::new(), |mut out, broker| {
+            let _ = writeln!(out, "create subscription group to {broker} success.");
+            out
+        });
+        format!("{created}{}\n", config_text(&self.config))
+    }
+}
+
+/// A group as `SubscriptionGroupConfig.toString` writes it.
+fn config_text(config: &SubscriptionGroupConfig) -> String {
+    let attributes: Vec<_> = config.attributes.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    format!(
+        "SubscriptionGroupConfig{{groupName={}, consumeEnable={}, consumeFromMinEnable={}, consumeBroadcastEnable={}, \
+         consumeMessageOrderly={}, retryQueueNums={}, retryMaxTimes={}, groupRetryPolicy={}, brokerId={}, \
+         whichBrokerWhenConsumeSlowly={}, notifyConsumerIdsChangedEnable={}, groupSysFlag={}, \
+         consumeTimeoutMinute={}, subscriptionDataSet=null, attributes={{{}}}}}",
+        config.group_name.as_deref().unwrap_or_default(),
+        config.consume_enable,
+        config.consume_from_min_enable,
+        config.consume_broadcast_enable,
+        config.consume_message_orderly,
+        config.retry_queue_nums,
+        config.retry_max_times,
+        policy_text(&config.group_retry_policy),
+        config.broker_id,
+        config.which_broker_when_consume_slowly,
+        config.notify_consumer_ids_changed_enable,
+        config.group_sys_flag,
+        config.consume_timeout_minute,
+        attributes.join(", ")
+    )
+}
+
+/// The settings of a group as the arguments say. Consuming from the minimum offset and in broadcast mode are off unless
+/// asked for, unlike on the server (`UpdateSubGroupSubCommand`).
+fn config(arguments: &Arguments) -> Result<SubscriptionGroupConfig, Error> {
+    let plain = SubscriptionGroupConfig::new(arguments.need("group")?);
+    let flag = |name: &str, default: bool| arguments.get(name).map_or(default, |_| arguments.is_on(name));
+    let policy = arguments.get("retry-policy").map(|text| {
+        let why = |why| Error::Usage(format!("expected the retry policy as JSON: {why}"));
+        serde_json::from_str(text).map_err(why)
+    });
+    Ok(SubscriptionGroupConfig {
+        consume_enable: flag("enable", true),
+        consume_from_min_enable: flag("from-min", false),
+        consume_broadcast_enable: flag("broadcast", false),
+        consume_message_orderly: flag("orderly", false),
+        retry_queue_nums: arguments.parse("retry-queues")?.unwrap_or(plain.retry_queue_nums),
+        retry_max_times: arguments.parse("retry-max")?.unwrap_or(plain.retry_max_times),
+        group_retry_policy: policy.transpose()?.unwrap_or(plain.group_retry_policy.clone()),
+        broker_id: arguments.parse("broker-id")?.unwrap_or(plain.broker_id),
+        which_broker_when_consume_slowly: arguments
+            .parse("slow-broker-id")?
+            .unwrap_or(plain.which_broker_when_consume_slowly),
+        notify_consumer_ids_changed_enable: flag("notify", true),
+        attributes: stats::attributes(arguments.get("attributes"))?,
+        ..plain
+    })
+}
+
+pub(super) async fn create(
+    session: &Session,
+    arguments: &Arguments,
+) -> Result<Created<SubscriptionGroupConfig>, Error> {
+    let config = config(arguments)?;
+    let brokers = session.masters(arguments).await?;
+    let ask = Request::new(request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP).body(json::to_vec(&config));
+    session.change_all(&brokers, &ask).await?;
+    Ok(Created { brokers, config })
+}
+
+/// A group that was deleted.
+#[derive(Serialize)]
+pub(super) struct Deleted {
+    group: String,
+    brokers: Vec<String>,
+}
+
+impl Typed for Deleted {
+    fn mqadmin(&self, arguments: &Arguments) -> String {
+        let cluster = arguments.get("cluster").filter(|_| arguments.get("broker").is_none());
+        let cluster = cluster.map(|cluster| format!(" in cluster [{cluster}]")).unwrap_or_default();
+        self.brokers.iter().fold(String::new(), |mut out, broker| {
+            let group = &self.group;
+            let _ =
+                writeln!(out, "delete subscription group [{group}] from broker [{broker}]{cluster} success.");
+            out
+        })
+    }
+}
+
+pub(super) async fn delete(session: &Session, arguments: &Arguments) -> Result<Deleted, Error> {
+    let group = arguments.need("group")?;
+    let brokers = session.masters(arguments).await?;
+    let ask = Request::new(request::DELETE_SUBSCRIPTIONGROUP)
+        .with("groupName", group)
+        .with("cleanOffset", arguments.is_on("offsets"));
+    session.change_all(&brokers, &ask).await?;
+    if let (None, Some(cluster)) = (arguments.get("broker"), arguments.get("cluster")) {
+        let members = session.members(Some(cluster)).await?;
+        let all: Vec<_> = members.into_iter().map(|member| member.address).collect();
+        for prefix in [RETRY_PREFIX, DLQ_PREFIX] {
+            stats::delete_topic(session, &format!("{prefix}{group}"), cluster, &all).await?;
+        }
+    }
+    Ok(Deleted { group: group.to_owned(), brokers })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_that_are_left_out_get_the_defaults_of_mqadmin() {
+        let mut arguments = Arguments::default();
+        arguments.set("group", "G");
+        arguments.set("retry-max", "5");
+        arguments.set("enable", "false");
+        let text = config_text(&config(&arguments).unwrap());
+        for part in
+            ["groupName=G,", "retryMaxTimes=5,", "consumeEnable=false,", "consumeFromMinEnable=false,"]
+        {
+            assert!(text.contains(part), "{text}");
+        }
+        arguments.set("retry-policy", "{");
+        assert!(config(&arguments).is_err());
+    }
+}

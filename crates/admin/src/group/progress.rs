@@ -1,0 +1,193 @@
+//! How far groups are.
+
+use crate::operation::Typed;
+use crate::request::{Request, body};
+use crate::text::{front, time, time_to_second, version};
+use crate::{Arguments, Error, Session, stats};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use wire::body::{ConsumeType, ConsumerConnection, ConsumerRunningInfo, MessageQueue};
+use wire::codes::request;
+use wire::names::RETRY_PREFIX;
+
+/// The progress of a group.
+#[derive(Serialize)]
+pub(super) struct Progress {
+    consume_tps: f64,
+    /// Messages that are not consumed yet, and those of them that were pulled.
+    diff_total: i64,
+    inflight_total: i64,
+    queues: Vec<QueueProgress>,
+}
+
+#[derive(Serialize)]
+struct QueueProgress {
+    topic: String,
+    broker: String,
+    queue: i32,
+    broker_offset: i64,
+    consumer_offset: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_ip: Option<String>,
+    diff: i64,
+    inflight: i64,
+    /// Store time of the last consumed message, empty without one.
+    last_time: String,
+    #[serde(skip)]
+    last_ms: i64,
+}
+
+impl Typed for Progress {
+    fn mqadmin(&self, arguments: &Arguments) -> String {
+        let is_shown = arguments.is_on("client-ip");
+        let mut out = String::new();
+        let heads =
+            ["#Topic", "#Broker Name", "#QID", "#Broker Offset", "#Consumer Offset", "#Diff", "#Inflight"];
+        let [topic, broker, queue, offset, consumed, diff, inflight] = heads;
+        let _ = write!(out, "{topic:<64}  {broker:<32}  {queue:<4}  {offset:<20}  {consumed:<20}  ");
+        if is_shown {
+            let _ = write!(out, "{:<20} ", "#Client IP");
+        }
+        let _ = writeln!(out, "{diff:<20} {inflight:<20}#LastTime");
+        for row in &self.queues {
+            let (topic, broker) = (front(&row.topic, 64), front(&row.broker, 32));
+            let QueueProgress { queue, broker_offset, consumer_offset, diff, inflight, .. } = row;
+            let _ = write!(
+                out,
+                "{topic:<64}  {broker:<32}  {queue:<4}  {broker_offset:<20}  {consumer_offset:<20}  "
+            );
+            if is_shown {
+                let _ = write!(out, "{:<20} ", row.client_ip.as_deref().unwrap_or("N/A"));
+            }
+            let last = if row.last_ms > 0 { time_to_second(row.last_ms) } else { "N/A".to_owned() };
+            let _ = writeln!(out, "{diff:<20} {inflight:<20} {last}");
+        }
+        let _ = writeln!(out, "\nConsume TPS: {:.2}", self.consume_tps);
+        let _ = writeln!(out, "Consume Diff Total: {}", self.diff_total);
+        let _ = writeln!(out, "Consume Inflight Total: {}", self.inflight_total);
+        out
+    }
+}
+
+pub(super) async fn progress(session: &Session, arguments: &Arguments) -> Result<Progress, Error> {
+    let group = arguments.need("group")?;
+    let stats = stats::consume_stats(session, group, arguments.get("topic")).await?;
+    let owners = match arguments.is_on("client-ip") {
+        true => owners(session, group).await,
+        false => BTreeMap::new(),
+    };
+    let queues: Vec<_> = stats
+        .offset_table
+        .into_iter()
+        .map(|(queue, offsets)| QueueProgress {
+            client_ip: owners.get(&queue).cloned(),
+            topic: queue.topic,
+            broker: queue.broker_name,
+            queue: queue.queue_id,
+            broker_offset: offsets.broker_offset,
+            consumer_offset: offsets.consumer_offset,
+            diff: offsets.broker_offset - offsets.consumer_offset,
+            inflight: offsets.pull_offset - offsets.consumer_offset,
+            last_time: time(offsets.last_timestamp),
+            last_ms: offsets.last_timestamp,
+        })
+        .collect();
+    Ok(Progress {
+        consume_tps: stats.consume_tps,
+        diff_total: queues.iter().map(|row| row.diff).sum(),
+        inflight_total: queues.iter().map(|row| row.inflight).sum(),
+        queues,
+    })
+}
+
+/// Addresses of the members that have each queue. A member that does not say is left out.
+async fn owners(session: &Session, group: &str) -> BTreeMap<MessageQueue, String> {
+    let mut owners = BTreeMap::new();
+    let Ok(brokers) = session.brokers_of(&format!("{RETRY_PREFIX}{group}")).await else { return owners };
+    let Some((_, broker)) = brokers.first() else { return owners };
+    let Ok(members) = stats::consumer_connection(session, group, Some(broker)).await else { return owners };
+    for member in members.connection_set {
+        let ask = Request::new(request::GET_CONSUMER_RUNNING_INFO)
+            .with("consumerGroup", group)
+            .with("clientId", &member.client_id)
+            .with("jstackEnable", false);
+        let info = match session.look(broker, &ask).await {
+            Ok(reply) => body::<ConsumerRunningInfo>(broker, &reply),
+            Err(error) => Err(error),
+        };
+        let ip = member.client_addr.rsplit_once(':').map_or(member.client_addr.as_str(), |(ip, _)| ip);
+        let queues = info.map(|info| info.mq_table).unwrap_or_default();
+        owners.extend(queues.into_keys().map(|queue| (queue, ip.to_owned())));
+    }
+    owners
+}
+
+/// A group in the list of groups.
+#[derive(Serialize)]
+pub(super) struct GroupRow {
+    group: String,
+    members: usize,
+    /// Oldest version of a member; empty when nobody is online.
+    version: String,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    model: String,
+    tps: i64,
+    diff_total: i64,
+}
+
+impl Typed for Vec<GroupRow> {
+    fn mqadmin(&self, _: &Arguments) -> String {
+        let mut out = String::new();
+        let mut line = |[group, count, version, kind, model, tps, diff]: [&str; 7]| {
+            let _ = writeln!(
+                out,
+                "{:<64}  {count:<6}  {version:<24} {kind:<5}  {model:<14}  {tps:<7}  {diff}",
+                front(group, 64)
+            );
+        };
+        line(["#Group", "#Count", "#Version", "#Type", "#Model", "#TPS", "#Diff Total"]);
+        for row in self {
+            let (count, tps, diff) =
+                (row.members.to_string(), row.tps.to_string(), row.diff_total.to_string());
+            let version = if row.members > 0 { row.version.as_str() } else { "OFFLINE" };
+            line([&row.group, &count, version, row.kind, &row.model, &tps, &diff]);
+        }
+        out
+    }
+}
+
+pub(super) async fn list(session: &Session) -> Result<Vec<GroupRow>, Error> {
+    let topics = stats::topics(session).await?;
+    let mut rows = Vec::new();
+    for group in topics.iter().filter_map(|topic| topic.strip_prefix(RETRY_PREFIX)) {
+        // A group without offsets or members is listed all the same.
+        let stats = stats::consume_stats(session, group, None).await.unwrap_or_default();
+        let members = stats::consumer_connection(session, group, None).await.unwrap_or_default();
+        let lag = stats.offset_table.values().map(|queue| queue.broker_offset - queue.consumer_offset);
+        rows.push(row(group, &members, stats.consume_tps, lag.sum()));
+    }
+    Ok(rows)
+}
+
+fn row(group: &str, members: &ConsumerConnection, tps: f64, diff_total: i64) -> GroupRow {
+    let oldest = members.connection_set.iter().map(|member| member.version).min();
+    let is_online = oldest.is_some();
+    let is_pull = members.consume_type == Some(ConsumeType::ConsumeActively);
+    let model = members.message_model.filter(|_| is_online && !is_pull);
+    let model = model.and_then(|model| serde_json::to_value(model).ok());
+    GroupRow {
+        group: group.to_owned(),
+        members: members.connection_set.len(),
+        version: oldest.map(version).unwrap_or_default(),
+        kind: match (is_online, is_pull) {
+            (false, _) => "",
+            (true, true) => "PULL",
+            (true, false) => "PUSH",
+        },
+        model: model.and_then(|model| model.as_str().map(str::to_owned)).unwrap_or_default(),
+        tps: tps as i64,
+        diff_total,
+    }
+}

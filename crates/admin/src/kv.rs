@@ -1,0 +1,178 @@
+//! Operations on the key-value settings of name servers, and on the order of topics, which is kept there.
+
+use crate::operation::{Effect, Operation, Typed, answer};
+use crate::request::{Request, body};
+use crate::{Argument, Arguments, Error, Session};
+use serde::Serialize;
+use wire::body::KvTable;
+use wire::codes::request;
+
+const NAMESPACE: Argument = Argument::place("namespace", ("s", "namespace"), "namespace of the keys");
+const KEY: Argument = Argument::place("key", ("k", "key"), "the key");
+/// Namespace of the order of topics (`NamesrvUtil`).
+const ORDER: &str = "ORDER_TOPIC_CONFIG";
+
+/// The operations on key-value settings.
+pub(crate) const OPERATIONS: [Operation; 5] = [
+    Operation {
+        noun: "kv",
+        verb: "list",
+        mqadmin: &[],
+        effect: Effect::Look,
+        about: "List the keys of a namespace and their values",
+        arguments: &[NAMESPACE],
+        call: |session, arguments| answer(list(session, arguments)),
+    },
+    Operation {
+        noun: "kv",
+        verb: "get",
+        mqadmin: &[],
+        effect: Effect::Look,
+        about: "Show the value of a key",
+        arguments: &[NAMESPACE, KEY],
+        call: |session, arguments| answer(get(session, arguments)),
+    },
+    Operation {
+        noun: "kv",
+        verb: "put",
+        mqadmin: &["updateKvConfig"],
+        effect: Effect::Change,
+        about: "Set the value of a key on all name servers",
+        arguments: &[NAMESPACE, KEY, Argument::place("value", ("v", "value"), "its new value")],
+        call: |session, arguments| answer(put(session, arguments)),
+    },
+    Operation {
+        noun: "kv",
+        verb: "delete",
+        mqadmin: &["deleteKvConfig"],
+        effect: Effect::Destroy,
+        about: "Delete a key on all name servers",
+        arguments: &[NAMESPACE, KEY],
+        call: |session, arguments| answer(delete(session, arguments)),
+    },
+    Operation {
+        noun: "kv",
+        verb: "order",
+        mqadmin: &["updateOrderConf"],
+        effect: Effect::Change,
+        about: "Get, put or delete the order configuration of a topic, broker:queues;broker:queues",
+        arguments: &[
+            Argument::place("method", ("m", "method"), "get, put or delete"),
+            Argument::place("topic", ("t", "topic"), "name of the topic"),
+            Argument::optional("value", ("v", "orderConf"), "the order configuration to put"),
+        ],
+        call: |session, arguments| answer(order(session, arguments)),
+    },
+];
+
+/// A key and its value.
+#[derive(Serialize)]
+struct KeyValue {
+    key: String,
+    value: String,
+}
+
+impl Typed for Vec<KeyValue> {
+    fn mqadmin(&self, _: &Arguments) -> String {
+        self.iter().map(|KeyValue { key, value }| format!("{key}={value}\n")).collect()
+    }
+}
+
+async fn list(session: &Session, arguments: &Arguments) -> Result<Vec<KeyValue>, Error> {
+    let ask = Request::new(request::GET_KVLIST_BY_NAMESPACE).with("namespace", arguments.need("namespace")?);
+    let (reply, server) = session.ask_name_server(&ask).await?;
+    let table: KvTable = body(server, &reply)?;
+    Ok(table.table.into_iter().map(|(key, value)| KeyValue { key, value }).collect())
+}
+
+async fn get(session: &Session, arguments: &Arguments) -> Result<Vec<KeyValue>, Error> {
+    let (namespace, key) = (arguments.need("namespace")?, arguments.need("key")?);
+    let value = value(session, namespace, key).await?;
+    Ok(vec![KeyValue { key: key.to_owned(), value }])
+}
+
+async fn value(session: &Session, namespace: &str, key: &str) -> Result<String, Error> {
+    let ask = Request::new(request::GET_KV_CONFIG).with("namespace", namespace).with("key", key);
+    let (reply, _) = session.ask_name_server(&ask).await?;
+    Ok(reply.text("value").unwrap_or_default().to_owned())
+}
+
+async fn put_value(session: &Session, namespace: &str, key: &str, value: &str) -> Result<(), Error> {
+    let ask = Request::new(request::PUT_KV_CONFIG)
+        .with("namespace", namespace)
+        .with("key", key)
+        .with("value", value);
+    session.change_all(&session.name_servers, &ask).await
+}
+
+async fn delete_value(session: &Session, namespace: &str, key: &str) -> Result<(), Error> {
+    let ask = Request::new(request::DELETE_KV_CONFIG).with("namespace", namespace).with("key", key);
+    session.change_all(&session.name_servers, &ask).await
+}
+
+/// A change of a key that was made on all name servers.
+#[derive(Serialize)]
+struct Changed {
+    servers: Vec<String>,
+    #[serde(skip)]
+    text: String,
+}
+
+impl Typed for Changed {
+    fn mqadmin(&self, _: &Arguments) -> String {
+        self.text.clone()
+    }
+}
+
+fn changed(session: &Session, text: impl Into<String>) -> Changed {
+    Changed { servers: session.name_servers.clone(), text: text.into() }
+}
+
+async fn put(session: &Session, arguments: &Arguments) -> Result<Changed, Error> {
+    let value = arguments.need("value")?;
+    put_value(session, arguments.need("namespace")?, arguments.need("key")?, value).await?;
+    Ok(changed(session, "create or update kv config to namespace success.\n"))
+}
+
+async fn delete(session: &Session, arguments: &Arguments) -> Result<Changed, Error> {
+    delete_value(session, arguments.need("namespace")?, arguments.need("key")?).await?;
+    Ok(changed(session, "delete kv config from namespace success.\n"))
+}
+
+/// The order configuration of a topic.
+#[derive(Serialize)]
+struct Order {
+    topic: String,
+    order: Option<String>,
+    #[serde(skip)]
+    text: String,
+}
+
+impl Typed for Order {
+    fn mqadmin(&self, _: &Arguments) -> String {
+        self.text.clone()
+    }
+}
+
+async fn order(session: &Session, arguments: &Arguments) -> Result<Order, Error> {
+    let topic = arguments.need("topic")?;
+    let named = |text: &str, order: &str| format!("{text}topic=[{topic}], orderConf=[{order}] \n");
+    let (order, text) = match arguments.need("method")?.trim() {
+        "get" => {
+            let order = value(session, ORDER, topic).await?;
+            let text = named("get orderConf success. ", &order);
+            (Some(order), text)
+        }
+        "put" => {
+            let order = arguments.need("value")?;
+            put_value(session, ORDER, topic, order).await?;
+            (Some(order.to_owned()), named("update orderConf success. ", order))
+        }
+        "delete" => {
+            delete_value(session, ORDER, topic).await?;
+            (None, format!("delete orderConf success. topic=[{topic}]\n"))
+        }
+        method => return Err(Error::Usage(format!("expected get, put or delete, found {method}"))),
+    };
+    Ok(Order { topic: topic.to_owned(), order, text })
+}

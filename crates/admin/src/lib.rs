@@ -1,0 +1,41 @@
+//! What operators do with a cluster of Vostok or Apache RocketMQ: look, change, destroy.
+//!
+//! - [`OPERATIONS`]: the one table of operations. The command line, the twin of `mqadmin`, their help and
+//!   `docs/admin.md` are made from its rows.
+//! - [`AdminCommand`]: `vostok admin NOUN VERB`.
+//! - [`mqadmin`]: `vostok mqadmin NAME`, with the names, flags and texts of Apache RocketMQ's `mqadmin`.
+
+mod acl;
+mod arguments;
+mod broker;
+mod cluster;
+mod command;
+mod connection;
+mod error;
+mod group;
+mod kv;
+mod message;
+mod mqadmin;
+mod name_server;
+mod offset;
+mod operation;
+mod output;
+mod page;
+mod request;
+mod session;
+mod shell;
+mod stats;
+mod table;
+mod text;
+mod topic;
+mod user;
+mod yaml;
+
+pub use arguments::{Argument, Arguments, Kind};
+pub use command::AdminCommand;
+pub use error::Error;
+pub use mqadmin::mqadmin;
+pub use operation::{Answer, Effect, Operation};
+pub use page::page;
+pub use session::{Planned, Session};
+pub use table::OPERATIONS;

@@ -1,0 +1,123 @@
+//! Messages of whole queues.
+
+use super::find::{TOOLS_GROUP, time_of};
+use super::view::View;
+use crate::operation::Typed;
+use crate::{Arguments, Error, Session};
+use client::{PullRequest, PullStatus};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use wire::body::MessageQueue;
+
+/// Most messages that are printed unless the operator says another number; all of them are held in memory.
+const LIMIT: usize = 10_000;
+
+/// The messages of queues.
+#[derive(Serialize)]
+#[serde(transparent)]
+pub(super) struct Printed {
+    messages: Vec<View>,
+    /// For each queue the line above its messages, and how many of the messages are its own.
+    #[serde(skip)]
+    queues: Vec<(String, usize)>,
+    #[serde(skip)]
+    is_topic: bool,
+}
+
+impl Printed {
+    /// Tags by how many messages have them, the most frequent first.
+    fn counts(&self) -> Vec<(&str, usize)> {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for tag in self.messages.iter().map(View::tag).filter(|tag| !tag.is_empty()) {
+            *counts.entry(tag).or_default() += 1;
+        }
+        let mut counts: Vec<_> = counts.into_iter().collect();
+        counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        counts
+    }
+}
+
+impl Typed for Printed {
+    fn mqadmin(&self, arguments: &Arguments) -> String {
+        let has_body = match arguments.get("body") {
+            Some(_) => arguments.is_on("body"),
+            None => self.is_topic,
+        };
+        let mut out = String::new();
+        let mut messages = self.messages.iter();
+        for (title, count) in &self.queues {
+            if self.is_topic {
+                let _ = writeln!(out, "{title}");
+            }
+            for message in messages.by_ref().take(*count) {
+                if self.is_topic || arguments.is_on("print") {
+                    let _ = writeln!(out, "{}", message.line(has_body));
+                }
+            }
+        }
+        if !self.is_topic && arguments.is_on("count") {
+            for (tag, count) in self.counts() {
+                let _ = writeln!(out, "Tag: {tag:<30} Count: {count}");
+            }
+        }
+        out
+    }
+}
+
+pub(super) async fn queue(session: &Session, arguments: &Arguments) -> Result<Printed, Error> {
+    let id = arguments.parse("queue")?.unwrap_or_default();
+    let queue = MessageQueue::new(arguments.need("topic")?, arguments.need("broker")?, id);
+    let mut printed = Printed { messages: Vec::new(), queues: Vec::new(), is_topic: false };
+    add(session, arguments, &queue, &mut printed).await?;
+    Ok(printed)
+}
+
+pub(super) async fn topic(session: &Session, arguments: &Arguments) -> Result<Printed, Error> {
+    let route = session.client.route(arguments.need("topic")?).await?;
+    let mut printed = Printed { messages: Vec::new(), queues: Vec::new(), is_topic: true };
+    for queue in &route.subscribe {
+        add(session, arguments, queue, &mut printed).await?;
+    }
+    Ok(printed)
+}
+
+/// Reads a queue from its minimum offset, or from a time on, to its maximum offset or to a time.
+async fn add(
+    session: &Session,
+    arguments: &Arguments,
+    queue: &MessageQueue,
+    printed: &mut Printed,
+) -> Result<(), Error> {
+    let limit = arguments.parse("limit")?.unwrap_or(LIMIT);
+    let client = &session.client;
+    let mut offset = client.min_offset(queue).await?;
+    let mut end = client.max_offset(queue).await?;
+    if arguments.get("begin").is_some() {
+        offset = client.search_offset(queue, time_of(arguments, "begin", 0)?).await?;
+    }
+    if arguments.get("end").is_some() {
+        end = client.search_offset(queue, time_of(arguments, "end", 0)?).await?;
+    }
+    let MessageQueue { topic, broker_name, queue_id } = queue;
+    let title = format!(
+        "minOffset={offset}, maxOffset={end}, MessageQueue [topic={topic}, brokerName={broker_name}, queueId={queue_id}]"
+    );
+    let first = printed.messages.len();
+    let expression = Some(arguments.get("tags").unwrap_or("*"));
+    while offset < end && printed.messages.len() < limit {
+        let pulled =
+            client.pull(&PullRequest { expression, ..PullRequest::new(TOOLS_GROUP, queue, offset) }).await?;
+        let is_stuck = pulled.next_offset <= offset;
+        let wanted = pulled.messages.iter().filter(|message| message.queue_offset < end);
+        printed.messages.extend(wanted.map(View::new));
+        offset = pulled.next_offset;
+        let is_over = matches!(pulled.status, PullStatus::NothingNew | PullStatus::OffsetIllegal);
+        if is_over || is_stuck {
+            break;
+        }
+    }
+    printed.messages.truncate(limit);
+    printed.queues.push((title, printed.messages.len() - first.min(printed.messages.len())));
+    Ok(())
+}

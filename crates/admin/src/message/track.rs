@@ -1,0 +1,85 @@
+//! Which groups have consumed a message (`DefaultMQAdminExtImpl.messageTrackDetail`).
+
+use crate::{Error, Session, stats};
+use client::Received;
+use serde::Serialize;
+use std::fmt;
+use wire::body::{ConsumeType, ConsumerConnection};
+use wire::codes::response;
+
+/// What a group has done with a message.
+#[derive(Clone, Serialize)]
+pub(super) struct Track {
+    group: String,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// Why nothing is known; empty otherwise.
+    reason: String,
+}
+
+impl fmt::Display for Track {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { group, kind, reason } = self;
+        let reason = if reason.is_empty() { "null" } else { reason };
+        write!(f, "MessageTrack [consumerGroup={group}, trackType={kind}, exceptionDesc={reason}]")
+    }
+}
+
+/// The groups that consume the topic of a message, and what each has done with it.
+pub(super) async fn tracks(session: &Session, message: &Received) -> Result<Vec<Track>, Error> {
+    let topic = &message.queue.topic;
+    let Some((_, broker)) = session.brokers_of(topic).await?.into_iter().next() else {
+        return Ok(Vec::new());
+    };
+    let mut tracks = Vec::new();
+    for group in stats::groups_of(session, &broker, topic).await? {
+        let (kind, reason) = match of_group(session, message, &group).await {
+            Ok(kind) => (kind, String::new()),
+            Err(error) => match error.code() {
+                Some(response::CONSUMER_NOT_ONLINE) => ("NOT_ONLINE", describe(&error)),
+                Some(response::BROADCAST_CONSUMPTION) => ("CONSUME_BROADCASTING", describe(&error)),
+                _ => ("UNKNOWN", describe(&error)),
+            },
+        };
+        tracks.push(Track { group, kind, reason });
+    }
+    Ok(tracks)
+}
+
+fn describe(error: &Error) -> String {
+    match error {
+        Error::Client(client::Error::Refused { code, remark, .. }) => format!("CODE:{code} DESC:{remark}"),
+        other => other.to_string(),
+    }
+}
+
+async fn of_group(session: &Session, message: &Received, group: &str) -> Result<&'static str, Error> {
+    let members = stats::consumer_connection(session, group, None).await?;
+    if members.consume_type == Some(ConsumeType::ConsumeActively) {
+        return Ok("PULL");
+    }
+    let stored_at = message.store_host.to_string();
+    let route = session.route(&message.queue.topic).await?;
+    let set = route.broker_datas.iter().find(|set| set.broker_addrs.get(&0) == Some(&stored_at));
+    let stats = stats::consume_stats(session, group, Some(&message.queue.topic)).await?;
+    let offsets = stats.offset_table.iter().find(|(queue, _)| {
+        queue.queue_id == message.queue.queue_id
+            && set.is_some_and(|set| set.broker_name == queue.broker_name)
+    });
+    let is_passed = offsets.is_some_and(|(_, offsets)| offsets.consumer_offset > message.queue_offset);
+    Ok(match (offsets, is_passed) {
+        (None, _) => "UNKNOWN",
+        (Some(_), false) => "NOT_CONSUME_YET",
+        (Some(_), true) if is_filtered(&members, message) => "CONSUMED_BUT_FILTERED",
+        (Some(_), true) => "CONSUMED",
+    })
+}
+
+/// Whether the group's subscription by tags leaves the message out.
+fn is_filtered(members: &ConsumerConnection, message: &Received) -> bool {
+    members.subscription_table.get(&message.queue.topic).is_some_and(|subscription| {
+        let tags = &subscription.tags_set;
+        let is_wanted = tags.iter().any(|tag| tag == "*" || Some(tag.as_str()) == message.tag());
+        !tags.is_empty() && !is_wanted
+    })
+}

@@ -1,0 +1,185 @@
+//! A message as operators see it.
+
+use super::track::Track;
+use crate::Arguments;
+use crate::operation::Typed;
+use crate::text::{time, time_to_ms};
+use client::Received;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use wire::properties::key;
+
+/// Milliseconds of an hour, to which the time of an index entry is rounded down.
+const HOUR_MS: i64 = 3_600_000;
+
+/// A message, and which groups have consumed it.
+#[derive(Clone, Serialize)]
+pub(super) struct View {
+    message_id: String,
+    offset_id: String,
+    topic: String,
+    tags: Option<String>,
+    keys: Option<String>,
+    broker: String,
+    queue: i32,
+    queue_offset: i64,
+    log_offset: i64,
+    reconsume_times: i32,
+    born_time: String,
+    store_time: String,
+    born_host: String,
+    store_host: String,
+    sys_flag: i32,
+    flag: i32,
+    properties: BTreeMap<String, String>,
+    /// The body as text; bytes that are not UTF-8 become U+FFFD.
+    body: String,
+    #[serde(skip)]
+    times: (i64, i64),
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tracks: Vec<Track>,
+}
+
+impl View {
+    /// A message without tracks.
+    pub fn new(message: &Received) -> Self {
+        let pairs = message.properties.pairs();
+        Self {
+            message_id: message.message_id(),
+            offset_id: message.offset_id(),
+            topic: message.topic.clone(),
+            tags: message.tag().map(str::to_owned),
+            keys: message.property(key::KEYS).map(str::to_owned),
+            broker: message.queue.broker_name.clone(),
+            queue: message.queue.queue_id,
+            queue_offset: message.queue_offset,
+            log_offset: message.log_offset,
+            reconsume_times: message.reconsume_times,
+            born_time: time(message.born_timestamp),
+            store_time: time(message.store_timestamp),
+            born_host: message.born_host.to_string(),
+            store_host: message.store_host.to_string(),
+            sys_flag: message.sys_flag,
+            flag: message.flag,
+            properties: pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+            body: String::from_utf8_lossy(&message.body).into_owned(),
+            times: (message.born_timestamp, message.store_timestamp),
+            tracks: Vec::new(),
+        }
+    }
+
+    /// The same with the groups that consume the topic.
+    pub fn with_tracks(self, tracks: Vec<Track>) -> Self {
+        Self { tracks, ..self }
+    }
+
+    /// The same with the bounds of the queue, which RocketMQ's clients add to the properties of pulled messages.
+    pub fn with_bounds(mut self, min_offset: i64, max_offset: i64) -> Self {
+        for (name, offset) in [(key::MIN_OFFSET, min_offset), (key::MAX_OFFSET, max_offset)] {
+            self.properties.insert(name.to_owned(), offset.to_string());
+        }
+        self
+    }
+
+    /// The tag; empty without one.
+    pub fn tag(&self) -> &str {
+        self.tags.as_deref().unwrap_or_default()
+    }
+
+    fn properties_text(&self) -> String {
+        let pairs: Vec<_> = self.properties.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        format!("{{{}}}", pairs.join(", "))
+    }
+
+    /// The line that `mqadmin` prints for a message of a queue, with the parts of `MessageExt.toString` that tell the
+    /// message apart.
+    pub fn line(&self, has_body: bool) -> String {
+        let (born, stored) = self.times;
+        let Self { message_id, broker, queue, queue_offset, sys_flag, born_host, store_host, .. } = self;
+        let Self { offset_id, log_offset, reconsume_times, topic, flag, body, .. } = self;
+        let properties = self.properties_text();
+        let body = if has_body { body } else { "NOT PRINT BODY" };
+        format!(
+            "MSGID: {message_id} MessageExt [brokerName={broker}, queueId={queue}, queueOffset={queue_offset}, \
+             sysFlag={sys_flag}, bornTimestamp={born}, bornHost=/{born_host}, storeTimestamp={stored}, \
+             storeHost=/{store_host}, msgId={offset_id}, commitLogOffset={log_offset}, \
+             reconsumeTimes={reconsume_times}, toString()=Message{{topic='{topic}', flag={flag}, \
+             properties={properties}}}] BODY: {body}"
+        )
+    }
+
+    /// The lines that `mqadmin` prints for one message.
+    fn lines(&self, has_offset_id: bool) -> String {
+        let (born, stored) = self.times;
+        let bracketed = |text: &Option<String>| format!("[{}]", text.as_deref().unwrap_or("null"));
+        let mut lines = vec![
+            ("Topic:", self.topic.clone()),
+            ("Tags:", bracketed(&self.tags)),
+            ("Keys:", bracketed(&self.keys)),
+            ("Queue ID:", self.queue.to_string()),
+            ("Queue Offset:", self.queue_offset.to_string()),
+            ("CommitLog Offset:", self.log_offset.to_string()),
+            ("Reconsume Times:", self.reconsume_times.to_string()),
+            ("Born Timestamp:", time_to_ms(born)),
+            ("Store Timestamp:", time_to_ms(stored)),
+            ("Born Host:", self.born_host.clone()),
+            ("Store Host:", self.store_host.clone()),
+            ("System Flag:", self.sys_flag.to_string()),
+            ("Properties:", self.properties_text()),
+            ("Message Body:", self.body.clone()),
+        ];
+        if has_offset_id {
+            lines.insert(0, ("OffsetID:", self.offset_id.clone()));
+        }
+        let mut out = String::new();
+        for (label, value) in lines {
+            let _ = writeln!(out, "{label:<20} {value}");
+        }
+        match self.tracks.is_empty() {
+            true => out.push_str("\n\nWARN: No Consumer\n"),
+            false => {
+                let tracks: Vec<_> = self.tracks.iter().map(Track::to_string).collect();
+                let _ = writeln!(out, "\n\n{}", tracks.join("\n"));
+            }
+        }
+        out
+    }
+}
+
+impl Typed for View {
+    fn mqadmin(&self, _: &Arguments) -> String {
+        self.lines(true)
+    }
+}
+
+/// Messages that were found by the id that their producer made.
+#[derive(Serialize)]
+#[serde(transparent)]
+pub(super) struct ByUniqueKey(pub Vec<View>);
+
+impl Typed for ByUniqueKey {
+    fn mqadmin(&self, _: &Arguments) -> String {
+        self.0.iter().map(|view| view.lines(false)).collect()
+    }
+}
+
+/// Messages that were found by key.
+#[derive(Serialize)]
+#[serde(transparent)]
+pub(super) struct ByKey(pub Vec<View>);
+
+impl Typed for ByKey {
+    fn mqadmin(&self, arguments: &Arguments) -> String {
+        let mut out = String::new();
+        let _ = writeln!(out, "{:<50} {:>4} {:>40} {:<200}", "#Message ID", "#QID", "#Offset", "#IndexKey");
+        let key = arguments.get("key").unwrap_or_default();
+        let kind = arguments.get("type").unwrap_or("K");
+        for View { message_id, topic, queue, queue_offset, log_offset, times, .. } in &self.0 {
+            let hour = times.1 / HOUR_MS * HOUR_MS;
+            let entry = format!("{hour}@{topic}@{kind}@{key}@{message_id}@{log_offset}");
+            let _ = writeln!(out, "{message_id:<50} {queue:>4} {queue_offset:>40} {entry:<200}");
+        }
+        out
+    }
+}

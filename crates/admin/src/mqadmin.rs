@@ -1,0 +1,167 @@
+//! `vostok mqadmin NAME`: the operations under the names, flags and texts of Apache RocketMQ's `mqadmin`
+//! (`MQAdminStartup`). Failures end with exit code 1, where `mqadmin` ends with 0.
+
+mod names;
+mod options;
+
+use crate::command::print;
+use crate::shell::{Access, perform};
+use crate::table::operations;
+use crate::{Argument, Error, Kind, Operation};
+use names::NAMES;
+use options::{options, parse};
+use std::fmt::Write as _;
+
+/// Where `mqadmin` sends those whose command failed (`FAQUrl`).
+const FAQ: &str =
+    "For more information, please visit the url, https://rocketmq.apache.org/docs/bestPractice/06FAQ";
+
+/// Runs a command of `mqadmin`: its name in any case, and its options. Returns the exit code.
+///
+/// # Errors
+/// [`Error::System`] when the answer cannot be printed.
+pub fn mqadmin(words: &[String]) -> Result<u8, Error> {
+    match words {
+        [] => print(&overview()).map(|()| 0),
+        [help, name] if help == "help" => explain(name),
+        [name, rest @ ..] => match named(name) {
+            found if found.is_empty() => explain(name),
+            found => command(&found, rest),
+        },
+    }
+}
+
+/// The operations under a name, in any case.
+fn named(name: &str) -> Vec<&'static Operation> {
+    let is_meant = |operation: &&Operation| operation.mqadmin.iter().any(|it| it.eq_ignore_ascii_case(name));
+    operations().filter(is_meant).collect()
+}
+
+fn command(found: &[&'static Operation], words: &[String]) -> Result<u8, Error> {
+    let given = match parse(words, &options(found)) {
+        Ok(given) if given.wants_help => return print(&usage(found)).map(|()| 0),
+        Ok(given) => given,
+        Err(why) => return complain(&format!("{why}\n{}", usage(found))),
+    };
+    let missing = |operation: &Operation| {
+        let required = operation.arguments.iter().filter(|argument| argument.is_required());
+        required.filter(|argument| given.arguments.get(argument.name).is_none()).collect::<Vec<&Argument>>()
+    };
+    let Some(operation) = found.iter().find(|operation| missing(operation).is_empty()) else {
+        let names: Vec<_> = missing(found[0]).iter().map(|argument| argument.short).collect();
+        return complain(&format!("Missing required option: {}\n{}", names.join(", "), usage(found)));
+    };
+    let access = Access { name_servers: given.name_servers, ..Access::default() };
+    match perform(operation, &given.arguments, &access) {
+        Ok(outcome) => print(&outcome.answer.mqadmin(&given.arguments)).map(|()| 0),
+        Err(error) => complain(&failure(operation.mqadmin[0], &error)),
+    }
+}
+
+/// Says on standard error what went wrong.
+fn complain(text: &str) -> Result<u8, Error> {
+    use std::io::Write as _;
+    // There is nobody left to tell.
+    let _ = writeln!(std::io::stderr(), "{}", text.trim_end());
+    Ok(1)
+}
+
+/// The text of a failed command, as far as scripts look for it.
+fn failure(name: &str, error: &Error) -> String {
+    let mut class = name.to_owned();
+    class[..1].make_ascii_uppercase();
+    let why = match error {
+        Error::Client(client::Error::Refused { address, code, remark }) => {
+            format!("CODE: {code}  DESC: {remark} BROKER: {address}\n{FAQ}")
+        }
+        Error::Partly { why, .. } => return format!("{}\n{error}", failure(name, why)),
+        other => other.to_string(),
+    };
+    format!("{class}SubCommand command failed\n{why}")
+}
+
+fn overview() -> String {
+    let mut out = "The most commonly used mqadmin commands are:\n".to_owned();
+    for name in NAMES {
+        if let Some(operation) = named(name).first() {
+            let _ = writeln!(out, "   {name:<35} {}", operation.about);
+        }
+    }
+    out + "\nSee 'mqadmin help <command>' for more information on a specific command.\n"
+}
+
+/// Prints how a command is used, or why there is none.
+fn explain(name: &str) -> Result<u8, Error> {
+    match named(name) {
+        found if !found.is_empty() => print(&usage(&found)).map(|()| 0),
+        _ if NAMES.iter().any(|known| known.eq_ignore_ascii_case(name)) => complain(&format!(
+            "The sub command {name} is known but not served by this version of Vostok; use RocketMQ's own mqadmin for it."
+        )),
+        _ => complain(&format!("The sub command {name} not exist.")),
+    }
+}
+
+fn usage(found: &[&'static Operation]) -> String {
+    let options = options(found);
+    let name = |argument: &Argument| match argument.short {
+        "" => format!("--{}", argument.long),
+        short => format!("-{short}"),
+    };
+    let mark = |argument: &Argument| match argument.kind {
+        Kind::Switch => name(argument),
+        _ => name(argument) + " <arg>",
+    };
+    let is_needed = |argument: &Argument| found.len() == 1 && argument.is_required();
+    let words = options.iter().map(|argument| match is_needed(argument) {
+        true => mark(argument),
+        false => format!("[{}]", mark(argument)),
+    });
+    let mut out = format!("usage: mqadmin {} {}\n", found[0].mqadmin[0], words.collect::<Vec<_>>().join(" "));
+    let mut line = |option: String, help: &str| {
+        let _ = writeln!(out, " {option:<32} {help}");
+    };
+    for argument in &options {
+        let both = format!("-{},--{}", argument.short, argument.long);
+        line(both.trim_start_matches("-,").to_owned(), argument.help);
+    }
+    line("-n,--namesrvAddr".to_owned(), "name servers, separated by semicolons");
+    line("-h,--help".to_owned(), "print this help");
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_name_of_the_table_is_one_of_mqadmin() {
+        let names: BTreeSet<_> = NAMES.into_iter().collect();
+        assert_eq!(names.len(), 96);
+        for operation in operations() {
+            for name in operation.mqadmin {
+                assert!(names.contains(name), "{name}");
+            }
+            for argument in operation.arguments.iter().filter(|it| it.is_required()) {
+                let is_reachable = operation.mqadmin.is_empty() || !argument.long.is_empty();
+                assert!(is_reachable, "{} {} {}", operation.noun, operation.verb, argument.name);
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_found_in_any_case() {
+        assert_eq!(named("CLUSTERLIST")[0].noun, "cluster");
+        assert!(named("nothing").is_empty());
+        assert!(usage(&named("topicRoute")).starts_with("usage: mqadmin topicRoute -t <arg> [-l]\n"));
+        assert!(overview().contains("\n   topicStatus                         Show"));
+    }
+
+    #[test]
+    fn failures_keep_the_text_that_scripts_look_for() {
+        let (address, remark) = ("a:1".to_owned(), "No topic route info".to_owned());
+        let error = client::Error::Refused { address, code: 17, remark }.into();
+        let text = failure("topicRoute", &error);
+        assert!(text.starts_with("TopicRouteSubCommand command failed\nCODE: 17  DESC: No topic"), "{text}");
+    }
+}

@@ -1,0 +1,136 @@
+//! Operations on name servers: their settings, and the write permission of brokers.
+
+use crate::broker::Settings;
+use crate::operation::{Effect, Operation, Typed, answer};
+use crate::request::{Request, number};
+use crate::{Argument, Arguments, Error, Session};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use wire::body::{format_key_values, parse_key_values};
+use wire::codes::request;
+
+const BROKER_NAME: Argument = Argument::place("broker", ("b", "brokerName"), "name of the broker set");
+
+/// The operations on name servers.
+pub(crate) const OPERATIONS: [Operation; 4] = [
+    Operation {
+        noun: "namesrv",
+        verb: "config",
+        mqadmin: &["getNamesrvConfig"],
+        effect: Effect::Look,
+        about: "Show the settings of the name servers",
+        arguments: &[],
+        call: |session, _| answer(config(session)),
+    },
+    Operation {
+        noun: "namesrv",
+        verb: "set",
+        mqadmin: &["updateNamesrvConfig"],
+        effect: Effect::Change,
+        about: "Change a setting of all name servers",
+        arguments: &[
+            Argument::place("key", ("k", "key"), "name of the setting"),
+            Argument::place("value", ("v", "value"), "its new value"),
+        ],
+        call: |session, arguments| answer(set(session, arguments)),
+    },
+    Operation {
+        noun: "namesrv",
+        verb: "wipe-write-perm",
+        mqadmin: &["wipeWritePerm"],
+        effect: Effect::Change,
+        about: "Take the write permission of all topics of a broker set, so that producers leave it",
+        arguments: &[BROKER_NAME],
+        call: |session, arguments| answer(wipe(session, arguments)),
+    },
+    Operation {
+        noun: "namesrv",
+        verb: "add-write-perm",
+        mqadmin: &["addWritePerm"],
+        effect: Effect::Change,
+        about: "Give the topics of a broker set their write permission back",
+        arguments: &[BROKER_NAME],
+        call: |session, arguments| answer(add(session, arguments)),
+    },
+];
+
+async fn config(session: &Session) -> Result<Settings, Error> {
+    let mut settings = Settings::default();
+    for server in &session.name_servers {
+        let reply = session.look(server, &Request::new(request::GET_NAMESRV_CONFIG)).await?;
+        let values = parse_key_values(&reply.body).map_err(|why| {
+            Error::from(client::Error::Answer { address: server.clone(), why: why.to_string() })
+        })?;
+        settings.add(server, format!("============{server}============"), values);
+    }
+    Ok(settings)
+}
+
+/// A setting that was changed on all name servers.
+#[derive(Serialize)]
+struct Changed {
+    servers: Vec<String>,
+    key: String,
+    value: String,
+}
+
+impl Typed for Changed {
+    fn mqadmin(&self, _: &Arguments) -> String {
+        let Self { servers, key, value } = self;
+        format!("update name server config success![{}]\n{key} : {value}\n", servers.join(", "))
+    }
+}
+
+async fn set(session: &Session, arguments: &Arguments) -> Result<Changed, Error> {
+    let (key, value) = (arguments.need("key")?.to_owned(), arguments.need("value")?.to_owned());
+    let text = format_key_values(&BTreeMap::from([(key.clone(), value.clone())]));
+    let servers = session.name_servers.clone();
+    session.change_all(&servers, &Request::new(request::UPDATE_NAMESRV_CONFIG).body(text)).await?;
+    Ok(Changed { servers, key, value })
+}
+
+/// How many topics a name server changed.
+#[derive(Serialize)]
+struct Permission {
+    server: String,
+    topics: i64,
+    #[serde(skip)]
+    verb: &'static str,
+}
+
+impl Typed for Vec<Permission> {
+    fn mqadmin(&self, arguments: &Arguments) -> String {
+        let broker = arguments.get("broker").unwrap_or_default();
+        self.iter().fold(String::new(), |mut out, Permission { server, topics, verb }| {
+            let _ =
+                writeln!(out, "{verb} write perm of broker[{broker}] in name server[{server}] OK, {topics}");
+            out
+        })
+    }
+}
+
+async fn wipe(session: &Session, arguments: &Arguments) -> Result<Vec<Permission>, Error> {
+    permit(session, arguments, request::WIPE_WRITE_PERM_OF_BROKER, ("wipe", "wipeTopicCount")).await
+}
+
+async fn add(session: &Session, arguments: &Arguments) -> Result<Vec<Permission>, Error> {
+    permit(session, arguments, request::ADD_WRITE_PERM_OF_BROKER, ("add", "addTopicCount")).await
+}
+
+async fn permit(
+    session: &Session,
+    arguments: &Arguments,
+    code: i32,
+    (verb, count): (&'static str, &str),
+) -> Result<Vec<Permission>, Error> {
+    let ask = Request::new(code).with("brokerName", arguments.need("broker")?);
+    let mut rows = Vec::new();
+    for server in &session.name_servers {
+        if let Some(reply) = session.change(server, &ask).await? {
+            let topics = number(server, &reply, count)?;
+            rows.push(Permission { server: server.clone(), topics, verb });
+        }
+    }
+    Ok(rows)
+}

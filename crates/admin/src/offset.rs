@@ -1,0 +1,123 @@
+//! Operations on the offsets of groups.
+
+mod reset;
+
+use crate::operation::{Effect, Operation, Typed, answer};
+use crate::request::Request;
+use crate::{Argument, Arguments, Error, Session, stats};
+use serde::Serialize;
+use wire::body::MessageQueue;
+use wire::codes::request;
+
+const GROUP: Argument = Argument::place("group", ("g", "group"), "name of the consumer group");
+const TOPIC: Argument = Argument::place("topic", ("t", "topic"), "name of the topic");
+const FORCE: Argument =
+    Argument::optional("force", ("f", "force"), "false to move offsets only backwards; true if left out");
+
+/// The operations on offsets.
+pub(crate) const OPERATIONS: [Operation; 3] = [
+    Operation {
+        noun: "offset",
+        verb: "reset",
+        mqadmin: &["resetOffsetByTime"],
+        effect: Effect::Destroy,
+        about: "Set the offsets of a group to the first message stored at or after a time, or one offset to a number",
+        arguments: &[
+            GROUP,
+            TOPIC,
+            Argument::place(
+                "time",
+                ("s", "timestamp"),
+                "now, milliseconds since 1970, or yyyy-MM-dd#HH:mm:ss:SSS in UTC",
+            ),
+            FORCE,
+            Argument::optional(
+                "broker",
+                ("b", "broker"),
+                "broker of the only queue, by address or broker set",
+            ),
+            Argument::optional("queue", ("q", "queue"), "id of the only queue"),
+            Argument::optional("offset", ("o", "offset"), "offset for the only queue, instead of the time"),
+        ],
+        call: |session, arguments| answer(reset::by_time(session, arguments)),
+    },
+    Operation {
+        noun: "offset",
+        verb: "skip",
+        mqadmin: &["skipAccumulatedMessage"],
+        effect: Effect::Destroy,
+        about: "Set the offsets of a group to the ends of the queues, so that it skips what it has not consumed",
+        arguments: &[GROUP, TOPIC, FORCE],
+        call: |session, arguments| answer(reset::skip(session, arguments)),
+    },
+    Operation {
+        noun: "offset",
+        verb: "clone",
+        mqadmin: &["cloneGroupOffset"],
+        effect: Effect::Change,
+        about: "Give a group the offsets that another group has in a topic",
+        arguments: &[
+            Argument::place("source", ("s", "srcGroup"), "the group whose offsets are copied"),
+            Argument::place("target", ("d", "destGroup"), "the group that gets them"),
+            TOPIC,
+            Argument::optional(
+                "offline",
+                ("o", "offline"),
+                "taken for compatibility, without effect as in mqadmin",
+            ),
+        ],
+        call: |session, arguments| answer(clone(session, arguments)),
+    },
+];
+
+/// The offset of a group in a queue.
+#[derive(Serialize)]
+struct QueueOffset {
+    broker: String,
+    queue: i32,
+    offset: i64,
+}
+
+/// The offsets that a group got from another.
+#[derive(Serialize)]
+#[serde(transparent)]
+struct Cloned {
+    queues: Vec<QueueOffset>,
+}
+
+impl Typed for Cloned {
+    fn mqadmin(&self, arguments: &Arguments) -> String {
+        let [source, target, topic] =
+            ["source", "target", "topic"].map(|name| arguments.get(name).unwrap_or_default());
+        format!("clone group offset success. srcGroup[{source}], destGroup=[{target}], topic[{topic}]\n")
+    }
+}
+
+async fn clone(session: &Session, arguments: &Arguments) -> Result<Cloned, Error> {
+    let (source, target) = (arguments.need("source")?, arguments.need("target")?);
+    let stats = stats::consume_stats(session, source, Some(arguments.need("topic")?)).await?;
+    let mut queues = Vec::new();
+    for (queue, offsets) in stats.offset_table {
+        let broker = session.master_of(&queue).await?;
+        commit(session, &broker, target, &queue, offsets.consumer_offset).await?;
+        let (broker, queue) = (queue.broker_name, queue.queue_id);
+        queues.push(QueueOffset { broker, queue, offset: offsets.consumer_offset });
+    }
+    Ok(Cloned { queues })
+}
+
+/// Stores the offset of a group in a queue (`UPDATE_CONSUMER_OFFSET`).
+async fn commit(
+    session: &Session,
+    broker: &str,
+    group: &str,
+    queue: &MessageQueue,
+    offset: i64,
+) -> Result<(), Error> {
+    let ask = Request::new(request::UPDATE_CONSUMER_OFFSET)
+        .with("consumerGroup", group)
+        .with("topic", &queue.topic)
+        .with("queueId", queue.queue_id)
+        .with("commitOffset", offset);
+    session.change(broker, &ask).await.map(|_| ())
+}

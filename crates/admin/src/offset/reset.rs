@@ -1,0 +1,187 @@
+//! Resets of offsets: by the broker, or queue by queue where a broker resets only the offsets of online consumers and
+//! there are none.
+
+use super::{QueueOffset, commit};
+use crate::operation::Typed;
+use crate::request::{Request, body, number};
+use crate::text::parse_time;
+use crate::{Arguments, Error, Session, stats};
+use serde::Serialize;
+use std::fmt::Write as _;
+use wire::body::{MessageQueue, ResetOffsetBody};
+use wire::codes::{VERSION_5_0_0, request, response};
+
+/// Stands for the ends of the queues in a reset.
+const END: i64 = -1;
+
+/// New offsets, and the line that `mqadmin` prints above or instead of them.
+#[derive(Serialize)]
+#[serde(transparent)]
+pub(super) struct Reset {
+    queues: Vec<QueueOffset>,
+    #[serde(skip)]
+    title: String,
+    #[serde(skip)]
+    is_single: bool,
+}
+
+impl Typed for Reset {
+    fn mqadmin(&self, _: &Arguments) -> String {
+        let mut out = self.title.clone();
+        if self.is_single {
+            return out;
+        }
+        let _ = writeln!(out, "{:<40}  {:<40}  {:<40}", "#brokerName", "#queueId", "#offset");
+        for QueueOffset { broker, queue, offset } in &self.queues {
+            let _ = writeln!(out, "{broker:<40}  {queue:<40}  {offset:<40}");
+        }
+        out
+    }
+}
+
+pub(super) async fn by_time(session: &Session, arguments: &Arguments) -> Result<Reset, Error> {
+    let (group, topic) = (arguments.need("group")?, arguments.need("topic")?);
+    let given = arguments.need("time")?;
+    let time = match given.trim() {
+        "now" => session.now_ms,
+        text => parse_time(text).ok_or_else(|| {
+            Error::Usage(format!("expected now, milliseconds, or yyyy-MM-dd#HH:mm:ss:SSS, found {text}"))
+        })?,
+    };
+    if let (Some(broker), Some(queue)) = (arguments.get("broker"), arguments.parse("queue")?) {
+        let broker = session.broker(broker).await?;
+        let target = Target { given, time, offset: arguments.parse("offset")? };
+        return single(session, (group, topic), &broker, queue, target).await;
+    }
+    if arguments.get("queue").is_some()
+        || arguments.get("offset").is_some()
+        || arguments.get("broker").is_some()
+    {
+        return Err(Error::Usage(
+            "one queue is reset with broker and queue; an offset needs both".to_owned(),
+        ));
+    }
+    let is_forced = is_forced(arguments);
+    let queues = all(session, (group, topic), time, is_forced).await?;
+    let title = format!(
+        "start reset consumer offset by specified, group[{group}], topic[{topic}], force[{is_forced}], \
+         timestamp(string)[{given}], timestamp(long)[{time}]\n"
+    );
+    Ok(Reset { queues, title, is_single: false })
+}
+
+pub(super) async fn skip(session: &Session, arguments: &Arguments) -> Result<Reset, Error> {
+    let names = (arguments.need("group")?, arguments.need("topic")?);
+    let queues = all(session, names, END, is_forced(arguments)).await?;
+    Ok(Reset { queues, title: String::new(), is_single: false })
+}
+
+fn is_forced(arguments: &Arguments) -> bool {
+    arguments.get("force").is_none() || arguments.is_on("force")
+}
+
+/// Resets all queues of a topic.
+async fn all(
+    session: &Session,
+    (group, topic): (&str, &str),
+    time: i64,
+    is_forced: bool,
+) -> Result<Vec<QueueOffset>, Error> {
+    let mut queues = Vec::new();
+    for (name, broker) in session.brokers_of(topic).await? {
+        let ask = Request::new(request::INVOKE_BROKER_TO_RESET_OFFSET)
+            .with("topic", topic)
+            .with("group", group)
+            .with("timestamp", time)
+            .with("isForce", is_forced);
+        match session.change(&broker, &ask).await {
+            Ok(None) => {}
+            Ok(Some(reply)) => {
+                let table: ResetOffsetBody = body(&broker, &reply)?;
+                let offset = |(queue, offset): (MessageQueue, i64)| QueueOffset {
+                    broker: queue.broker_name,
+                    queue: queue.queue_id,
+                    offset,
+                };
+                queues.extend(table.offset_table.into_iter().map(offset));
+            }
+            Err(error) if error.code() == Some(response::CONSUMER_NOT_ONLINE) => {
+                queues.extend(each(session, (group, topic), &name, time, is_forced).await?);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    queues.sort_by(|one, other| (&one.broker, one.queue).cmp(&(&other.broker, other.queue)));
+    Ok(queues)
+}
+
+/// Resets the queues of one broker set one by one (`DefaultMQAdminExtImpl.resetOffsetByTimestampOld`).
+async fn each(
+    session: &Session,
+    (group, topic): (&str, &str),
+    name: &str,
+    time: i64,
+    is_forced: bool,
+) -> Result<Vec<QueueOffset>, Error> {
+    let stats = stats::consume_stats(session, group, Some(topic)).await?;
+    let mut queues = Vec::new();
+    for (queue, offsets) in stats.offset_table.into_iter().filter(|(queue, _)| queue.broker_name == name) {
+        let broker = session.master_of(&queue).await?;
+        let found = match time {
+            END => offsets.broker_offset,
+            time => session.client.search_offset(&queue, time).await?,
+        };
+        let offset = if is_forced { found } else { found.min(offsets.consumer_offset) };
+        commit(session, &broker, group, &queue, offset).await?;
+        queues.push(QueueOffset { broker: queue.broker_name, queue: queue.queue_id, offset });
+    }
+    Ok(queues)
+}
+
+/// Where one queue is reset to: the first message at or after a time, or an offset.
+struct Target<'a> {
+    /// The time as the operator wrote it.
+    given: &'a str,
+    time: i64,
+    offset: Option<i64>,
+}
+
+/// Resets one queue. A broker before 5.0 would reset all queues, so only the stored offset is changed there.
+async fn single(
+    session: &Session,
+    (group, topic): (&str, &str),
+    broker: &str,
+    queue: i32,
+    target: Target<'_>,
+) -> Result<Reset, Error> {
+    let look = Request::new(request::SEARCH_OFFSET_BY_TIMESTAMP)
+        .with("topic", topic)
+        .with("queueId", queue)
+        .with("timestamp", target.time);
+    let reply = session.look(broker, &look).await?;
+    let offset = match target.offset {
+        Some(offset) => offset,
+        None => number(broker, &reply, "offset")?,
+    };
+    if reply.version >= VERSION_5_0_0 {
+        // First, because the broker refuses an offset outside of the queue.
+        let reset = Request::new(request::INVOKE_BROKER_TO_RESET_OFFSET)
+            .with("topic", topic)
+            .with("group", group)
+            .with("queueId", queue)
+            .with("offset", offset)
+            .with("timestamp", 0)
+            .with("isForce", true);
+        session.change(broker, &reset).await?;
+    }
+    let queue = MessageQueue::new(topic, "", queue);
+    commit(session, broker, group, &queue, offset).await?;
+    let mut title = format!(
+        "start reset consumer offset by specified, group[{group}], topic[{topic}], queueId[{}], broker[{broker}], \
+         timestamp(string)[{}], timestamp(long)[{}]\n",
+        queue.queue_id, target.given, target.time
+    );
+    let _ = writeln!(title, "reset consumer offset to {offset}");
+    let row = QueueOffset { broker: broker.to_owned(), queue: queue.queue_id, offset };
+    Ok(Reset { queues: vec![row], title, is_single: true })
+}

@@ -1,0 +1,69 @@
+//! What an operation is: a row of the table.
+
+use crate::{Argument, Arguments, Error, Session};
+use serde::Serialize;
+use serde_json::Value;
+use std::pin::Pin;
+
+/// What an operation does to the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It only reads.
+    Look,
+    /// It changes something that can be changed back.
+    Change,
+    /// It removes something that cannot be restored, or lets messages be skipped. It asks before.
+    Destroy,
+}
+
+/// The future of an operation's answer.
+pub(crate) type Call<'a> = Pin<Box<dyn Future<Output = Result<Box<dyn Answer>, Error>> + 'a>>;
+
+/// An operation: a row of [`OPERATIONS`](crate::OPERATIONS).
+pub struct Operation {
+    /// What it is about, the first word on the command line.
+    pub noun: &'static str,
+    /// What is done, the second word on the command line.
+    pub verb: &'static str,
+    /// Names of `mqadmin` for it. Of several operations with one name that one is meant whose required arguments are
+    /// all given, the first of the table if there are several.
+    pub mqadmin: &'static [&'static str],
+    /// What it does to the cluster.
+    pub effect: Effect,
+    /// One sentence for help and documentation.
+    pub about: &'static str,
+    /// Its arguments; those by place in their order.
+    pub arguments: &'static [Argument],
+    /// Performs it.
+    pub(crate) call: for<'a> fn(&'a Session, &'a Arguments) -> Call<'a>,
+}
+
+/// The answer of an operation, a value of the operation's own type.
+pub trait Answer {
+    /// The answer as data: a list of rows, or an object that may contain one.
+    fn value(&self) -> Value;
+
+    /// The answer as `mqadmin` prints it.
+    fn mqadmin(&self, arguments: &Arguments) -> String;
+}
+
+/// A type that operations answer with.
+pub(crate) trait Typed: Serialize {
+    /// The answer as `mqadmin` prints it.
+    fn mqadmin(&self, arguments: &Arguments) -> String;
+}
+
+impl<T: Typed> Answer for T {
+    fn value(&self) -> Value {
+        serde_json::to_value(self).expect("answers have text as keys")
+    }
+
+    fn mqadmin(&self, arguments: &Arguments) -> String {
+        Typed::mqadmin(self, arguments)
+    }
+}
+
+/// Turns the future of a typed answer into that of any operation.
+pub(crate) fn answer<'a, T: Typed + 'static>(call: impl Future<Output = Result<T, Error>> + 'a) -> Call<'a> {
+    Box::pin(async { call.await.map(|answer| Box::new(answer) as Box<dyn Answer>) })
+}

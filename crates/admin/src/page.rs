@@ -1,0 +1,95 @@
+//! The page `docs/admin.md`, made from the table of operations.
+
+use crate::table::operations;
+use crate::{Effect, Kind, Operation};
+use std::fmt::Write as _;
+
+const INTRODUCTION: &str = "# Operate a cluster
+
+[简体中文](admin.zh-CN.md)
+
+`vostok admin NOUN VERB` looks at a cluster and changes it; `vostok mqadmin NAME` does the same with the names, flags and texts of Apache
+RocketMQ's `mqadmin`. Both work with clusters of Vostok and of RocketMQ 4.x and 5.x, and start in milliseconds.
+
+```
+vostok admin cluster list -n 127.0.0.1:9876
+vostok admin topic create orders --cluster DefaultCluster --read-queues 16 --write-queues 16
+vostok admin group progress payments -o json
+vostok admin topic delete orders --cluster DefaultCluster --dry-run
+vostok mqadmin topicRoute -n 127.0.0.1:9876 -t orders
+```
+
+- `-n` names the name servers; otherwise the environment's `NAMESRV_ADDR`, otherwise 127.0.0.1:9876.
+- `-o table|json|yaml|csv` chooses the form of the answer. Names of members are the same in all of them; times are in UTC.
+- `--dry-run` prints the requests that would change something, and sends only those that read.
+- What cannot be undone asks before, or wants `--yes`. `vostok mqadmin` does not ask, as `mqadmin` does not.
+- Requests are signed with `accessKey` and `secretKey` of `--credentials FILE`, otherwise of `conf/tools.yml` below `ROCKETMQ_HOME`.
+- A broker is named by its address, or by its broker set, whose master is meant.
+- Exit code 0 when all was done, 1 when a server refused or did not answer, 2 for wrong arguments (of `vostok mqadmin`: 1).
+
+A symbolic link named `mqadmin` to the binary makes it `mqadmin` itself. Its differences: times are in UTC, a failed command prints no stack
+trace and ends with exit code 1, and a name that is not in the table below says so.
+
+## Operations
+
+Effect: *look* only reads, *change* can be changed back, *destroy* cannot.
+
+| operation | mqadmin | effect | what it does |
+|---|---|---|---|
+";
+
+/// Writes the page.
+#[must_use]
+pub fn page() -> String {
+    let mut out = INTRODUCTION.to_owned();
+    for operation in operations() {
+        let names: Vec<_> = operation.mqadmin.iter().map(|name| format!("`{name}`")).collect();
+        let effect = match operation.effect {
+            Effect::Look => "look",
+            Effect::Change => "change",
+            Effect::Destroy => "destroy",
+        };
+        let (names, about) = (names.join(", "), operation.about);
+        let _ = writeln!(out, "| `{}` | {names} | {effect} | {about} |", synopsis(operation));
+    }
+    out
+}
+
+/// An operation with its arguments, as it is typed.
+fn synopsis(operation: &Operation) -> String {
+    let mut words = vec![format!("{} {}", operation.noun, operation.verb)];
+    words.extend(operation.arguments.iter().map(|argument| match argument.kind {
+        Kind::Place => format!("<{}>", argument.name),
+        Kind::Required => format!("--{} VALUE", argument.name),
+        Kind::Optional => format!("[--{} VALUE]", argument.name),
+        Kind::Switch => format!("[--{}]", argument.name),
+    }));
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// To write the page after a change of the table, run with `VOSTOK_WRITE_DOCS=1`.
+    #[test]
+    fn the_page_in_docs_is_made_from_the_table() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/admin.md");
+        if std::env::var_os("VOSTOK_WRITE_DOCS").is_some() {
+            std::fs::write(path, page()).unwrap();
+        }
+        let found = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(found == page(), "docs/admin.md is not what the table says; run with VOSTOK_WRITE_DOCS=1");
+    }
+
+    #[test]
+    fn the_translated_page_has_every_operation() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/admin.zh-CN.md");
+        let page = std::fs::read_to_string(path).unwrap_or_default();
+        for operation in operations() {
+            let row = page.lines().find(|line| line.starts_with(&format!("| `{}` |", synopsis(operation))));
+            let row = row.unwrap_or_else(|| panic!("docs/admin.zh-CN.md lacks {}", synopsis(operation)));
+            assert!(operation.mqadmin.iter().all(|name| row.contains(&format!("`{name}`"))), "{row}");
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! An operator's session with a cluster: its servers, and requests to them, which a dry run only collects.
+
+use crate::request::{Request, body};
+use crate::{Arguments, Error};
+use client::{Client, Reply};
+use serde::Serialize;
+use std::sync::Mutex;
+use std::time::Duration;
+use wire::body::{ClusterInfo, MessageQueue, TopicRouteData};
+use wire::codes::request;
+
+/// Longest time for a request (the default of `DefaultMQAdminExt`).
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Broker id of a master.
+const MASTER: i64 = 0;
+
+/// A request that a dry run did not send.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Planned {
+    /// Address of the server that would get it.
+    pub server: String,
+    /// Name of the request (`RequestCode`).
+    pub request: String,
+    /// Its header fields and body.
+    pub content: String,
+}
+
+/// A broker of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Member {
+    pub cluster: String,
+    pub name: String,
+    pub id: i64,
+    pub address: String,
+}
+
+/// An operator's session with a cluster.
+pub struct Session {
+    /// Connections, routes and calls.
+    pub(crate) client: Client,
+    /// Addresses of the name servers.
+    pub(crate) name_servers: Vec<String>,
+    /// Time of the session's start, ms since the epoch.
+    pub(crate) now_ms: i64,
+    /// Requests that a dry run did not send; `None` when they are sent.
+    planned: Option<Mutex<Vec<Planned>>>,
+}
+
+impl Session {
+    /// Begins a session. A dry run sends no request that changes anything.
+    #[must_use]
+    pub fn new(client: Client, name_servers: Vec<String>, now_ms: i64, is_dry_run: bool) -> Self {
+        Self { client, name_servers, now_ms, planned: is_dry_run.then(Mutex::default) }
+    }
+
+    /// The requests that a dry run did not send so far; `None` when requests are sent.
+    #[must_use]
+    pub fn planned(&self) -> Option<Vec<Planned>> {
+        self.planned.as_ref().map(|planned| planned.lock().expect("short section").clone())
+    }
+
+    /// Sends a request that only reads.
+    pub(crate) async fn look(&self, server: &str, request: &Request) -> Result<Reply, Error> {
+        let reply = self.client.call(server, request.code, TIMEOUT, |frame| request.write(frame)).await;
+        reply.map_err(Error::from)
+    }
+
+    /// Sends a request that changes something; `None` in a dry run.
+    pub(crate) async fn change(&self, server: &str, request: &Request) -> Result<Option<Reply>, Error> {
+        let Some(planned) = &self.planned else {
+            return self.look(server, request).await.map(Some);
+        };
+        let (name, content) = (request.name(), request.content());
+        let step = Planned { server: server.to_owned(), request: name, content };
+        planned.lock().expect("short section").push(step);
+        Ok(None)
+    }
+
+    /// Sends a request that changes something to each of several servers, one after the other.
+    pub(crate) async fn change_all(&self, servers: &[String], request: &Request) -> Result<(), Error> {
+        let mut done = Vec::new();
+        for server in servers {
+            match self.change(server, request).await {
+                Ok(_) => done.push(server.clone()),
+                Err(why) if done.is_empty() => return Err(why),
+                Err(why) => return Err(Error::Partly { done, why: Box::new(why) }),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a request that only reads to the first name server that answers.
+    pub(crate) async fn ask_name_server(&self, request: &Request) -> Result<(Reply, &str), Error> {
+        let mut failure = client::Error::NoNameServer.into();
+        for server in &self.name_servers {
+            match self.look(server, request).await {
+                Ok(reply) => return Ok((reply, server)),
+                Err(error) if error.code().is_some() => return Err(error),
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+
+    /// The clusters and broker sets that the name server knows.
+    pub(crate) async fn cluster_info(&self) -> Result<ClusterInfo, Error> {
+        let (reply, server) = self.ask_name_server(&Request::new(request::GET_BROKER_CLUSTER_INFO)).await?;
+        body(server, &reply)
+    }
+
+    /// The brokers of a cluster, or of all clusters, in the order of their names and ids.
+    pub(crate) async fn members(&self, cluster: Option<&str>) -> Result<Vec<Member>, Error> {
+        let info = self.cluster_info().await?;
+        let mut members = Vec::new();
+        for (name, brokers) in &info.cluster_addr_table {
+            for set in brokers.iter().filter_map(|broker| info.broker_addr_table.get(broker)) {
+                members.extend(set.broker_addrs.iter().map(|(id, address)| Member {
+                    cluster: name.clone(),
+                    name: set.broker_name.clone(),
+                    id: *id,
+                    address: address.clone(),
+                }));
+            }
+        }
+        members.retain(|member| cluster.is_none_or(|cluster| member.cluster == cluster));
+        match cluster {
+            Some(cluster) if members.is_empty() => {
+                Err(Error::NotFound(format!("the name server knows no broker of the cluster {cluster}")))
+            }
+            _ => Ok(members),
+        }
+    }
+
+    /// Address of a broker that is named by its address, or as a broker set, whose master is meant.
+    pub(crate) async fn broker(&self, name: &str) -> Result<String, Error> {
+        if name.contains(':') {
+            return Ok(name.to_owned());
+        }
+        let members = self.members(None).await?;
+        let master = members.into_iter().find(|member| member.name == name && member.id == MASTER);
+        let missing = || Error::NotFound(format!("the name server knows no master of the broker set {name}"));
+        master.map(|master| master.address).ok_or_else(missing)
+    }
+
+    /// Address of the master of a queue.
+    pub(crate) async fn master_of(&self, queue: &MessageQueue) -> Result<String, Error> {
+        let route = self.client.route(&queue.topic).await?;
+        let missing = || client::Error::NoBroker(queue.broker_name.clone()).into();
+        route.master(&queue.broker_name).map(str::to_owned).ok_or_else(missing)
+    }
+
+    /// Addresses of the broker that the arguments name, or of the masters of the cluster that they name.
+    pub(crate) async fn masters(&self, arguments: &Arguments) -> Result<Vec<String>, Error> {
+        let members = self.targets(arguments).await?;
+        Ok(members.into_iter().filter(|member| member.id == MASTER).map(|member| member.address).collect())
+    }
+
+    /// The broker that the arguments name, as a master without a name; or all brokers of the cluster that they name.
+    pub(crate) async fn targets(&self, arguments: &Arguments) -> Result<Vec<Member>, Error> {
+        match (arguments.get("broker"), arguments.get("cluster")) {
+            (Some(broker), _) => {
+                let address = self.broker(broker).await?;
+                Ok(vec![Member { cluster: String::new(), name: String::new(), id: MASTER, address }])
+            }
+            (None, Some(cluster)) => self.members(Some(cluster)).await,
+            (None, None) => Err(Error::Usage("expected a broker or a cluster".to_owned())),
+        }
+    }
+
+    /// The route of a topic.
+    pub(crate) async fn route(&self, topic: &str) -> Result<TopicRouteData, Error> {
+        Ok(self.client.fetch_route(topic).await?)
+    }
+
+    /// Name and address of a broker of each broker set that has queues of a topic: the master, otherwise any slave
+    /// (`BrokerData.selectBrokerAddr`).
+    pub(crate) async fn brokers_of(&self, topic: &str) -> Result<Vec<(String, String)>, Error> {
+        let route = self.route(topic).await?;
+        let chosen = route.broker_datas.into_iter().filter_map(|set| {
+            let addresses = set.broker_addrs;
+            let address = addresses.get(&MASTER).or_else(|| addresses.values().next())?;
+            Some((set.broker_name, address.clone()))
+        });
+        Ok(chosen.collect())
+    }
+}

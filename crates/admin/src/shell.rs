@@ -1,0 +1,91 @@
+//! Runs an operation: connects to the cluster, performs it, and closes the connections.
+
+use crate::operation::{Answer, Operation};
+use crate::{Arguments, Error, Planned, Session};
+use client::{Client, Config, Credentials};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Name server when neither an option nor the environment names one: that of `vostok serve` on the same machine.
+const LOCAL: &str = "127.0.0.1:9876";
+
+/// How an operation reaches the cluster.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Access {
+    /// Addresses of the name servers, separated by semicolons; `None` for those of the environment.
+    pub name_servers: Option<String>,
+    /// File with `accessKey` and `secretKey`; `None` for `conf/tools.yml` of `ROCKETMQ_HOME`, if there is one.
+    pub credentials: Option<PathBuf>,
+    /// Whether requests that change anything are only collected.
+    pub is_dry_run: bool,
+}
+
+/// What an operation led to.
+pub(crate) struct Outcome {
+    /// The operation's answer.
+    pub answer: Box<dyn Answer>,
+    /// The requests that a dry run did not send.
+    pub planned: Option<Vec<Planned>>,
+}
+
+/// Performs an operation.
+pub(crate) fn perform(
+    operation: &Operation,
+    arguments: &Arguments,
+    access: &Access,
+) -> Result<Outcome, Error> {
+    let given = access.name_servers.clone().or_else(|| std::env::var("NAMESRV_ADDR").ok());
+    let mut config = Config::new(given.as_deref().unwrap_or(LOCAL));
+    config.credentials = credentials(access.credentials.as_deref())?;
+    let name_servers = config.name_servers.clone();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let client = Client::start(config)?;
+    let session = Session::new(client.clone(), name_servers, now_ms(), access.is_dry_run);
+    let answer = runtime.block_on((operation.call)(&session, arguments));
+    client.shutdown();
+    Ok(Outcome { answer: answer?, planned: session.planned() })
+}
+
+fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Reads credentials from a file like RocketMQ's `tools.yml`. Without a file given, the one of `ROCKETMQ_HOME` may be
+/// absent.
+fn credentials(file: Option<&Path>) -> Result<Option<Credentials>, Error> {
+    let text = match (file, std::env::var_os("ROCKETMQ_HOME")) {
+        (Some(file), _) => std::fs::read_to_string(file)
+            .map_err(|why| Error::Usage(format!("cannot read {}: {why}", file.display())))?,
+        (None, Some(home)) => {
+            std::fs::read_to_string(Path::new(&home).join("conf/tools.yml")).unwrap_or_default()
+        }
+        (None, None) => String::new(),
+    };
+    match (scalar(&text, "accessKey"), scalar(&text, "secretKey")) {
+        (Some(access), Some(secret)) => Ok(Some(Credentials::new(access, secret))),
+        (None, None) if file.is_none() => Ok(None),
+        _ => Err(Error::Usage("expected accessKey and secretKey in the file with credentials".to_owned())),
+    }
+}
+
+/// A value at the top of a YAML file: `key: value`, the value with or without quotes (`AclUtils.getAclRPCHook`).
+fn scalar<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    let value = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+    let value = value.split(" #").next().unwrap_or_default().trim();
+    let inner = |quote| value.strip_prefix(quote)?.strip_suffix(quote);
+    Some(inner('"').or_else(|| inner('\'')).unwrap_or(value)).filter(|value| !value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_read_from_yaml() {
+        let text = "# tools\naccessKey: rocketmq2 # a user\nsecretKey: \"12:34\"\nempty:\n";
+        assert_eq!(scalar(text, "accessKey"), Some("rocketmq2"));
+        assert_eq!(scalar(text, "secretKey"), Some("12:34"));
+        assert_eq!((scalar(text, "empty"), scalar(text, "absent")), (None, None));
+    }
+}

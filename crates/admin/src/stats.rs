@@ -1,0 +1,127 @@
+//! What operations on several nouns ask of brokers and name servers, and answer.
+
+use crate::request::{Request, body};
+use crate::{Error, Session};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use wire::body::{ConsumeStats, ConsumerConnection, GroupList, TopicList};
+use wire::codes::request;
+use wire::names::RETRY_PREFIX;
+
+/// A topic or group that was created or changed, and where.
+#[derive(Serialize)]
+pub(crate) struct Created<T> {
+    /// Addresses of the brokers.
+    pub brokers: Vec<String>,
+    /// What was created.
+    pub config: T,
+}
+
+/// Parses changes of attributes, `+key=value,-key`. The keys keep their sign (`AttributeParser.parseToMap`).
+pub(crate) fn attributes(text: Option<&str>) -> Result<BTreeMap<String, String>, Error> {
+    let mut changes = BTreeMap::new();
+    for change in text.unwrap_or_default().split(',').map(str::trim).filter(|change| !change.is_empty()) {
+        let (key, value) = change.split_once('=').unwrap_or((change, ""));
+        let is_valid = match key.chars().next() {
+            Some('+') => change.contains('='),
+            Some('-') => !change.contains('='),
+            _ => false,
+        };
+        if !is_valid {
+            return Err(Error::Usage(format!("expected attributes as +key=value or -key, found {change}")));
+        }
+        changes.insert(key.to_owned(), value.to_owned());
+    }
+    Ok(changes)
+}
+
+/// The topics that the name server knows, in order.
+pub(crate) async fn topics(session: &Session) -> Result<Vec<String>, Error> {
+    let ask = Request::new(request::GET_ALL_TOPIC_LIST_FROM_NAMESERVER);
+    let (reply, server) = session.ask_name_server(&ask).await?;
+    let mut topics = body::<TopicList>(server, &reply)?.topic_list;
+    topics.sort_unstable();
+    Ok(topics)
+}
+
+/// The groups that consume a topic, by one broker's account.
+pub(crate) async fn groups_of(session: &Session, broker: &str, topic: &str) -> Result<Vec<String>, Error> {
+    let ask = Request::new(request::QUERY_TOPIC_CONSUME_BY_WHO).with("topic", topic);
+    let groups: GroupList = body(broker, &session.look(broker, &ask).await?)?;
+    Ok(groups.group_list)
+}
+
+/// The members of a group, by the account of a broker that has its retry topic.
+pub(crate) async fn consumer_connection(
+    session: &Session,
+    group: &str,
+    broker: Option<&str>,
+) -> Result<ConsumerConnection, Error> {
+    let address = match broker {
+        Some(broker) => session.broker(broker).await?,
+        None => {
+            let brokers = session.brokers_of(&format!("{RETRY_PREFIX}{group}")).await?;
+            let first = brokers.into_iter().next().map(|(_, address)| address);
+            first.ok_or_else(|| {
+                Error::NotFound(format!("no broker has the retry topic of the group {group}"))
+            })?
+        }
+    };
+    let ask = Request::new(request::GET_CONSUMER_CONNECTION_LIST).with("consumerGroup", group);
+    body(&address, &session.look(&address, &ask).await?)
+}
+
+/// The progress of a group in a topic, or in all of its topics, on all brokers that have its retry topic, or the topic
+/// if there is no retry topic (`DefaultMQAdminExtImpl.examineConsumeStats`).
+pub(crate) async fn consume_stats(
+    session: &Session,
+    group: &str,
+    topic: Option<&str>,
+) -> Result<ConsumeStats, Error> {
+    let brokers = match (session.brokers_of(&format!("{RETRY_PREFIX}{group}")).await, topic) {
+        (Err(_), Some(topic)) => session.brokers_of(topic).await,
+        (found, _) => found,
+    }?;
+    let mut all = ConsumeStats::default();
+    for (_, address) in brokers {
+        let ask = Request::new(request::GET_CONSUME_STATS).with("consumerGroup", group).maybe("topic", topic);
+        let stats: ConsumeStats = body(&address, &session.look(&address, &ask).await?)?;
+        all.consume_tps += stats.consume_tps;
+        all.offset_table.extend(stats.offset_table);
+    }
+    if all.offset_table.is_empty() {
+        return Err(Error::NotFound(format!(
+            "the group {group} has no offsets; it has consumed nothing yet"
+        )));
+    }
+    Ok(all)
+}
+
+/// Deletes a topic on brokers and its route on all name servers.
+pub(crate) async fn delete_topic(
+    session: &Session,
+    topic: &str,
+    cluster: &str,
+    brokers: &[String],
+) -> Result<(), Error> {
+    let broker = Request::new(request::DELETE_TOPIC_IN_BROKER).with("topic", topic);
+    session.change_all(brokers, &broker).await?;
+    let route =
+        Request::new(request::DELETE_TOPIC_IN_NAMESRV).with("topic", topic).with("clusterName", cluster);
+    session.change_all(&session.name_servers, &route).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_have_a_sign() {
+        let changes = attributes(Some("+message.type=FIFO, -reserve.time")).unwrap();
+        let expected = [("+message.type", "FIFO"), ("-reserve.time", "")];
+        assert_eq!(changes, expected.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
+        for wrong in ["message.type=FIFO", "+message.type", "-a=b"] {
+            assert!(attributes(Some(wrong)).is_err(), "{wrong}");
+        }
+    }
+}

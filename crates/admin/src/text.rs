@@ -1,0 +1,157 @@
+//! Text as `mqadmin` and `vostok admin` print it: times, versions, permissions, indented JSON.
+
+use client::calendar::civil;
+use wire::body::{PERM_INHERIT, PERM_READ, PERM_WRITE};
+
+const DAY_MS: i64 = 86_400_000;
+
+/// Year, month and day of a time in UTC; its hour, minute, second and millisecond.
+fn parts(ms: i64) -> ((u64, u64, u64), [i64; 4]) {
+    let day = ms.div_euclid(DAY_MS);
+    let of_day = ms.rem_euclid(DAY_MS);
+    let date = civil(u64::try_from(day).unwrap_or_default());
+    (date, [of_day / 3_600_000, of_day / 60_000 % 60, of_day / 1000 % 60, of_day % 1000])
+}
+
+/// A time in UTC as in ISO 8601; empty for times before 1970 and for 0, which servers write where there is none.
+pub(crate) fn time(ms: i64) -> String {
+    if ms <= 0 {
+        return String::new();
+    }
+    let ((year, month, day), [hour, minute, second, milli]) = parts(ms);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
+}
+
+/// A time in UTC as `UtilAll.timeMillisToHumanString2` writes it, with milliseconds behind a comma.
+pub(crate) fn time_to_ms(ms: i64) -> String {
+    let ((year, month, day), [hour, minute, second, milli]) = parts(ms);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02},{milli:03}")
+}
+
+/// A time in UTC to the second.
+pub(crate) fn time_to_second(ms: i64) -> String {
+    time_to_ms(ms).split(',').next().unwrap_or_default().to_owned()
+}
+
+/// Reads a time: milliseconds since 1970, or `yyyy-MM-dd#HH:mm:ss:SSS` in UTC; `None` for another text.
+pub(crate) fn parse_time(text: &str) -> Option<i64> {
+    if let Ok(ms) = text.parse() {
+        return Some(ms);
+    }
+    let numbers: Option<Vec<u64>> = text.split(['-', '#', ':']).map(|part| part.parse().ok()).collect();
+    let [year, month, day, hour, minute, second, milli] = numbers?[..] else { return None };
+    let is_valid = (1970..10_000).contains(&year) && hour < 24 && minute < 60 && second < 60 && milli < 1000;
+    if !is_valid {
+        return None;
+    }
+    // A date is found among the days of its year, which needs no second calendar.
+    let first = (year - 1970) * 365;
+    let day = (first..first + 4000).find(|days| civil(*days) == (year, month, day))?;
+    let ms = (((day * 24 + hour) * 60 + minute) * 60 + second) * 1000 + milli;
+    i64::try_from(ms).ok()
+}
+
+/// Permission bits as `PermName.perm2String` writes them, for example `RW-`.
+pub(crate) fn permission(perm: i32) -> String {
+    let bits = [(PERM_READ, 'R'), (PERM_WRITE, 'W'), (PERM_INHERIT, 'X')];
+    bits.iter().map(|(bit, letter)| if perm & bit == 0 { '-' } else { *letter }).collect()
+}
+
+/// Ordinal of `V4_0_0`; from there on each version has two ordinals, that of its snapshots first.
+const FIRST_REGULAR: i32 = 213;
+
+/// Name of a version ordinal (`MQVersion.getVersionDesc`). Those before 4.0.0 are shown as the number.
+pub(crate) fn version(ordinal: i32) -> String {
+    if ordinal < FIRST_REGULAR {
+        return format!("V{ordinal}");
+    }
+    let number = 400 + (ordinal - FIRST_REGULAR + 1) / 2;
+    let suffix = if (ordinal - FIRST_REGULAR) % 2 == 0 { "" } else { "_SNAPSHOT" };
+    format!("V{}_{}_{}{suffix}", number / 100, number / 10 % 10, number % 10)
+}
+
+/// JSON indented with tabs, as fastjson writes it with `PrettyFormat`. Empty objects and lists stay on one line.
+pub(crate) fn indented(json: &str) -> String {
+    let mut out = String::with_capacity(json.len() * 2);
+    let (mut depth, mut is_text, mut is_escaped) = (0_usize, false, false);
+    let mut letters = json.chars().peekable();
+    let line = |out: &mut String, depth: usize| {
+        out.push('\n');
+        out.extend(std::iter::repeat_n('\t', depth));
+    };
+    while let Some(letter) = letters.next() {
+        if is_text {
+            out.push(letter);
+            is_text = is_escaped || letter != '"';
+            is_escaped = letter == '\\' && !is_escaped;
+            continue;
+        }
+        match letter {
+            '{' | '[' => {
+                out.push(letter);
+                match letters.next_if(|next| matches!(next, '}' | ']')) {
+                    Some(end) => out.push(end),
+                    None => {
+                        depth += 1;
+                        line(&mut out, depth);
+                    }
+                }
+            }
+            '}' | ']' => {
+                depth = depth.saturating_sub(1);
+                line(&mut out, depth);
+                out.push(letter);
+            }
+            ',' => {
+                out.push(letter);
+                line(&mut out, depth);
+            }
+            letter => {
+                is_text = letter == '"';
+                out.push(letter);
+            }
+        }
+    }
+    out
+}
+
+/// The beginning of a text, at most `length` characters (`UtilAll.frontStringAtLeast`).
+pub(crate) fn front(text: &str, length: usize) -> String {
+    text.chars().take(length).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_versions_and_permissions_are_written_as_in_java() {
+        assert_eq!(time(1_700_000_000_123), "2023-11-14T22:13:20.123Z");
+        assert_eq!(time(0), "");
+        assert_eq!(time_to_ms(1_700_000_000_123), "2023-11-14 22:13:20,123");
+        assert_eq!(time_to_second(1_700_000_000_123), "2023-11-14 22:13:20");
+        let versions =
+            [(513, "V5_5_0"), (413, "V5_0_0"), (401, "V4_9_4"), (512, "V5_5_0_SNAPSHOT"), (37, "V37")];
+        versions.iter().for_each(|(ordinal, name)| assert_eq!(version(*ordinal), *name));
+        assert_eq!((permission(6), permission(4), permission(7)), ("RW-".into(), "R--".into(), "RWX".into()));
+        assert_eq!(front("broker-a", 6), "broker");
+    }
+
+    #[test]
+    fn times_are_read() {
+        assert_eq!(parse_time("2023-11-14#22:13:20:123"), Some(1_700_000_000_123));
+        assert_eq!((parse_time("0"), parse_time("-1")), (Some(0), Some(-1)));
+        for wrong in
+            ["yesterday", "2023-02-30#00:00:00:000", "2023-11-14#25:00:00:000", "1960-01-01#00:00:00:000"]
+        {
+            assert_eq!(parse_time(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn json_is_indented_with_tabs() {
+        let text = r#"{"a":[],"b":[{"c":"x,{\"}"}],0:1}"#;
+        let expected = "{\n\t\"a\":[],\n\t\"b\":[\n\t\t{\n\t\t\t\"c\":\"x,{\\\"}\"\n\t\t}\n\t],\n\t0:1\n}";
+        assert_eq!(indented(text), expected);
+    }
+}

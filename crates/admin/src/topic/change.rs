@@ -1,0 +1,175 @@
+//! What is changed of topics: creation, permission, deletion.
+
+use crate::operation::Typed;
+use crate::request::Request;
+use crate::stats::{self, Created};
+use crate::{Arguments, Error, Session, text};
+use serde::Serialize;
+use std::fmt::Write as _;
+use wire::body::{PERM_READ, PERM_WRITE, TopicConfig};
+use wire::codes::request;
+use wire::names::DEFAULT_TOPIC;
+
+/// Queues of a topic that is created without a number of them (`UpdateTopicSubCommand`).
+const QUEUES: i32 = 8;
+
+impl Typed for Created<TopicConfig> {
+    fn mqadmin(&self, _: &Arguments) -> String {
+        let lines = self.brokers.iter().map(|broker| format!("create topic to {broker} success.\n"));
+        lines.collect::<String>() + &config_text(&self.config) + "\n"
+    }
+}
+
+/// A topic as `TopicConfig.toString` writes it.
+fn config_text(config: &TopicConfig) -> String {
+    let attributes: Vec<_> = config.attributes.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    format!(
+        "TopicConfig [topicName={}, readQueueNums={}, writeQueueNums={}, perm={}, topicFilterType={}, topicSysFlag={}, \
+         order={}, attributes={{{}}}]",
+        config.topic_name,
+        config.read_queue_nums,
+        config.write_queue_nums,
+        text::permission(config.perm),
+        config.topic_filter_type,
+        config.topic_sys_flag,
+        config.order,
+        attributes.join(", ")
+    )
+}
+
+/// The request that creates a topic or changes it.
+fn creation(config: &TopicConfig) -> Request {
+    let changes = config.attributes.iter().map(|(key, value)| match key.starts_with('-') {
+        true => key.clone(),
+        false => format!("{key}={value}"),
+    });
+    let changes = changes.collect::<Vec<_>>().join(",");
+    Request::new(request::UPDATE_AND_CREATE_TOPIC)
+        .with("topic", &config.topic_name)
+        .with("defaultTopic", DEFAULT_TOPIC)
+        .with("readQueueNums", config.read_queue_nums)
+        .with("writeQueueNums", config.write_queue_nums)
+        .with("perm", config.perm)
+        .with("topicFilterType", &config.topic_filter_type)
+        .with("topicSysFlag", config.topic_sys_flag)
+        .with("order", config.order)
+        .maybe("attributes", (!changes.is_empty()).then_some(changes))
+}
+
+pub(super) async fn create(session: &Session, arguments: &Arguments) -> Result<Created<TopicConfig>, Error> {
+    let mut config = TopicConfig::new(arguments.need("topic")?, QUEUES, PERM_READ | PERM_WRITE);
+    config.read_queue_nums = arguments.parse("read-queues")?.unwrap_or(config.read_queue_nums);
+    config.write_queue_nums = arguments.parse("write-queues")?.unwrap_or(config.write_queue_nums);
+    config.perm = arguments.parse("perm")?.unwrap_or(config.perm);
+    config.topic_sys_flag =
+        i32::from(arguments.is_on("unit")) | i32::from(arguments.is_on("unit-subscription")) << 1;
+    config.attributes = stats::attributes(arguments.get("attributes"))?;
+    let brokers = session.masters(arguments).await?;
+    session.change_all(&brokers, &creation(&config)).await?;
+    Ok(Created { brokers, config })
+}
+
+/// The permission of a topic on one broker, before and after.
+#[derive(Serialize)]
+pub(super) struct PermissionChange {
+    broker: String,
+    before: String,
+    after: String,
+    #[serde(skip)]
+    bits: (i32, i32),
+    #[serde(skip)]
+    config: TopicConfig,
+}
+
+impl Typed for Vec<PermissionChange> {
+    fn mqadmin(&self, _: &Arguments) -> String {
+        let mut out = String::new();
+        for PermissionChange { broker, bits: (before, after), config, .. } in self {
+            if before == after {
+                out.push_str("new perm equals to the old one!\n");
+                continue;
+            }
+            let _ = writeln!(out, "update topic perm from {before} to {after} in {broker} success.");
+            let _ = writeln!(out, "{}", config_text(config));
+        }
+        out
+    }
+}
+
+pub(super) async fn permission(
+    session: &Session,
+    arguments: &Arguments,
+) -> Result<Vec<PermissionChange>, Error> {
+    let topic = arguments.need("topic")?;
+    let perm: i32 = arguments.parse("perm")?.unwrap_or_default();
+    let route = session.route(topic).await?;
+    let mut changes = Vec::new();
+    for address in session.masters(arguments).await? {
+        let set = route.broker_datas.iter().find(|set| set.broker_addrs.get(&0) == Some(&address));
+        let queues =
+            set.and_then(|set| route.queue_datas.iter().find(|queues| queues.broker_name == set.broker_name));
+        let Some(queues) = queues else {
+            if arguments.get("broker").is_some() {
+                return Err(Error::NotFound(format!(
+                    "the topic {topic} has no queues on a master {address}"
+                )));
+            }
+            continue;
+        };
+        let config = TopicConfig {
+            topic_name: topic.to_owned(),
+            read_queue_nums: queues.read_queue_nums,
+            write_queue_nums: queues.write_queue_nums,
+            topic_sys_flag: queues.topic_sys_flag,
+            perm,
+            ..TopicConfig::default()
+        };
+        if queues.perm != perm {
+            session.change(&address, &creation(&config)).await?;
+        }
+        let (before, after) = (text::permission(queues.perm), text::permission(perm));
+        changes.push(PermissionChange { broker: address, before, after, bits: (queues.perm, perm), config });
+    }
+    Ok(changes)
+}
+
+/// A topic that was deleted.
+#[derive(Serialize)]
+pub(super) struct Deleted {
+    topic: String,
+    cluster: String,
+    brokers: Vec<String>,
+}
+
+impl Typed for Deleted {
+    fn mqadmin(&self, _: &Arguments) -> String {
+        let Self { topic, cluster, .. } = self;
+        format!(
+            "delete topic [{topic}] from cluster [{cluster}] success.\ndelete topic [{topic}] from NameServer success.\n"
+        )
+    }
+}
+
+pub(super) async fn delete(session: &Session, arguments: &Arguments) -> Result<Deleted, Error> {
+    let (topic, cluster) = (arguments.need("topic")?, arguments.need("cluster")?);
+    let brokers = session.masters(arguments).await?;
+    stats::delete_topic(session, topic, cluster, &brokers).await?;
+    Ok(Deleted { topic: topic.to_owned(), cluster: cluster.to_owned(), brokers })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topic_is_written_as_in_java() {
+        let mut config = TopicConfig::new("One", 4, 6);
+        config.attributes = stats::attributes(Some("+message.type=NORMAL")).unwrap();
+        let expected = "TopicConfig [topicName=One, readQueueNums=4, writeQueueNums=4, perm=RW-, \
+                        topicFilterType=SINGLE_TAG, topicSysFlag=0, order=false, \
+                        attributes={+message.type=NORMAL}]";
+        assert_eq!(config_text(&config), expected);
+        let content = creation(&config).content();
+        assert!(content.contains("attributes=+message.type=NORMAL"), "{content}");
+    }
+}

@@ -1,0 +1,243 @@
+//! What is read of topics.
+
+use crate::operation::Typed;
+use crate::request::{Request, body};
+use crate::stats;
+use crate::text::{front, indented, permission, time, time_to_ms};
+use crate::{Arguments, Error, Session};
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use wire::body::{TopicRouteData, TopicStats};
+use wire::codes::request;
+use wire::json;
+use wire::names::{DLQ_PREFIX, RETRY_PREFIX};
+
+/// A topic, with a cluster and a group that consumes it if that was asked.
+#[derive(Serialize)]
+pub(super) struct TopicRow {
+    topic: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<String>,
+}
+
+impl Typed for Vec<TopicRow> {
+    fn mqadmin(&self, arguments: &Arguments) -> String {
+        if !arguments.is_on("consumers") {
+            return self.iter().map(|row| row.topic.clone() + "\n").collect();
+        }
+        let mut out = String::new();
+        let _ = writeln!(out, "{:<20}  {:<48}  {:<48}", "#Cluster Name", "#Topic", "#Consumer Group");
+        for row in self {
+            let (cluster, group) = (row.cluster.as_deref(), row.group.as_deref());
+            let (cluster, group) = (cluster.unwrap_or_default(), group.unwrap_or_default());
+            let _ = writeln!(out, "{:<20}  {:<64}  {:<64}", front(cluster, 20), row.topic, group);
+        }
+        out
+    }
+}
+
+pub(super) async fn list(session: &Session, arguments: &Arguments) -> Result<Vec<TopicRow>, Error> {
+    let topics = stats::topics(session).await?;
+    if !arguments.is_on("consumers") {
+        return Ok(topics.into_iter().map(|topic| TopicRow { topic, cluster: None, group: None }).collect());
+    }
+    let info = session.cluster_info().await?;
+    let mut rows = Vec::new();
+    for topic in topics {
+        if topic.starts_with(RETRY_PREFIX) || topic.starts_with(DLQ_PREFIX) {
+            continue;
+        }
+        let brokers = session.brokers_of(&topic).await?;
+        let Some((broker, address)) = brokers.first() else { continue };
+        let cluster = info.cluster_addr_table.iter().find(|(_, brokers)| brokers.contains(broker));
+        let cluster = cluster.map(|(name, _)| name.clone());
+        let groups = stats::groups_of(session, address, &topic).await?;
+        let row = |group: Option<String>| TopicRow { topic: topic.clone(), cluster: cluster.clone(), group };
+        match groups.is_empty() {
+            true => rows.push(row(None)),
+            false => rows.extend(groups.into_iter().map(|group| row(Some(group)))),
+        }
+    }
+    Ok(rows)
+}
+
+/// The queues of a topic and the rate of sends.
+#[derive(Serialize)]
+pub(super) struct TopicStatus {
+    /// Messages stored per second, of all brokers.
+    put_tps: f64,
+    queues: Vec<QueueStatus>,
+}
+
+#[derive(Serialize)]
+pub(super) struct QueueStatus {
+    broker: String,
+    queue: i32,
+    min_offset: i64,
+    max_offset: i64,
+    /// Store time of the last message, empty without one.
+    last_updated: String,
+    #[serde(skip)]
+    last_updated_ms: i64,
+}
+
+impl Typed for TopicStatus {
+    fn mqadmin(&self, _: &Arguments) -> String {
+        let mut out = String::new();
+        let heads = ["#Broker Name", "#QID", "#Min Offset", "#Max Offset", "#Last Updated"];
+        let [broker, queue, min, max, updated] = heads;
+        let _ = writeln!(out, "{broker:<32}  {queue:<4}  {min:<20}  {max:<20}    {updated}");
+        for row in &self.queues {
+            let QueueStatus { queue, min_offset, max_offset, last_updated_ms, .. } = row;
+            let updated = if *last_updated_ms > 0 { time_to_ms(*last_updated_ms) } else { String::new() };
+            let broker = front(&row.broker, 32);
+            let _ =
+                writeln!(out, "{broker:<32}  {queue:<4}  {min_offset:<20}  {max_offset:<20}    {updated}");
+        }
+        let _ = writeln!(out, "\nTopic Put TPS: {:?}", self.put_tps);
+        out
+    }
+}
+
+pub(super) async fn status(session: &Session, arguments: &Arguments) -> Result<TopicStatus, Error> {
+    let topic = arguments.need("topic")?;
+    let mut status = TopicStatus { put_tps: 0.0, queues: Vec::new() };
+    for (_, address) in session.brokers_of(topic).await? {
+        let ask = Request::new(request::GET_TOPIC_STATS_INFO).with("topic", topic);
+        let stats: TopicStats = body(&address, &session.look(&address, &ask).await?)?;
+        status.put_tps += stats.topic_put_tps;
+        status.queues.extend(stats.offset_table.into_iter().map(|(queue, offsets)| QueueStatus {
+            broker: queue.broker_name,
+            queue: queue.queue_id,
+            min_offset: offsets.min_offset,
+            max_offset: offsets.max_offset,
+            last_updated: time(offsets.last_update_timestamp),
+            last_updated_ms: offsets.last_update_timestamp,
+        }));
+    }
+    if status.queues.is_empty() {
+        return Err(Error::NotFound(format!("no broker has queues of the topic {topic}")));
+    }
+    status.queues.sort_by(|one, other| (&one.broker, one.queue).cmp(&(&other.broker, other.queue)));
+    Ok(status)
+}
+
+/// The route of a topic: one row for each broker set.
+#[derive(Serialize)]
+#[serde(transparent)]
+pub(super) struct Route {
+    brokers: Vec<RouteRow>,
+    #[serde(skip)]
+    data: TopicRouteData,
+}
+
+#[derive(Serialize)]
+pub(super) struct RouteRow {
+    cluster: String,
+    broker: String,
+    /// Addresses as `id=address`, separated by commas.
+    addresses: String,
+    read_queues: i32,
+    write_queues: i32,
+    perm: String,
+    #[serde(skip)]
+    perm_bits: i32,
+}
+
+impl Typed for Route {
+    fn mqadmin(&self, arguments: &Arguments) -> String {
+        if !arguments.is_on("list") {
+            return indented(&String::from_utf8_lossy(&json::to_vec(&self.data))) + "\n";
+        }
+        let mut out = String::new();
+        let mut line = |cells: [&str; 6]| {
+            let [cluster, broker, addresses, read, write, perm] = cells;
+            let _ =
+                writeln!(out, "{cluster:<45} {broker:<32} {addresses:<50} {read:<10} {write:<11} {perm:<5}");
+        };
+        line(["#ClusterName", "#BrokerName", "#BrokerAddrs", "#ReadQueue", "#WriteQueue", "#Perm"]);
+        let (mut read, mut write) = (0, 0);
+        for row in &self.brokers {
+            let addresses = format!("{{{}}}", row.addresses);
+            let counts = [row.read_queues, row.write_queues, row.perm_bits].map(|number| number.to_string());
+            line([&row.cluster, &row.broker, &addresses, &counts[0], &counts[1], &counts[2]]);
+            (read, write) = (read + row.read_queues, write + row.write_queues);
+        }
+        let rule = "-".repeat(158);
+        let totals = [self.brokers.len().to_string(), read.to_string(), write.to_string()];
+        let _ = writeln!(out, "{rule}");
+        let [brokers, read, write] = &totals;
+        let _ = writeln!(out, "{:<45} {brokers:<32} {:<50} {read:<10} {write:<11} {:<5}", "Total:", "", "");
+        out
+    }
+}
+
+pub(super) async fn route(session: &Session, arguments: &Arguments) -> Result<Route, Error> {
+    let data = session.route(arguments.need("topic")?).await?;
+    let mut brokers: Vec<_> = data
+        .queue_datas
+        .iter()
+        .filter_map(|queues| {
+            let set = data.broker_datas.iter().find(|set| set.broker_name == queues.broker_name)?;
+            let addresses = set.broker_addrs.iter().map(|(id, address)| format!("{id}={address}"));
+            Some(RouteRow {
+                cluster: set.cluster.clone(),
+                broker: set.broker_name.clone(),
+                addresses: addresses.collect::<Vec<_>>().join(", "),
+                read_queues: queues.read_queue_nums,
+                write_queues: queues.write_queue_nums,
+                perm: permission(queues.perm),
+                perm_bits: queues.perm,
+            })
+        })
+        .collect();
+    brokers.sort_by(|one, other| one.broker.cmp(&other.broker));
+    Ok(Route { brokers, data })
+}
+
+#[derive(Serialize)]
+pub(super) struct ClusterName {
+    cluster: String,
+}
+
+impl Typed for Vec<ClusterName> {
+    fn mqadmin(&self, _: &Arguments) -> String {
+        self.iter().map(|row| row.cluster.clone() + "\n").collect()
+    }
+}
+
+pub(super) async fn clusters(session: &Session, arguments: &Arguments) -> Result<Vec<ClusterName>, Error> {
+    let route = session.route(arguments.need("topic")?).await?;
+    let names: BTreeSet<_> = route.broker_datas.into_iter().map(|set| set.cluster).collect();
+    Ok(names.into_iter().map(|cluster| ClusterName { cluster }).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn routes_are_listed_with_their_totals() {
+        let row = RouteRow {
+            cluster: "C".into(),
+            broker: "broker-a".into(),
+            addresses: "0=127.0.0.1:10911".into(),
+            read_queues: 4,
+            write_queues: 4,
+            perm: "RW-".into(),
+            perm_bits: 6,
+        };
+        let mut arguments = Arguments::default();
+        arguments.set("list", "true");
+        let route = Route { brokers: vec![row], data: TopicRouteData::default() };
+        let text = Typed::mqadmin(&route, &arguments);
+        let words =
+            |line: usize| text.lines().nth(line).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(words(1), "C broker-a {0=127.0.0.1:10911} 4 4 6");
+        assert_eq!(words(3), "Total: 1 4 4");
+        assert_eq!(text.lines().nth(2).unwrap().len(), 158);
+    }
+}

@@ -1,0 +1,132 @@
+//! How much is sent to topics and consumed from them.
+
+use crate::operation::Typed;
+use crate::request::{Request, body};
+use crate::text::front;
+use crate::{Arguments, Error, Session, stats};
+use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
+use wire::codes::request;
+use wire::names::{DLQ_PREFIX, RETRY_PREFIX};
+
+/// The answer to `VIEW_BROKER_STATS_DATA` (`BrokerStatsData`).
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct StatsData {
+    stats_minute: StatsWindow,
+    stats_hour: StatsWindow,
+    stats_day: StatsWindow,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct StatsWindow {
+    sum: i64,
+    tps: f64,
+}
+
+impl StatsData {
+    /// The sum of the longest window that has one (`StatsAllSubCommand.compute24HourSum`).
+    fn day_sum(&self) -> i64 {
+        let windows = [&self.stats_day, &self.stats_hour, &self.stats_minute];
+        windows.iter().map(|window| window.sum).find(|sum| *sum != 0).unwrap_or_default()
+    }
+}
+
+/// The rates of a topic, for each group that consumes it.
+#[derive(Serialize)]
+pub(super) struct Rates {
+    topic: String,
+    /// Empty when no group consumes the topic.
+    group: String,
+    /// Messages that the group has not consumed yet.
+    diff_total: i64,
+    in_tps: f64,
+    out_tps: f64,
+    in_day: i64,
+    out_day: i64,
+}
+
+impl Typed for Vec<Rates> {
+    fn mqadmin(&self, _: &Arguments) -> String {
+        let mut out = String::new();
+        let heads = ["#Topic", "#Consumer Group", "#Accumulation", "#InTPS", "#OutTPS", "#InMsg24Hour"];
+        let [topic, group, diff, input, output, day] = heads;
+        let _ = writeln!(
+            out,
+            "{topic:<64}  {group:<64} {diff:>12} {input:>11} {output:>11} {day:>14} {:>14}",
+            "#OutMsg24Hour"
+        );
+        for Rates { topic, group, diff_total, in_tps, out_tps, in_day, out_day } in self {
+            let (topic, group) = (front(topic, 64), front(group, 64));
+            let _ = match group.is_empty() {
+                true => writeln!(
+                    out,
+                    "{topic:<64}  {group:<64} {:>12} {in_tps:>11.2} {:>11} {in_day:>14} {:>14}",
+                    0, "", "NO_CONSUMER"
+                ),
+                false => writeln!(
+                    out,
+                    "{topic:<64}  {group:<64} {diff_total:>12} {in_tps:>11.2} {out_tps:>11.2} {in_day:>14} {out_day:>14}"
+                ),
+            };
+        }
+        out
+    }
+}
+
+pub(super) async fn rates(session: &Session, arguments: &Arguments) -> Result<Vec<Rates>, Error> {
+    let topics = match arguments.get("topic") {
+        Some(topic) => vec![topic.to_owned()],
+        None => stats::topics(session).await?,
+    };
+    let mut rows = Vec::new();
+    for topic in topics.iter().filter(|it| !it.starts_with(RETRY_PREFIX) && !it.starts_with(DLQ_PREFIX)) {
+        rows.extend(of_topic(session, topic).await?);
+    }
+    if arguments.is_on("active") {
+        rows.retain(|row| row.in_day > 0 || row.out_day > 0);
+    }
+    Ok(rows)
+}
+
+async fn of_topic(session: &Session, topic: &str) -> Result<Vec<Rates>, Error> {
+    let brokers = session.brokers_of(topic).await?;
+    let Some((_, first)) = brokers.first() else { return Ok(Vec::new()) };
+    let (in_tps, in_day) = sum(session, &brokers, "TOPIC_PUT_NUMS", topic).await;
+    let row = |group: String| Rates {
+        topic: topic.to_owned(),
+        group,
+        diff_total: 0,
+        in_tps,
+        out_tps: 0.0,
+        in_day,
+        out_day: 0,
+    };
+    let mut rows = Vec::new();
+    for group in stats::groups_of(session, first, topic).await? {
+        let (out_tps, out_day) = sum(session, &brokers, "GROUP_GET_NUMS", &format!("{topic}@{group}")).await;
+        let progress = stats::consume_stats(session, &group, Some(topic)).await.unwrap_or_default();
+        let diffs = progress.offset_table.values().map(|queue| queue.broker_offset - queue.consumer_offset);
+        let diff_total = diffs.sum::<i64>().max(0);
+        rows.push(Rates { diff_total, out_tps, out_day, ..row(group) });
+    }
+    if rows.is_empty() {
+        rows.push(row(String::new()));
+    }
+    Ok(rows)
+}
+
+/// Rate and sum of a figure over brokers. A broker without the figure counts nothing, because a figure exists only from
+/// its first message on.
+async fn sum(session: &Session, brokers: &[(String, String)], name: &str, key: &str) -> (f64, i64) {
+    let ask = Request::new(request::VIEW_BROKER_STATS_DATA).with("statsName", name).with("statsKey", key);
+    let (mut tps, mut day) = (0.0, 0);
+    for (_, broker) in brokers {
+        let Ok(reply) = session.look(broker, &ask).await else { continue };
+        let data: StatsData = body(broker, &reply).unwrap_or_default();
+        tps += data.stats_minute.tps;
+        day += data.day_sum();
+    }
+    (tps, day)
+}

@@ -1,0 +1,212 @@
+//! Operations on users (Auth 2.0).
+
+use crate::operation::{Effect, Operation, Typed, answer};
+use crate::request::{Request, body};
+use crate::session::Member;
+use crate::{Argument, Arguments, Error, Session};
+use serde::Serialize;
+use std::fmt::Write as _;
+use wire::body::UserInfo;
+use wire::codes::request;
+use wire::json;
+
+const BROKER: Argument =
+    Argument::optional("broker", ("b", "brokerAddr"), "address of a broker, or name of a broker set");
+const CLUSTER: Argument = Argument::optional("cluster", ("c", "clusterName"), "all brokers of this cluster");
+const USER: Argument = Argument::place("user", ("u", "username"), "name of the user");
+const TYPE: Argument = Argument::optional("type", ("t", "userType"), "Super or Normal; Normal if left out");
+const PASSWORD: Argument =
+    Argument::optional("password", ("p", "password"), "the password; others on this machine can see it");
+const FILE: Argument = Argument::optional("password-file", ("", ""), "file whose first line is the password");
+
+/// The operations on users.
+pub(crate) const OPERATIONS: [Operation; 5] = [
+    Operation {
+        noun: "user",
+        verb: "list",
+        mqadmin: &["listUser"],
+        effect: Effect::Look,
+        about: "List the users of a broker, or of a cluster by the first master that has some",
+        arguments: &[BROKER, CLUSTER, Argument::optional("filter", ("f", "filter"), "part of the name")],
+        call: |session, arguments| answer(list(session, arguments)),
+    },
+    Operation {
+        noun: "user",
+        verb: "get",
+        mqadmin: &["getUser"],
+        effect: Effect::Look,
+        about: "Show a user",
+        arguments: &[USER, BROKER, CLUSTER],
+        call: |session, arguments| answer(get(session, arguments)),
+    },
+    Operation {
+        noun: "user",
+        verb: "create",
+        mqadmin: &["createUser"],
+        effect: Effect::Change,
+        about: "Create a user on a broker, or on all brokers of a cluster",
+        arguments: &[USER, BROKER, CLUSTER, PASSWORD, FILE, TYPE],
+        call: |session, arguments| {
+            answer(change(session, arguments, request::AUTH_CREATE_USER, "create user to"))
+        },
+    },
+    Operation {
+        noun: "user",
+        verb: "update",
+        mqadmin: &["updateUser"],
+        effect: Effect::Change,
+        about: "Change the password, type or status of a user; what is left out stays",
+        arguments: &[
+            USER,
+            BROKER,
+            CLUSTER,
+            PASSWORD,
+            FILE,
+            TYPE,
+            Argument::optional("status", ("s", "userStatus"), "enable or disable"),
+        ],
+        call: |session, arguments| {
+            answer(change(session, arguments, request::AUTH_UPDATE_USER, "update user to"))
+        },
+    },
+    Operation {
+        noun: "user",
+        verb: "delete",
+        mqadmin: &["deleteUser"],
+        effect: Effect::Destroy,
+        about: "Delete a user with its acl",
+        arguments: &[USER, BROKER, CLUSTER],
+        call: |session, arguments| answer(delete(session, arguments)),
+    },
+];
+
+/// A user of a broker. The password is only in the text of `mqadmin`.
+#[derive(Serialize)]
+struct UserRow {
+    broker: String,
+    user: String,
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+    #[serde(skip)]
+    password: String,
+}
+
+impl UserRow {
+    fn new(broker: &str, user: UserInfo) -> Self {
+        Self {
+            broker: broker.to_owned(),
+            user: user.username.unwrap_or_default(),
+            kind: user.user_type.unwrap_or_default(),
+            status: user.user_status.unwrap_or_default(),
+            password: user.password.unwrap_or_default(),
+        }
+    }
+}
+
+impl Typed for Vec<UserRow> {
+    fn mqadmin(&self, arguments: &Arguments) -> String {
+        let Some(first) = self.first() else { return String::new() };
+        let mut out = String::new();
+        let heads = ["#UserName", "#Password", "#UserType", "#UserStatus"];
+        let [user, password, kind, status] = heads;
+        let _ = writeln!(out, "{user:<16}  {password:<22}  {kind:<22}  {status:<22}");
+        for UserRow { user, password, kind, status, .. } in self {
+            let _ = writeln!(out, "{user:<16}  {password:<22}  {kind:<22}  {status:<22}");
+        }
+        if arguments.get("broker").is_none() {
+            let _ = writeln!(out, "get user from {} success.", first.broker);
+        }
+        out
+    }
+}
+
+/// Asks master after master until one has an answer.
+async fn first_of<T: for<'a> serde::Deserialize<'a>>(
+    session: &Session,
+    arguments: &Arguments,
+    ask: &Request,
+) -> Result<Option<(String, T)>, Error> {
+    for broker in session.masters(arguments).await? {
+        let reply = session.look(&broker, ask).await?;
+        if !reply.body.is_empty() {
+            let found = body(&broker, &reply)?;
+            return Ok(Some((broker, found)));
+        }
+    }
+    Ok(None)
+}
+
+async fn list(session: &Session, arguments: &Arguments) -> Result<Vec<UserRow>, Error> {
+    let ask = Request::new(request::AUTH_LIST_USER).maybe("filter", arguments.get("filter"));
+    let found: Option<(String, Vec<UserInfo>)> = first_of(session, arguments, &ask).await?;
+    let rows = found
+        .map(|(broker, users)| users.into_iter().map(|user| UserRow::new(&broker, user)).collect::<Vec<_>>());
+    Ok(rows.unwrap_or_default())
+}
+
+async fn get(session: &Session, arguments: &Arguments) -> Result<Vec<UserRow>, Error> {
+    let name = arguments.need("user")?;
+    let ask = Request::new(request::AUTH_GET_USER).with("username", name);
+    let found: Option<(String, UserInfo)> = first_of(session, arguments, &ask).await?;
+    let missing = || Error::NotFound(format!("there is no user {name}"));
+    let (broker, user) = found.ok_or_else(missing)?;
+    Ok(vec![UserRow::new(&broker, user)])
+}
+
+/// A user that was created, changed or deleted, and where.
+#[derive(Serialize)]
+struct Changed {
+    user: String,
+    brokers: Vec<String>,
+    #[serde(skip)]
+    verb: &'static str,
+}
+
+impl Typed for Changed {
+    fn mqadmin(&self, _: &Arguments) -> String {
+        let verb = self.verb;
+        self.brokers.iter().map(|broker| format!("{verb} {broker} success.\n")).collect()
+    }
+}
+
+async fn addresses(session: &Session, arguments: &Arguments) -> Result<Vec<String>, Error> {
+    let members: Vec<Member> = session.targets(arguments).await?;
+    Ok(members.into_iter().map(|member| member.address).collect())
+}
+
+fn password(arguments: &Arguments) -> Result<Option<String>, Error> {
+    let Some(file) = arguments.get("password-file") else {
+        return Ok(arguments.get("password").map(str::to_owned));
+    };
+    let text = std::fs::read_to_string(file)
+        .map_err(|why| Error::Usage(format!("cannot read the password from {file}: {why}")))?;
+    Ok(text.lines().next().map(str::to_owned))
+}
+
+async fn change(
+    session: &Session,
+    arguments: &Arguments,
+    code: i32,
+    verb: &'static str,
+) -> Result<Changed, Error> {
+    let text = |name: &str| arguments.get(name).map(str::to_owned);
+    let name = arguments.need("user")?;
+    let user = UserInfo {
+        username: Some(name.to_owned()),
+        password: password(arguments)?,
+        user_type: text("type"),
+        user_status: text("status"),
+    };
+    let brokers = addresses(session, arguments).await?;
+    let ask = Request::new(code).with("username", name).secret(json::to_vec(&user));
+    session.change_all(&brokers, &ask).await?;
+    Ok(Changed { user: name.to_owned(), brokers, verb })
+}
+
+async fn delete(session: &Session, arguments: &Arguments) -> Result<Changed, Error> {
+    let name = arguments.need("user")?;
+    let brokers = addresses(session, arguments).await?;
+    session.change_all(&brokers, &Request::new(request::AUTH_DELETE_USER).with("username", name)).await?;
+    Ok(Changed { user: name.to_owned(), brokers, verb: "delete user to" })
+}
