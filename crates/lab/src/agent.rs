@@ -20,11 +20,10 @@ use crate::Error;
 use crate::archive::{HostFile, Roofline};
 use crate::measure::{self, Collector, HostProbe, device_of, process_of, servers_on, store_of};
 use crate::output::say;
-use crate::scenario_arguments::AgentFlags;
-use crate::{selftest, session};
+use crate::{runtime, selftest};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -60,7 +59,6 @@ pub struct Asked {
 
 impl Asked {
     /// Asks to observe no disk.
-    #[must_use]
     pub fn without_disk(self) -> Self {
         Self { store: Some(PathBuf::new()), ..self }
     }
@@ -83,35 +81,49 @@ pub struct Hello {
     pub has_process: bool,
 }
 
-/// Serves until the process is killed, after a self-test of this machine if one was asked for.
+/// What an agent observes, and whether it runs load.
+#[derive(Clone, Debug, Default)]
+pub struct AgentOptions {
+    /// Name of this machine in reports; its host name when absent.
+    pub name: Option<String>,
+    /// Whether the agent runs load for a lab.
+    pub load: bool,
+    /// Process id of the broker; found by its port when absent.
+    pub pid: Option<i32>,
+    /// Garbage collection log of a Java broker; when absent, the JVM is asked to write one.
+    pub gc_log: Option<PathBuf>,
+    /// Figures of a self-test of this machine, and the device on which it ran.
+    pub roofline: Option<(String, Roofline)>,
+}
+
+/// Serves on an address until the process is killed, after a self-test of the disk of a directory if one was asked for.
 ///
 /// # Errors
 /// [`Error::System`] when the address cannot be listened on, [`Error::File`] when the directory of the self-test cannot
 /// be written.
-pub fn run(flags: &AgentFlags) -> Result<(), Error> {
+pub fn run(listen: &str, selftest: Option<&Path>, options: AgentOptions) -> Result<(), Error> {
     let measured = |directory: &Path| Ok::<_, Error>((device_of(directory), selftest::short(directory)?));
-    let roofline = flags.selftest.as_deref().map(measured).transpose()?;
-    let flags = &AgentFlags { roofline, ..flags.clone() };
-    session::block_on(async {
-        let failed = Error::system(format!("listen on {}", flags.listen));
-        let listener = TcpListener::bind(&flags.listen).await.map_err(failed)?;
-        say!("agent on {}", flags.listen);
-        serve(listener, flags).await
+    let options = AgentOptions { roofline: selftest.map(measured).transpose()?, ..options };
+    runtime::block_on(async {
+        let failed = Error::system(format!("listen on {listen}"));
+        let listener = TcpListener::bind(listen).await.map_err(failed)?;
+        say!("agent on {listen}");
+        serve(listener, &options).await
     })
 }
 
 /// Serves the connections of a listener.
-pub(crate) async fn serve(listener: TcpListener, flags: &AgentFlags) -> Result<(), Error> {
+pub(crate) async fn serve(listener: TcpListener, options: &AgentOptions) -> Result<(), Error> {
     let mut watched = tokio::task::JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => {
                 let (stream, _) = accepted.map_err(Error::system("accept connections"))?;
                 if watched.len() < CONNECTIONS_MAX {
-                    let flags = flags.clone();
+                    let options = options.clone();
                     watched.spawn(async move {
                         // Observation ends when its connection fails, so the error means nothing else.
-                        let _ = watch(stream, &flags).await;
+                        let _ = watch(stream, &options).await;
                     });
                 }
             }
@@ -120,7 +132,7 @@ pub(crate) async fn serve(listener: TcpListener, flags: &AgentFlags) -> Result<(
     }
 }
 
-async fn watch(stream: TcpStream, flags: &AgentFlags) -> std::io::Result<()> {
+async fn watch(stream: TcpStream, options: &AgentOptions) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let (reader, mut writer) = stream.into_split();
     let mut lines = BufReader::new(tokio::io::AsyncReadExt::take(reader, REQUEST_BYTES_MAX as u64)).lines();
@@ -128,13 +140,13 @@ async fn watch(stream: TcpStream, flags: &AgentFlags) -> std::io::Result<()> {
     let began = Instant::now();
     let asked: Asked = serde_json::from_str(&line).map_err(std::io::Error::other)?;
     if asked.load {
-        return if flags.load { run_load(lines, writer).await } else { Ok(()) };
+        return if options.load { run_load(lines, writer).await } else { Ok(()) };
     }
-    let pid = flags.pid.or_else(|| process_of(asked.port?, asked.is_java));
+    let pid = options.pid.or_else(|| process_of(asked.port?, asked.is_java));
     let store = store_of(asked.store.clone(), pid);
-    let name = flags.name.clone().unwrap_or_else(measure::hostname);
+    let name = options.name.clone().unwrap_or_else(measure::hostname);
     let mut host = measure::host(&name, &store, pid);
-    host.roofline = flags.roofline.as_ref().map(|(device, roofline)| {
+    host.roofline = options.roofline.as_ref().map(|(device, roofline)| {
         if host.disk == *device && !store.as_os_str().is_empty() {
             return roofline.clone();
         }
@@ -143,7 +155,7 @@ async fn watch(stream: TcpStream, flags: &AgentFlags) -> std::io::Result<()> {
         }
         without_disk(roofline)
     });
-    let log = asked.is_java.then(|| Collector::of(pid, flags.gc_log.as_deref())).flatten();
+    let log = asked.is_java.then(|| Collector::of(pid, options.gc_log.as_deref())).flatten();
     // A broker whose process is not found would be counted among the other programs.
     let is_seen = pid.is_some() || asked.port.is_none();
     let servers = servers_on(&asked.beside, pid).filter(|_| is_seen);
@@ -199,6 +211,5 @@ fn line_of(value: &impl Serialize) -> Vec<u8> {
 
 /// Microseconds since 1970.
 fn now_us() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+    runtime::since_epoch().as_micros() as u64
 }

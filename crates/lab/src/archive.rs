@@ -22,9 +22,10 @@
 
 mod directory;
 mod histograms;
-mod plan;
+mod purpose;
 mod record;
 mod rows;
+mod run;
 mod series;
 mod slo;
 #[cfg(test)]
@@ -32,14 +33,18 @@ mod tests;
 
 pub use directory::{Archive, CellDirectory, RepeatDirectory};
 pub(crate) use directory::{plain, run_directory, write_whole};
-pub use histograms::{Histograms, Interval, LATENCY, Sparse, corrected, empty_histogram, read_histograms};
-pub(crate) use histograms::{decode, encode};
-pub(crate) use plan::is_virtual;
-pub use plan::{
-    Beaten, BrokerFile, Cell, FLUSH, Factors, HostFile, Limit, Made, Phase, Roofline, RunFile, SETTING,
-    Target, TargetKind,
+pub use histograms::{
+    END_TO_END, Histograms, Interval, LATE, LATENCY, SEND_LATENCY, Sparse, corrected, empty_histogram,
+    read_histograms,
 };
+pub(crate) use histograms::{decode, encode};
+pub use purpose::Purpose;
 pub use record::{Record, RecordedCell, Repeat, Window};
 pub use rows::{Rows, read_rows};
+pub(crate) use run::is_virtual;
+pub use run::{
+    Beaten, BrokerFile, Cell, FLUSH, Factors, HostFile, Limit, Made, Phase, Roofline, RunFile, SECRET,
+    SETTING, Target, TargetKind,
+};
 pub use series::{BROKER_AWAY, BROKER_BACK, BROKER_RESTARTED, BrokerSecond, Event, HostSecond, LoadSecond};
 pub use slo::Slo;

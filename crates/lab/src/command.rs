@@ -1,23 +1,23 @@
 //! `vostok lab TOOL …`: the command line of the lab.
 
+mod argv;
+mod common;
+mod fill;
+mod scenario;
+mod script;
 #[cfg(test)]
 mod tests;
+mod tools;
+mod values;
+mod vary;
 
-use crate::arguments::{
-    BatchProducerFlags, ConsumerFlags, EchoFlags, ProducerFlags, TransactionProducerFlags, long_options,
-};
-use crate::compare::{self, CompareFlags};
-use crate::export::{self, ReportFlags};
 use crate::output::say;
-use crate::plan::{self, PlanFlags};
-use crate::scenario_arguments::{
-    AgentFlags, BacklogFlags, CleanFlags, MatrixFlags, ModesFlags, QueuesFlags, SafeTpsFlags, SeedFlags,
-    SelftestFlags, SoakFlags,
-};
-use crate::{
-    Error, agent, batch_producer, consumer, echo, output, producer, scenario, selftest, transaction_producer,
-};
+use crate::{Error, output};
+use argv::long_options;
 use clap::Parser;
+use scenario::{BacklogFlags, MatrixFlags, ModesFlags, QueuesFlags, SafeTpsFlags, SeedFlags, SoakFlags};
+use script::{BatchProducerFlags, ConsumerFlags, ProducerFlags, TransactionProducerFlags};
+use tools::{AgentFlags, CleanFlags, CompareFlags, EchoFlags, PlanFlags, ReportFlags, SelftestFlags};
 
 /// Arguments of `vostok lab`. They are taken unparsed, because the flags of RocketMQ's scripts must be rewritten before
 /// clap sees them.
@@ -95,28 +95,28 @@ pub fn run(lab: Lab) -> Result<(), Error> {
 
 fn perform(tool: Result<Tool, clap::Error>) -> Result<(), Error> {
     match tool {
-        Ok(Tool::Producer(flags)) => producer::run(&flags),
-        Ok(Tool::Consumer(flags)) => consumer::run(&flags),
-        Ok(Tool::Batchproducer(flags)) => batch_producer::run(&flags),
-        Ok(Tool::Tproducer(flags)) => transaction_producer::run(&flags),
-        Ok(Tool::Matrix(flags)) => scenario::matrix(&flags),
-        Ok(Tool::SafeTps(flags)) => scenario::safe_tps(&flags),
-        Ok(Tool::Modes(flags)) => scenario::modes(&flags),
-        Ok(Tool::Queues(flags)) => scenario::queues(&flags),
-        Ok(Tool::Backlog(flags)) => scenario::backlog(&flags),
-        Ok(Tool::Soak(flags)) => scenario::soak(&flags),
-        Ok(Tool::Seed(flags)) => scenario::seed(&flags),
-        Ok(Tool::Clean(flags)) => scenario::clean(&flags),
-        Ok(Tool::Selftest(flags)) => selftest::run(&flags),
-        Ok(Tool::Agent(flags)) => agent::run(&flags),
-        Ok(Tool::Echo(flags)) => echo::run(&flags),
-        Ok(Tool::Report(flags)) => export::run(&flags),
-        Ok(Tool::Compare(flags)) => compare::run(&flags),
-        Ok(Tool::Plan(flags)) => plan::run(&flags),
+        Ok(Tool::Producer(flags)) => crate::script::run(&flags.script_run()),
+        Ok(Tool::Consumer(flags)) => crate::script::run(&flags.script_run()?),
+        Ok(Tool::Batchproducer(flags)) => crate::script::run(&flags.script_run()?),
+        Ok(Tool::Tproducer(flags)) => crate::script::run(&flags.script_run()?),
+        Ok(Tool::Matrix(flags)) => flags.run(),
+        Ok(Tool::SafeTps(flags)) => flags.run(),
+        Ok(Tool::Modes(flags)) => flags.run(),
+        Ok(Tool::Queues(flags)) => flags.run(),
+        Ok(Tool::Backlog(flags)) => flags.run(),
+        Ok(Tool::Soak(flags)) => flags.run(),
+        Ok(Tool::Seed(flags)) => flags.run(),
+        Ok(Tool::Clean(flags)) => flags.run(),
+        Ok(Tool::Selftest(flags)) => flags.run(),
+        Ok(Tool::Agent(flags)) => flags.run(),
+        Ok(Tool::Echo(flags)) => flags.run(),
+        Ok(Tool::Report(flags)) => flags.run(),
+        Ok(Tool::Compare(flags)) => flags.run(),
+        Ok(Tool::Plan(flags)) => flags.run(),
         Err(text) if !text.use_stderr() => {
             say!("{}", text.to_string().trim_end());
             Ok(())
         }
-        Err(text) => Err(Error::Usage(text)),
+        Err(text) => Err(Error::Usage(text.to_string())),
     }
 }

@@ -7,42 +7,36 @@ pub use cost::Cost;
 pub use page::chapter;
 
 use crate::Error;
-use crate::archive::{Record, run_directory, write_whole};
+use crate::archive::{Record, write_whole};
 use crate::judge::conclusion::Conclusion;
 use crate::judge::guards::Limits;
 use crate::judge::scale::{self, ScaleOut};
 use crate::judge::selftest::without_beaten;
-use crate::judge::versus::{self, Aspect, Pairing, Verdict, Versus, apart, price_per_million, ratio_text};
+use crate::judge::versus::{self, Aspect, Pairing, Verdict, Versus, apart, price_per_million};
 use crate::judge::{Judged, Language, Text, both, numbers};
 use crate::output::say;
+use crate::sentences::{Sentence, joined, ratio_text, reservation};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// Share of its safe rate at which a system is assumed to run when its price per message is computed.
 const PLANNED: f64 = 0.7;
 
-/// Flags of `vostok lab compare`.
-#[derive(clap::Args, Debug, Clone)]
-pub struct CompareFlags {
-    /// Directory of the run to compare with, or a file in it such as run.json.
-    #[arg(value_name = "A", value_parser = run_directory)]
-    first: PathBuf,
+/// Two runs to compare.
+#[derive(Debug, Clone)]
+pub struct CompareOptions {
+    /// Directory of the run to compare with.
+    pub first: PathBuf,
     /// Directory of the run that is compared.
-    #[arg(value_name = "B", value_parser = run_directory)]
-    second: PathBuf,
-    /// Cost of one of the two systems, e.g. `A=6900cny/mo`; also per `h`, `day` or `y`.
-    #[arg(long, value_name = "RUN=PRICE")]
-    cost: Vec<Cost>,
-    /// Compares the machines together with the servers, such as a cluster in a cloud with one of your own. Without it
-    /// nothing is judged when the self-tests of the two runs differ.
-    #[arg(long)]
-    across_machines: bool,
-    /// Where the page goes [default: compare.html beside B's report].
-    #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
+    pub second: PathBuf,
+    /// Costs of the two systems.
+    pub cost: Vec<Cost>,
+    /// Whether to judge also where the self-tests of the machines differ.
+    pub across_machines: bool,
+    /// Where the page goes; `compare.html` in the directory of the second run when absent.
+    pub out: Option<PathBuf>,
     /// Language of the text, and in which the page opens.
-    #[arg(long, value_enum, default_value_t)]
-    lang: Language,
+    pub lang: Language,
 }
 
 /// The comparison of two runs, with their names and costs.
@@ -65,25 +59,25 @@ pub struct Comparison {
 ///
 /// # Errors
 /// [`Error::File`] when a run cannot be read or the page cannot be written.
-pub fn run(flags: &CompareFlags) -> Result<(), Error> {
+pub fn run(options: &CompareOptions) -> Result<(), Error> {
     let read = |run: &Path| Record::read(run).map(without_beaten);
-    let (first, second) = (read(&flags.first)?, read(&flags.second)?);
+    let (first, second) = (read(&options.first)?, read(&options.second)?);
     let concluded = |record| Conclusion::new(record, &Limits::of(&record.file));
     let (one, other) = (concluded(&first), concluded(&second));
-    let mut comparison = Comparison::new((&one, &other), &flags.cost);
-    if !flags.across_machines {
+    let mut comparison = Comparison::new((&one, &other), &options.cost);
+    if !options.across_machines {
         comparison.versus = comparison.versus.without_verdicts(apart(&first.file, &second.file));
     }
     for line in comparison.lines() {
-        say!("{}", line.get(flags.lang));
+        say!("{}", line.get(options.lang));
     }
-    let path = flags.out.clone().unwrap_or_else(|| flags.second.join("compare.html"));
+    let path = options.out.clone().unwrap_or_else(|| options.second.join("compare.html"));
     let place = |run: &Path| way(path.parent().unwrap_or(Path::new(".")), run);
-    let places = (place(&flags.first), place(&flags.second));
+    let places = (place(&options.first), place(&options.second));
     let data = path.with_extension("json");
     let name = data.file_name().unwrap_or_default().to_string_lossy();
     let places = ((places.0.as_str(), places.1.as_str()), &*name);
-    write_whole(&path, &page::page(&comparison, (&one, &other), places, flags.lang))?;
+    write_whole(&path, &page::page(&comparison, (&one, &other), places, options.lang))?;
     write_whole(&data, &serde_json::to_string_pretty(&comparison).expect("texts and numbers become JSON"))?;
     say!("{}\n{}", path.display(), data.display());
     Ok(())
@@ -104,7 +98,6 @@ fn way(from: &Path, to: &Path) -> String {
 
 impl Comparison {
     /// Compares two runs that are judged already.
-    #[must_use]
     pub fn new((first, second): (&Conclusion<'_>, &Conclusion<'_>), costs: &[Cost]) -> Self {
         let versus = versus::versus(&judged(first), &judged(second), first.record.file.seed);
         let name = |run: &Conclusion<'_>, letter: &str| {
@@ -127,28 +120,26 @@ impl Comparison {
     }
 
     /// The whole comparison, one line each.
-    #[must_use]
     pub fn lines(&self) -> Vec<Text> {
         let (first, second) = (&self.first, &self.second);
         let mut lines = vec![both!("{second} against {first}", "{second} 对比 {first}")];
         lines.extend(self.summary());
         lines.extend(self.versus.pairings.iter().map(pairing_line));
         for (factors, why) in &self.versus.left_out {
-            let (cell, en, zh) = (cell_name(factors), &why.en, &why.zh);
+            let (cell, Text { en, zh }) = (cell_name(factors), why.sentence());
             lines.push(both!("{cell}: left out, {en}", "{cell}：不参与对比，{zh}"));
         }
         lines
     }
 
     /// The lines about all cells together.
-    #[must_use]
     pub fn summary(&self) -> Vec<Text> {
         let mut lines = Vec::new();
         let count =
             |verdict| self.versus.pairings.iter().filter(|pairing| pairing.verdict == verdict).count();
         let [better, equal, worse] = [Verdict::Better, Verdict::Equal, Verdict::Worse].map(count);
         let (unmatched, out) = (self.versus.unmatched, self.versus.left_out.len());
-        if let Some(why) = Text::joined(&self.versus.apart) {
+        if let Some(why) = joined(&self.versus.apart) {
             let (en, zh, cells) = (why.en, why.zh, self.versus.pairings.len());
             lines.push(both!(
                 "not comparable: {en}; run both on machines that do the same, or have the machines judged with the servers \
@@ -165,14 +156,14 @@ impl Comparison {
             "cells: {better} better, {equal} equal, {worse} worse; {out} invalid in one, {unmatched} in one run only",
             "用例：更优 {better}，相当 {equal}，更差 {worse}；{out} 个在一方无效，{unmatched} 个仅一方有"
         ));
-        lines.extend(self.versus.modes.iter().cloned());
+        lines.extend(self.versus.modes.iter().map(Sentence::sentence));
         if let Some(ratio) = &self.versus.capacity {
             let (value, times) = (ratio_text(ratio), numbers::short(ratio.mean));
             lines.push(both!(
                 "capacity (closed loop, geometric mean): × {times}, {value}",
                 "容量（闭环，几何平均）：× {times}，{value}"
             ));
-            lines.extend(self.versus.ladders.says());
+            lines.extend(reservation(&self.versus.ladders));
         }
         match &self.versus.latency {
             Some(ratio) => {
@@ -194,7 +185,7 @@ impl Comparison {
                 "每条消息 Broker CPU（几何平均）：× {times}"
             ));
         }
-        lines.extend(self.scale_out.iter().map(|scale| scale.says.clone()));
+        lines.extend(self.scale_out.iter().map(|scale| scale.says.sentence()));
         lines.extend(self.prices.iter().cloned());
         lines
     }
@@ -224,7 +215,6 @@ fn price(cost: &Cost, run: &Conclusion<'_>) -> Option<Text> {
 }
 
 /// The factors of a cell in short: `60 threads, 1k, 8 queues`.
-#[must_use]
 pub fn cell_name(factors: &crate::archive::Factors) -> String {
     let load = factors.rate.map_or_else(|| format!("w{}", factors.threads), numbers::rate);
     let size = numbers::size(factors.size);
@@ -240,7 +230,6 @@ pub fn cell_name(factors: &crate::archive::Factors) -> String {
 }
 
 /// The name of the figure that is compared in a cell.
-#[must_use]
 pub fn aspect_name(pairing: &Pairing) -> Text {
     let (threads, rate) = (pairing.factors.threads, pairing.factors.rate.map(numbers::rate));
     match (pairing.aspect, rate) {
@@ -253,7 +242,6 @@ pub fn aspect_name(pairing: &Pairing) -> Text {
 }
 
 /// Writes a figure of a cell with its unit.
-#[must_use]
 pub fn figure(aspect: Aspect, value: f64) -> String {
     match aspect {
         Aspect::Capacity | Aspect::RateAtLoad => numbers::rate(value),

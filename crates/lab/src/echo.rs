@@ -12,13 +12,31 @@ mod log;
 mod tests;
 
 use crate::Error;
-use crate::arguments::EchoFlags;
 use crate::output::{alert, say};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use log::Log;
+
+/// What a limit server listens on and does.
+#[derive(Clone, Debug)]
+pub struct EchoOptions {
+    /// Address to listen on; port 0 chooses any free port.
+    pub address: SocketAddr,
+    /// Directory of the files to which the logging echo appends; `None` for the bare echo.
+    pub log: Option<PathBuf>,
+    /// Number of queues that every topic is reported to have.
+    pub queues: u32,
+}
+
+impl EchoOptions {
+    /// A bare echo on any free port of this machine.
+    pub fn local(queues: u32) -> Self {
+        Self { address: SocketAddr::from(([127, 0, 0, 1], 0)), log: None, queues }
+    }
+}
 
 /// A listening limit server.
 #[derive(Debug)]
@@ -33,14 +51,14 @@ impl Echo {
     ///
     /// # Errors
     /// [`Error::System`] when the port is in use, [`Error::File`] when the directory of the log cannot be written.
-    pub fn bind(flags: &EchoFlags) -> Result<Self, Error> {
-        let address = SocketAddr::new(flags.host, flags.port);
+    pub fn bind(options: &EchoOptions) -> Result<Self, Error> {
+        let address = options.address;
         let listener = TcpListener::bind(address).map_err(Error::system(format!("listen on {address}")))?;
-        let log = match &flags.log {
+        let log = match &options.log {
             Some(directory) => Some(Arc::new(Mutex::new(Log::create(directory)?))),
             None => None,
         };
-        Ok(Self { listener, log, queues: flags.queues })
+        Ok(Self { listener, log, queues: options.queues })
     }
 
     /// The bound address.
@@ -74,10 +92,10 @@ impl Echo {
 ///
 /// # Errors
 /// As for [`Echo::bind`] and [`Echo::serve`].
-pub fn run(flags: &EchoFlags) -> Result<(), Error> {
-    let echo = Echo::bind(flags)?;
+pub fn run(options: &EchoOptions) -> Result<(), Error> {
+    let echo = Echo::bind(options)?;
     let address = echo.address().map_err(Error::system("read the address"))?;
-    let kind = if flags.log.is_some() { "logging echo" } else { "bare echo" };
-    say!("{kind} on {address}, for name server and broker requests, {} queues per topic", flags.queues);
+    let kind = if options.log.is_some() { "logging echo" } else { "bare echo" };
+    say!("{kind} on {address}, for name server and broker requests, {} queues per topic", options.queues);
     echo.serve().map_err(Error::system("accept connections"))
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub enum Error {
     /// The command line cannot be parsed; holds the text to print.
     #[error("{0}")]
-    Usage(clap::Error),
+    Usage(String),
     /// A flag has a value that cannot work, or one that is not supported.
     #[error("{flag}: {why}")]
     Flag {
@@ -47,7 +47,6 @@ pub enum Error {
 impl Error {
     /// Exit code of a process that ends with this error: 2 for wrong flags, 128 plus the number of the signal that ended
     /// the run, as shells do, and 1 otherwise.
-    #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::Flag { .. } => 2,

@@ -1,7 +1,7 @@
 //! `vostok lab report RUN`: reads a run's directory and writes the four reports into it.
 
 use crate::Error;
-use crate::archive::{Record, run_directory, write_whole};
+use crate::archive::{Record, write_whole};
 use crate::compare::{self, Comparison};
 use crate::judge::conclusion::Conclusion;
 use crate::judge::guards::{Limits, Slo};
@@ -13,38 +13,41 @@ use crate::pages::{json, markdown, table};
 use crate::plan::{self, Plan};
 use std::path::{Path, PathBuf};
 
-/// Flags of `vostok lab report`.
-#[derive(clap::Args, Debug, Clone)]
-pub struct ReportFlags {
-    /// Directory of a run, or a file in it such as run.json.
-    #[arg(value_name = "RUN", value_parser = run_directory)]
-    run: PathBuf,
-    /// Language in which the page opens (it can be switched), and of the Markdown.
-    #[arg(long, value_enum, default_value_t)]
-    lang: Language,
-    /// Limits that a safe rate must keep, e.g. `e2e.p99<50ms,errors=0` [default: those of the run].
-    #[arg(long, value_name = "SLO")]
-    slo: Option<Slo>,
-    /// Write report.html; without any of the four, all are written.
-    #[arg(long)]
-    html: bool,
-    /// Write report.md.
-    #[arg(long)]
-    md: bool,
-    /// Write cells.csv.
-    #[arg(long)]
-    csv: bool,
-    /// Write report.json.
-    #[arg(long)]
-    json: bool,
+/// The report to write.
+#[derive(Debug, Clone)]
+pub struct ReportOptions {
+    /// Directory of the run.
+    pub run: PathBuf,
+    /// Language in which the page opens, and of the Markdown.
+    pub lang: Language,
+    /// Limits that a safe rate must keep; `None` for those of the run.
+    pub slo: Option<Slo>,
+    /// The files to write.
+    pub files: Files,
 }
 
-impl ReportFlags {
-    /// Flags for all four reports of a run, with the limits that the run was told to keep.
-    #[must_use]
+/// Files of a report.
+#[derive(Clone, Copy, Debug)]
+pub struct Files {
+    /// `report.html`.
+    pub html: bool,
+    /// `report.md`.
+    pub md: bool,
+    /// `cells.csv`.
+    pub csv: bool,
+    /// `report.json`.
+    pub json: bool,
+}
+
+impl Files {
+    /// All files of a report.
+    pub const ALL: Self = Self { html: true, md: true, csv: true, json: true };
+}
+
+impl ReportOptions {
+    /// The whole report of a run, with the limits that the run was told to keep.
     pub fn of(run: &Path) -> Self {
-        let run = run.to_owned();
-        Self { run, lang: Language::default(), slo: None, html: false, md: false, csv: false, json: false }
+        Self { run: run.to_owned(), lang: Language::default(), slo: None, files: Files::ALL }
     }
 }
 
@@ -52,34 +55,33 @@ impl ReportFlags {
 ///
 /// # Errors
 /// [`Error::File`] when the run cannot be read or the reports cannot be written.
-pub fn run(flags: &ReportFlags) -> Result<(), Error> {
-    let record = without_beaten(Record::read(&flags.run)?);
+pub fn run(options: &ReportOptions) -> Result<(), Error> {
+    let record = without_beaten(Record::read(&options.run)?);
     let kept = Limits::of(&record.file);
-    let limits = Limits { slo: flags.slo.clone().unwrap_or_else(|| kept.slo.clone()), ..kept };
+    let limits = Limits { slo: options.slo.clone().unwrap_or_else(|| kept.slo.clone()), ..kept };
     let conclusion = Conclusion::new(&record, &limits);
-    let all = !(flags.html || flags.md || flags.csv || flags.json);
     let write = |name: &str, text: String| {
-        let path = flags.run.join(name);
+        let path = options.run.join(name);
         write_whole(&path, &text)?;
         say!("{} ({})", path.display(), numbers::bytes(text.len() as f64));
         Ok::<_, Error>(())
     };
-    if all || flags.html {
-        write("report.html", html::report(&conclusion, additions(&flags.run), flags.lang))?;
+    if options.files.html {
+        write("report.html", html::report(&conclusion, additions(&options.run), options.lang))?;
     }
-    if all || flags.md {
-        write("report.md", markdown::markdown(&conclusion, flags.lang))?;
+    if options.files.md {
+        write("report.md", markdown::markdown(&conclusion, options.lang))?;
     }
-    if all || flags.csv {
+    if options.files.csv {
         write("cells.csv", table::csv(&conclusion))?;
     }
-    if all || flags.json {
+    if options.files.json {
         let text =
             serde_json::to_string_pretty(&json::json(&conclusion)).expect("texts and numbers become JSON");
         write("report.json", text)?;
     }
     for (name, text) in crate::pages::verdict::lines(&conclusion) {
-        say!("{}: {}", name.get(flags.lang), text.get(flags.lang));
+        say!("{}: {}", name.get(options.lang), text.get(options.lang));
     }
     Ok(())
 }

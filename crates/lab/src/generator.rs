@@ -5,34 +5,48 @@
 //! histograms included.
 
 mod access;
+mod choices;
+mod decisions;
 mod interval;
 mod ledger;
 mod mix;
+mod places;
 mod push;
 mod reader;
 #[cfg(test)]
 mod tests;
+mod trace;
+mod transactions;
 mod workload;
 
 pub use access::Access;
+pub use choices::{Compression, Consume, Payload, Send, Sizes};
+pub(crate) use decisions::BYTES as DECISIONS_BYTES;
+pub use decisions::Decisions;
 pub use interval::IntervalSample;
-pub use ledger::{Ledger, Receipt};
+pub use ledger::Ledger;
 pub use mix::Mix;
+pub(crate) use places::existing;
+pub(crate) use push::join;
 pub use reader::{Reader, Reading};
-pub use workload::{Consume, Payload, Send, Sizes, Start, Workload};
+pub(crate) use transactions::Checks;
+pub use workload::Workload;
 
 use crate::Error;
-use crate::load::Ending;
-use crate::load::{Clock, Connection, ConnectionOptions, Pace, keep};
-use crate::report::{Snapshot, Tally};
-use crate::session::{self, Place};
-use client::Client;
+use crate::load::{
+    Clock, Connection, ConnectionOptions, Ending, Message, Pace, Snapshot, Tally, keep, zone_ms,
+};
+use crate::runtime;
+use client::{Client, TRACE_TOPIC, Tracer};
 use net::Workers;
+use places::{Place, places};
 use push::Pusher;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
+use trace::Traced;
+use transactions::Transactions;
 
 /// Longest wait for requests in flight at the end, longer than the time limit of a single request.
 const DRAIN: Duration = Duration::from_millis(3500);
@@ -53,6 +67,8 @@ pub struct Generator {
     keepers: JoinSet<()>,
     places: Vec<Place>,
     ledger: Option<Arc<Ledger>>,
+    checks: Arc<Checks>,
+    tracer: Option<Tracer>,
     last: Snapshot,
     last_bytes: u64,
     last_cpu: Duration,
@@ -79,13 +95,18 @@ impl Generator {
     pub async fn prepare(workload: &Workload) -> Result<Self, Error> {
         workload.check()?;
         let client = Client::start(workload.client())?;
-        let places = session::places(&client, &workload.wanted()).await?;
+        let places = places(&client, &workload.wanted()).await?;
+        Self::over(workload, client, places)
+    }
+
+    /// Prepares a load over brokers that were found already.
+    fn over(workload: &Workload, client: Client, places: Vec<Place>) -> Result<Self, Error> {
         let connections = workload.spread(places.len()).connections();
         let ledger =
             workload.checked.then(|| Arc::new(Ledger::new(connections as usize, workload.groups as usize)));
         Ok(Self {
             client,
-            workers: session::workers(workload.cores.max(1), workload.unsent_bytes_max())?,
+            workers: runtime::workers(workload.cores.max(1), workload.unsent_bytes_max())?,
             clock: Clock::start(),
             tally: Arc::default(),
             reading: Arc::default(),
@@ -95,6 +116,8 @@ impl Generator {
             keepers: JoinSet::new(),
             places,
             ledger,
+            checks: Arc::new(Checks::new(if workload.decisions.is_some() { zone_ms() } else { 0 })),
+            tracer: None,
             last: Snapshot::default(),
             last_bytes: 0,
             last_cpu: process_time(),
@@ -104,7 +127,6 @@ impl Generator {
 
     /// Makes the generator report times by the clock of another machine, which is `us` microseconds behind this
     /// machine's.
-    #[must_use]
     pub(crate) fn ahead(self, us: i64) -> Self {
         Self { clock: self.clock.ahead(us), ..self }
     }
@@ -119,20 +141,23 @@ impl Generator {
         let count = spread.connections();
         let messages = workload.messages()?;
         let origin_ns = self.clock.now_ns() + LEAD_NS;
+        if workload.trace {
+            self.tracer = Tracer::start(&self.client, &workload.producer_group, TRACE_TOPIC);
+        }
         for index in 0..count {
             let place = &self.places[index as usize % self.places.len()];
-            let ending = (workload.send == Send::Transaction).then(|| {
-                Ending::new(workload.encoding(), workload::PRODUCER_GROUP, self.client.id())
-                    .signed_by(workload.credentials())
-            });
             let prefix = crate::load::key_prefix(self.client.ip(), self.clock, index);
+            let share = |whole: u64| {
+                whole / u64::from(count) + u64::from(u64::from(index) < whole % u64::from(count))
+            };
             let options = ConnectionOptions {
                 in_flight: spread.share(index),
                 work: Mix::new(workload, &messages, (&place.targets, index, prefix))?
                     .noted_in(self.ledger.clone())
-                    .ended_by(ending),
+                    .ended_by(self.transactions(workload, index))
+                    .traced_by(self.traced(&messages[0])),
                 first_queue: index as usize / self.places.len(),
-                quantity: None,
+                quantity: workload.quantity.map(share),
                 pace: workload.pace(count).map(|pace: Pace| {
                     // The connections send at staggered times instead of all at once.
                     let apart_ns = 1e9 * f64::from(index) / workload.rate.unwrap_or(1.0).max(1.0);
@@ -146,6 +171,23 @@ impl Generator {
             self.keep(index as usize, place.address, connection);
         }
         Ok(())
+    }
+
+    /// What ends the half messages of a connection; `None` when they are ordinary ones.
+    fn transactions(&self, workload: &Workload, connection: u32) -> Option<Transactions> {
+        let ending = || {
+            Ending::new(workload.encoding(), &workload.producer_group, self.client.id())
+                .signed_by(workload.credentials())
+        };
+        let start_ms = self.clock.epoch_ms(0);
+        let decided =
+            workload.decisions.map(|all| (all.of_connection(start_ms, connection), self.checks.clone()));
+        (workload.send == Send::Transaction).then(|| Transactions::new(ending(), decided))
+    }
+
+    fn traced(&self, message: &Message) -> Option<Traced> {
+        let tracer = self.tracer.clone()?;
+        Some(Traced { tracer, message: message.clone(), clock: self.clock })
     }
 
     fn keep(&mut self, index: usize, address: SocketAddr, connection: Arc<Connection<Mix>>) {
@@ -204,13 +246,11 @@ impl Generator {
 
     /// Counts of messages that were acknowledged, received, missing, duplicated, changed and out of order; empty when
     /// content is not checked.
-    #[must_use]
     pub fn checked(&self) -> std::collections::BTreeMap<String, u64> {
         self.ledger.as_ref().map(|ledger| ledger.counts()).unwrap_or_default()
     }
 
     /// Requests in flight.
-    #[must_use]
     pub fn in_flight(&self) -> u64 {
         self.connections.iter().map(|connection| connection.in_flight() as u64).sum()
     }
@@ -221,21 +261,33 @@ impl Generator {
     }
 
     /// Number of messages that wait at the brokers, summed over the groups.
-    #[must_use]
     pub fn behind(&self) -> u64 {
         self.readers.iter().map(|reader| reader.behind()).sum()
     }
 
     /// Whether every consumer has learned the end of every queue. Push consumers report nothing and do not count.
-    #[must_use]
     pub fn knows_positions(&self) -> bool {
         self.pushers.is_empty() && self.readers.iter().all(|reader| reader.knows_positions())
     }
 
-    /// The client of the workload, for example to ask brokers for their figures.
-    #[must_use]
-    pub fn client(&self) -> &Client {
-        &self.client
+    /// The clock of the load.
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// The counts of all requests.
+    pub(crate) fn tally(&self) -> &Arc<Tally> {
+        &self.tally
+    }
+
+    /// The counts of the checks that brokers made.
+    pub(crate) fn checks(&self) -> &Arc<Checks> {
+        &self.checks
+    }
+
+    /// Waits until every connection did what it was to do.
+    pub(crate) async fn ended(&mut self) {
+        while self.keepers.join_next().await.is_some() {}
     }
 
     /// Returns the figures since the last call.
@@ -246,7 +298,7 @@ impl Generator {
         let (latency, late) = self.tally.take_latency();
         let (bytes, cpu) = (self.tally.bytes(), process_time());
         let read = self.reading.take();
-        let taken = IntervalSample {
+        let interval = IntervalSample {
             at_ms,
             lasted_ms: ((now_ns - self.last_ns) / 1_000_000).max(1),
             sent: total.messages - self.last.messages,
@@ -263,17 +315,30 @@ impl Generator {
             refusal: self.tally.take_refusal(),
         };
         (self.last, self.last_bytes, self.last_cpu, self.last_ns) = (total, bytes, cpu, now_ns);
-        taken
+        interval
     }
 
-    /// Stops the producers and then the consumers, and waits for requests in flight.
-    pub async fn stop(mut self) {
+    /// Stops the producers and then the consumers, and waits for requests in flight; returns whether all were answered
+    /// or given up in time.
+    pub(crate) async fn drain(&mut self) -> bool {
         self.stop_producers();
         self.stop_readers().await;
-        let drained = async { while self.keepers.join_next().await.is_some() {} };
+        tokio::time::timeout(DRAIN, self.ended()).await.is_ok()
+    }
+
+    /// Stops the load and closes its connections.
+    pub async fn stop(mut self) {
         // Requests that are not answered in time end with their connection.
-        let _ = tokio::time::timeout(DRAIN, drained).await;
+        self.drain().await;
+        self.close().await;
+    }
+
+    /// Closes the connections of a load that was drained.
+    pub(crate) async fn close(self) {
         self.workers.shutdown();
+        if let Some(tracer) = &self.tracer {
+            tracer.finish().await;
+        }
         self.client.shutdown();
     }
 }

@@ -11,21 +11,22 @@ pub mod conclusion;
 pub mod effects;
 pub mod factor;
 pub mod figures;
-#[cfg(test)]
-pub(crate) mod fixture;
 pub mod guards;
 mod judged;
 pub mod numbers;
 pub mod omission;
+pub mod planned;
 pub mod scale;
 pub mod selftest;
 pub mod soak;
 pub mod stability;
 pub mod stats;
+#[cfg(test)]
+pub(crate) mod testing;
 mod text;
 pub mod validity;
 pub mod versus;
 
 pub use judged::{Judged, judged};
 pub(crate) use text::both;
-pub use text::{Language, Text};
+pub use text::{Language, Text, Told};

@@ -9,23 +9,32 @@ mod clock;
 mod connection;
 mod ending;
 mod keeper;
+mod latency;
 mod message;
 mod pace;
+mod refusal;
 mod slots;
+mod snapshot;
 mod spread;
+mod tally;
 mod template;
 #[cfg(test)]
 mod tests;
 mod work;
 
 pub use clock::Clock;
+pub(crate) use clock::{date_time, zone_ms};
 pub use connection::{Connection, ConnectionOptions};
 pub(crate) use ending::Ending;
 pub use keeper::keep;
+pub use latency::{Latency, Percentiles};
 pub use message::{Message, body, key_prefix};
 pub use pace::Pace;
-pub use slots::{Flight, Slots, WAIT_NS};
+pub use refusal::Refusal;
+pub use slots::{Flight, Slots};
+pub use snapshot::Snapshot;
 pub use spread::{Spread, Turn};
+pub use tally::Tally;
 pub use template::{Stamp, Target, Template};
 pub use work::{Fate, Work};
 

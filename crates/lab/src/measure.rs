@@ -10,6 +10,6 @@ mod tests;
 
 pub use broker::BrokerProbe;
 pub use collector::Collector;
-pub use counts::{Counts, HostProbe};
+pub use counts::HostProbe;
 pub use environment::{device_of, host, hostname, store_of};
-pub use process::{ProcessCounts, cores_allowed, listener_of, process_of, servers_on};
+pub use process::{cores_allowed, process_of, servers_on};

@@ -9,63 +9,65 @@ mod target;
 
 pub use arithmetic::{Basis, Plan, plan};
 pub use page::chapter;
-pub use target::{PlanFlags, Target};
+pub use target::{Hours, PlanOptions, Rate, Size, Target};
 
 use crate::Error;
 use crate::archive::{Record, write_whole};
-use crate::judge::Text;
+use crate::judge::Told;
 use crate::judge::conclusion::Conclusion;
 use crate::judge::guards::Limits;
+use crate::judge::planned::Step;
 use crate::judge::selftest::without_beaten;
 use crate::output::say;
+use crate::sentences::Sentence;
 
 /// Computes a plan, prints the arithmetic and writes the files.
 ///
 /// # Errors
 /// [`Error::File`] when the run cannot be read or the files cannot be written; an error as well when the run has no
 /// safe rate.
-pub fn run(flags: &PlanFlags) -> Result<(), Error> {
-    let basis = basis(flags)?;
-    let plan = plan(&flags.target, &basis);
+pub fn run(options: &PlanOptions) -> Result<(), Error> {
+    let basis = basis(options)?;
+    let plan = plan(&options.target, &basis);
     for step in &plan.steps {
-        say!("{}", step.get(flags.lang));
+        say!("{}", step.sentence().get(options.lang));
     }
-    let out = flags
+    let out = options
         .out
         .clone()
-        .or_else(|| flags.run.as_ref().map(|run| run.join("plan")))
+        .or_else(|| options.run.as_ref().map(|run| run.join("plan")))
         .unwrap_or_else(|| "plan".into());
     std::fs::create_dir_all(&out).map_err(|source| Error::File { path: out.clone(), source })?;
-    for (name, text) in files::files(&flags.target, &plan) {
+    for (name, text) in files::files(&options.target, &plan) {
         let path = out.join(name);
         write_whole(&path, &text)?;
         say!("{}", path.display());
     }
     let data = serde_json::to_string_pretty(&plan).expect("texts and numbers become JSON");
     write_whole(&out.join("plan.json"), &data)?;
-    write_whole(&out.join("plan.html"), &page::page(&plan, flags.lang))
+    write_whole(&out.join("plan.html"), &page::page(&plan, options.lang))
 }
 
 /// The rate on which the plan is based: the safe rate of a run, or one that the user gives.
-fn basis(flags: &PlanFlags) -> Result<Basis, Error> {
+fn basis(options: &PlanOptions) -> Result<Basis, Error> {
     let refuse = |why: &str| Error::Flag { flag: "--run", why: why.to_owned() };
-    if let Some(tps) = flags.safe_tps {
-        return Ok(Basis::named(tps.0, flags.target.size.0));
+    if let Some(tps) = options.safe_tps {
+        return Ok(Basis::named(tps.0, options.target.size.0));
     }
-    let run = flags
+    let run = options
         .run
         .as_ref()
         .ok_or_else(|| refuse("a measured run is needed, or --safe-tps RATE of one master"))?;
     let record = without_beaten(Record::read(run)?);
     let conclusion = Conclusion::new(&record, &Limits::of(&record.file));
-    Basis::measured(&conclusion, flags.target.size.0).ok_or_else(|| {
+    Basis::measured(&conclusion, options.target.size.0).ok_or_else(|| {
         refuse("no valid cell of this run kept every guard, so there is no safe rate to plan with; see its report, or name one with --safe-tps")
     })
 }
 
 /// All steps of a plan in one text.
-pub(crate) fn together(steps: &[Text]) -> String {
-    steps.iter().map(|step| format!("- {}\n  {}\n", step.en, step.zh)).collect()
+pub(crate) fn together(steps: &[Told<Step>]) -> String {
+    steps.iter().map(Sentence::sentence).map(|step| format!("- {}\n  {}\n", step.en, step.zh)).collect()
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
 //! Scenarios: runs of many cells, each repeated, recorded second by second, and resumable.
 //!
 //! [`Bench`] holds the cluster, its machines and the archive; [`record`] performs one repeat as a list of stages. A
-//! scenario only says which cells there are and which stages a repeat has.
+//! scenario only makes a [`Design`]: its cells, each with its load and the stages of a repeat.
 
 mod backlog;
 mod bench;
 mod cleanup;
 mod cluster;
+mod design;
 mod files;
 mod idle;
 mod machines;
@@ -22,16 +23,22 @@ mod safe_tps;
 mod seed;
 mod settings;
 mod soak;
+mod stage;
 #[cfg(test)]
 mod tests;
 
-pub use backlog::run as backlog;
-pub use bench::{Bench, Plan};
+pub use backlog::{Backlog, Fill, run as backlog};
 pub use cleanup::run as clean;
-pub use cluster::Cluster;
-pub use matrix::{cells, queues, run as matrix};
-pub use modes::run as modes;
-pub use record::{Action, Stage, Until};
-pub use safe_tps::run as safe_tps;
-pub use seed::run as seed;
+pub(crate) use cluster::is_secret;
+pub use design::{CellLoad, RunOptions};
+pub use matrix::{Matrix, run as matrix};
+pub(crate) use modes::REPLICATIONS;
+pub use modes::{Modes, run as modes};
+pub use safe_tps::{Search, run as safe_tps};
+#[cfg(test)]
+pub(crate) use seed::Seed;
+pub use seed::{Scale, run as seed};
+pub(crate) use settings::disk_type;
 pub use soak::run as soak;
+#[cfg(test)]
+pub(crate) use stage::{Action, Until};

@@ -11,12 +11,10 @@ mod tests;
 
 use crate::Error;
 use crate::archive::Roofline;
-use crate::arguments::EchoFlags;
-use crate::echo::Echo;
+use crate::echo::{Echo, EchoOptions};
 use crate::generator::{Generator, Workload};
 use crate::output::say;
-use crate::scenario_arguments::SelftestFlags;
-use crate::session;
+use crate::runtime;
 use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -24,15 +22,11 @@ use std::time::{Duration, Instant};
 /// Bytes and time of the self-test before a run.
 const SHORT: (u64, Duration) = (256 << 20, Duration::from_secs(1));
 
-/// Runs the self-test and prints its figures.
-///
-/// # Errors
-/// [`Error::File`] or [`Error::System`] when the directory cannot be written, or sockets and threads cannot be created.
-pub fn run(flags: &SelftestFlags) -> Result<(), Error> {
-    let roofline = measure(&flags.dir, flags.size, Duration::from_secs_f64(flags.seconds))?;
-    if flags.json {
-        say!("{}", serde_json::to_string_pretty(&roofline).expect("numbers become JSON"));
-        return Ok(());
+/// Prints the figures of a self-test, for people or as JSON.
+pub fn print(roofline: &Roofline, as_json: bool) {
+    if as_json {
+        say!("{}", serde_json::to_string_pretty(roofline).expect("numbers become JSON"));
+        return;
     }
     let mega = |bytes: f64| bytes / 1e6;
     say!("disk, sequential write    {:>12.0} MB/s", mega(roofline.disk_write_bytes));
@@ -44,13 +38,12 @@ pub fn run(flags: &SelftestFlags) -> Result<(), Error> {
     say!("loopback, round trips     {:>12.0} /s", roofline.net_round_trips);
     say!("lab, 1 KiB, one core      {:>12.0} messages/s", roofline.lab_messages);
     say!("CRC32, one core           {:>12.0} MB/s", mega(roofline.cpu_crc_bytes));
-    Ok(())
 }
 
 /// Measures every limit within a few seconds, as before a run.
 ///
 /// # Errors
-/// As for [`run`].
+/// As for [`measure`].
 pub fn short(directory: &Path) -> Result<Roofline, Error> {
     measure(directory, SHORT.0, SHORT.1)
 }
@@ -59,7 +52,7 @@ pub fn short(directory: &Path) -> Result<Roofline, Error> {
 /// directory the disk is not measured, and its figures are 0.
 ///
 /// # Errors
-/// As for [`run`].
+/// [`Error::File`] or [`Error::System`] when the directory cannot be written, or sockets and threads cannot be created.
 pub fn measure(directory: &Path, bytes: u64, time: Duration) -> Result<Roofline, Error> {
     let has_disk = !directory.as_os_str().is_empty();
     let disk = if has_disk { disk::measure(directory, bytes, time)? } else { disk::Disk::default() };
@@ -80,23 +73,23 @@ pub fn measure(directory: &Path, bytes: u64, time: Duration) -> Result<Roofline,
 /// Messages per second and core that the generator sends to the echo server, by its own processor time, because the
 /// echo may use the same core.
 fn lab(time: Duration) -> Result<f64, Error> {
-    let flags = EchoFlags { port: 0, host: [127, 0, 0, 1].into(), log: None, queues: 8 };
-    let echo = Echo::bind(&flags)?;
+    let options = EchoOptions::local(8);
+    let echo = Echo::bind(&options)?;
     let address = echo.address().map_err(Error::system("read the echo's address"))?;
     let served = std::thread::Builder::new().name("echo".to_owned()).spawn(move || {
         // The echo serves until the process ends.
         let _ = echo.serve();
     });
     served.map_err(Error::system("start the echo"))?;
-    session::block_on(async {
+    runtime::block_on(async {
         let workload = Workload { namesrv: address.to_string(), threads: 200, ..Workload::default() };
         let mut generator = Generator::start(&workload).await?;
         tokio::time::sleep(time / 4).await;
         generator.take();
         tokio::time::sleep(time).await;
-        let taken = generator.take();
+        let sample = generator.take();
         generator.stop().await;
-        Ok(taken.sent as f64 * 1000.0 / taken.lasted_ms as f64)
+        Ok(sample.sent as f64 * 1000.0 / sample.lasted_ms as f64)
     })
 }
 

@@ -85,13 +85,13 @@ impl Fleet {
     ///
     /// # Errors
     /// [`Error::System`] when an agent is lost or its load failed, because without its share the load would be another one.
-    pub async fn add_to(&mut self, taken: &mut IntervalSample) -> Result<(), Error> {
+    pub async fn add_to(&mut self, sample: &mut IntervalSample) -> Result<(), Error> {
         for member in &mut self.members {
             member.say(&Order::Take).await?;
         }
         for member in &mut self.members {
             if let Answer::Did(did) = member.hear(TAKE).await? {
-                taken.add(&did.taken(taken.at_ms).map_err(|error| member.lost(error))?);
+                sample.add(&did.sample(sample.at_ms).map_err(|error| member.lost(error))?);
             }
         }
         Ok(())

@@ -7,7 +7,7 @@
 use super::{line_of, now_us};
 use crate::archive::{decode, encode};
 use crate::generator::{Generator, IntervalSample, Payload, Workload};
-use crate::report::Refusal;
+use crate::load::Refusal;
 use hdrhistogram::serialization::Deserializer;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -65,23 +65,23 @@ pub(crate) struct Did {
 }
 
 impl Did {
-    pub fn of(taken: &IntervalSample) -> io::Result<Self> {
-        let IntervalSample { sent, sent_bytes, failed, refused, consumed, consumed_bytes, .. } = *taken;
+    pub fn of(sample: &IntervalSample) -> io::Result<Self> {
+        let IntervalSample { sent, sent_bytes, failed, refused, consumed, consumed_bytes, .. } = *sample;
         Ok(Self {
-            lasted_ms: taken.lasted_ms,
+            lasted_ms: sample.lasted_ms,
             counts: [sent, sent_bytes, failed, refused, consumed, consumed_bytes],
-            in_flight: taken.in_flight,
-            cpu_us: taken.cpu_us,
-            histograms: [encode(&taken.latency)?, encode(&taken.late)?],
-            refusal: taken.refusal.clone(),
+            in_flight: sample.in_flight,
+            cpu_us: sample.cpu_us,
+            histograms: [encode(&sample.latency)?, encode(&sample.late)?],
+            refusal: sample.refusal.clone(),
         })
     }
 
     /// Decodes the figures, as those of an interval that ended at `at_ms`.
-    pub fn taken(&self, at_ms: u64) -> io::Result<IntervalSample> {
+    pub fn sample(&self, at_ms: u64) -> io::Result<IntervalSample> {
         let mut deserializer = Deserializer::new();
         let [sent, sent_bytes, failed, refused, consumed, consumed_bytes] = self.counts;
-        let mut taken = IntervalSample {
+        let mut sample = IntervalSample {
             at_ms,
             lasted_ms: self.lasted_ms,
             sent,
@@ -95,10 +95,10 @@ impl Did {
             refusal: self.refusal.clone(),
             ..IntervalSample::default()
         };
-        for (sum, text) in [&mut taken.latency, &mut taken.late].into_iter().zip(&self.histograms) {
+        for (sum, text) in [&mut sample.latency, &mut sample.late].into_iter().zip(&self.histograms) {
             sum.add(decode(&mut deserializer, text)?).map_err(io::Error::other)?;
         }
-        Ok(taken)
+        Ok(sample)
     }
 }
 

@@ -1,6 +1,5 @@
 use super::*;
-use crate::arguments::EchoFlags;
-use crate::echo::Echo;
+use crate::echo::{Echo, EchoOptions};
 use crate::generator::{IntervalSample, Workload};
 
 #[test]
@@ -16,23 +15,21 @@ fn clocks_are_compared_in_the_middle() {
     assert_eq!(apart(1000, (2000, 5000), 2000), (0, 0));
 }
 
-fn flags(listen: &str, load: bool) -> AgentFlags {
-    let (listen, name) = (listen.to_owned(), Some("far".to_owned()));
-    AgentFlags { listen, name, load, pid: None, gc_log: None, selftest: None, roofline: None }
+fn options(load: bool) -> AgentOptions {
+    AgentOptions { name: Some("far".to_owned()), load, ..AgentOptions::default() }
 }
 
 /// An agent on a free port.
 async fn agent(load: bool) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let flags = flags(&address, load);
-    tokio::spawn(async move { serve(listener, &flags).await });
+    tokio::spawn(async move { serve(listener, &options(load)).await });
     address
 }
 
 fn echo() -> String {
-    let flags = EchoFlags { port: 0, host: [127, 0, 0, 1].into(), log: None, queues: 4 };
-    let echo = Echo::bind(&flags).unwrap();
+    let options = EchoOptions::local(4);
+    let echo = Echo::bind(&options).unwrap();
     let address = echo.address().unwrap().to_string();
     std::thread::spawn(move || echo.serve());
     address
@@ -40,7 +37,7 @@ fn echo() -> String {
 
 #[test]
 fn load_of_several_machines_adds_up() {
-    session::block_on(async {
+    runtime::block_on(async {
         let addresses = [agent(true).await, agent(true).await];
         let workload = Workload { namesrv: echo(), threads: 8, rate: Some(3000.0), ..Workload::default() };
         let (mut fleet, share) = Fleet::prepare(&addresses, &workload).await?;
@@ -73,18 +70,18 @@ fn load_of_several_machines_adds_up() {
 
 #[test]
 fn histograms_travel_exactly() {
-    let mut taken = IntervalSample { sent: 3, lasted_ms: 1000, ..IntervalSample::default() };
+    let mut sample = IntervalSample { sent: 3, lasted_ms: 1000, ..IntervalSample::default() };
     for value in [1, 777, 59_000_000] {
-        taken.latency.saturating_record(value);
+        sample.latency.saturating_record(value);
     }
-    let text = serde_json::to_string(&orders::Did::of(&taken).unwrap()).unwrap();
-    let read = serde_json::from_str::<orders::Did>(&text).unwrap().taken(5).unwrap();
-    assert_eq!((read.sent, read.at_ms, &read.latency), (3, 5, &taken.latency));
+    let text = serde_json::to_string(&orders::Did::of(&sample).unwrap()).unwrap();
+    let read = serde_json::from_str::<orders::Did>(&text).unwrap().sample(5).unwrap();
+    assert_eq!((read.sent, read.at_ms, &read.latency), (3, 5, &sample.latency));
 }
 
 #[test]
 fn an_agent_runs_no_load_unless_it_was_told_to() {
-    let error = session::block_on(async {
+    let error = runtime::block_on(async {
         let workload = Workload { namesrv: "127.0.0.1:1".to_owned(), threads: 2, ..Workload::default() };
         Fleet::prepare(&[agent(false).await], &workload).await
     });
@@ -95,7 +92,7 @@ fn an_agent_runs_no_load_unless_it_was_told_to() {
 #[test]
 fn what_an_agent_cannot_do_is_told() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let error = session::block_on(async {
+    let error = runtime::block_on(async {
         let workload = Workload { namesrv: free.clone(), threads: 2, ..Workload::default() };
         Fleet::prepare(&[agent(true).await], &workload).await
     });
@@ -106,7 +103,7 @@ fn what_an_agent_cannot_do_is_told() {
 #[test]
 fn an_order_that_is_cut_off_or_too_long_ends_the_load() {
     let obey = |bytes: Vec<u8>| {
-        let ended = session::block_on(async {
+        let ended = runtime::block_on(async {
             Ok(orders::obey(&mut bytes.as_slice(), &mut tokio::io::sink())
                 .await
                 .map_err(|error| error.to_string()))
@@ -122,18 +119,17 @@ fn an_order_that_is_cut_off_or_too_long_ends_the_load() {
 #[test]
 fn every_machine_needs_a_request_in_flight() {
     let refused =
-        session::block_on(async { Fleet::prepare(&["127.0.0.1:1".to_owned()], &Workload::default()).await });
+        runtime::block_on(async { Fleet::prepare(&["127.0.0.1:1".to_owned()], &Workload::default()).await });
     let error = refused.unwrap_err().to_string();
     assert!(error.contains("1 requests in flight over 2 machines"), "{error}");
 }
 
 #[test]
 fn a_machine_is_watched_from_afar() {
-    session::block_on(async {
+    runtime::block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let flags = flags(&address.to_string(), false);
-        let agent = tokio::spawn(async move { serve(listener, &flags).await });
+        let agent = tokio::spawn(async move { serve(listener, &options(false)).await });
         let asked = Asked { port: Some(address.port()), ..Asked::default() };
         let mut link = Link::connect(&address.to_string(), &asked).await.unwrap();
         assert_eq!(link.hello.host.name, "far");
@@ -149,15 +145,15 @@ fn a_machine_is_watched_from_afar() {
 
 #[test]
 fn an_agent_tells_the_limits_of_its_machine_and_of_no_other_disk() {
-    session::block_on(async {
+    runtime::block_on(async {
         let place = tempfile::tempdir().unwrap();
         let host = async |measured: &str, store: PathBuf| {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap().to_string();
             let roofline = Roofline { disk_flushes: 77.0, net_bytes: 5.0, ..Default::default() };
             let roofline = Some((measured.to_owned(), roofline));
-            let flags = AgentFlags { roofline, ..flags(&address, false) };
-            tokio::spawn(async move { serve(listener, &flags).await });
+            let options = AgentOptions { roofline, ..options(false) };
+            tokio::spawn(async move { serve(listener, &options).await });
             let asked = Asked { store: Some(store), ..Asked::default() };
             Link::connect(&address, &asked).await.unwrap().hello.host
         };
@@ -181,6 +177,6 @@ fn an_agent_tells_the_limits_of_its_machine_and_of_no_other_disk() {
 #[test]
 fn nobody_there_is_an_error_that_names_the_address() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let error = session::block_on(async { Link::connect(&free, &Asked::default()).await }).unwrap_err();
+    let error = runtime::block_on(async { Link::connect(&free, &Asked::default()).await }).unwrap_err();
     assert!(error.to_string().starts_with(&format!("ask the agent at {free}")), "{error}");
 }

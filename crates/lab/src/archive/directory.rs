@@ -1,6 +1,6 @@
 //! The directories of a run and their files.
 
-use super::histograms::{Histograms, Interval, read_histograms};
+use super::histograms::{END_TO_END, Histograms, Interval, LATE, SEND_LATENCY, read_histograms};
 use super::rows::{Rows, read_rows};
 use super::{
     BrokerSecond, Cell, Event, Factors, HostSecond, LoadSecond, Record, RecordedCell, Repeat, RunFile,
@@ -76,7 +76,6 @@ impl Archive {
     }
 
     /// The path of the run's directory.
-    #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -99,7 +98,6 @@ impl Archive {
 
     /// The directory of the cell with this number, counted from 1. An existing directory is found by its number alone,
     /// because earlier versions of the lab put fewer factors into its name.
-    #[must_use]
     pub fn cell(&self, number: u32, factors: &Factors) -> CellDirectory {
         let (cells, prefix) = (self.root.join("cells"), format!("{number:03}-"));
         let begins = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with(&prefix);
@@ -141,19 +139,16 @@ impl Archive {
 
 impl CellDirectory {
     /// The path of the cell's directory.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// The name of the cell's directory, the same as in [`Cell::name`].
-    #[must_use]
     pub fn name(&self) -> String {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
     /// Whether all repeats of the cell are finished.
-    #[must_use]
     pub fn is_finished(&self) -> bool {
         self.path.join("cell.json").exists()
     }
@@ -213,7 +208,6 @@ impl CellDirectory {
     }
 
     /// The directory of repeat `number`, counted from 1.
-    #[must_use]
     pub fn repeat(&self, number: u32) -> RepeatDirectory {
         RepeatDirectory { path: self.path.join(number.to_string()) }
     }
@@ -273,9 +267,9 @@ impl RepeatDirectory {
         events.sort_by_key(|event| event.at_ms);
         Ok(Repeat {
             load: self.load()?,
-            latency: plain(self.latency()?),
-            end_to_end: plain(self.end_to_end()?),
-            late: plain(self.late()?),
+            latency: plain(self.histograms(SEND_LATENCY)?),
+            end_to_end: plain(self.histograms(END_TO_END)?),
+            late: plain(self.histograms(LATE)?),
             hosts: self.hosts()?,
             brokers: self.brokers()?,
             events,
@@ -283,7 +277,6 @@ impl RepeatDirectory {
     }
 
     /// The path of the repeat's directory.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -304,52 +297,20 @@ impl RepeatDirectory {
         Rows::create(&self.path.join("load.csv"), |row| row.at_ms)
     }
 
-    /// Reads `latency.hlog`: a histogram of send latencies per second.
+    /// Reads `NAME.hlog`: a histogram per second, of [`SEND_LATENCY`], [`END_TO_END`] or [`LATE`].
     ///
     /// # Errors
     /// [`Error::File`] when the file cannot be read.
-    pub fn latency(&self) -> Result<Vec<Interval>, Error> {
-        read_histograms(&self.path.join("latency.hlog"))
+    pub fn histograms(&self, name: &str) -> Result<Vec<Interval>, Error> {
+        read_histograms(&self.path.join(format!("{name}.hlog")))
     }
 
-    /// Creates `latency.hlog` for the send latencies.
+    /// Creates `NAME.hlog`, as [`Self::histograms`] reads it.
     ///
     /// # Errors
     /// [`Error::File`] when the file cannot be written.
-    pub fn write_latency(&self) -> Result<Histograms, Error> {
-        Histograms::create(&self.path.join("latency.hlog"))
-    }
-
-    /// Reads `end-to-end.hlog`: a histogram per second of the time from send to consumption.
-    ///
-    /// # Errors
-    /// [`Error::File`] when the file cannot be read.
-    pub fn end_to_end(&self) -> Result<Vec<Interval>, Error> {
-        read_histograms(&self.path.join("end-to-end.hlog"))
-    }
-
-    /// Creates `end-to-end.hlog` for the times from send to consumption.
-    ///
-    /// # Errors
-    /// [`Error::File`] when the file cannot be written.
-    pub fn write_end_to_end(&self) -> Result<Histograms, Error> {
-        Histograms::create(&self.path.join("end-to-end.hlog"))
-    }
-
-    /// Reads `late.hlog`: a histogram per second of how late the requests of an open loop were sent.
-    ///
-    /// # Errors
-    /// [`Error::File`] when the file cannot be read.
-    pub fn late(&self) -> Result<Vec<Interval>, Error> {
-        read_histograms(&self.path.join("late.hlog"))
-    }
-
-    /// Creates `late.hlog` for how late the requests of an open loop were sent.
-    ///
-    /// # Errors
-    /// [`Error::File`] when the file cannot be written.
-    pub fn write_late(&self) -> Result<Histograms, Error> {
-        Histograms::create(&self.path.join("late.hlog"))
+    pub fn write_histograms(&self, name: &str) -> Result<Histograms, Error> {
+        Histograms::create(&self.path.join(format!("{name}.hlog")))
     }
 
     /// Reads the `host-NAME.csv` files: the rows of each machine, by the machine's name.

@@ -9,11 +9,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// Name of the histograms of send latencies.
+pub const SEND_LATENCY: &str = "latency";
+
+/// Name of the histograms of the time from send to consumption.
+pub const END_TO_END: &str = "end-to-end";
+
+/// Name of the histograms of how late the requests of an open loop were sent.
+pub const LATE: &str = "late";
+
 /// Smallest and largest latency that is told apart, in microseconds, and the number of significant digits.
 pub const LATENCY: (u64, u64, u8) = (1, 60_000_000, 3);
 
 /// An empty histogram of latencies in microseconds.
-#[must_use]
 pub fn empty_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(LATENCY.0, LATENCY.1, LATENCY.2).expect("the bounds are constant and valid")
 }
@@ -23,7 +31,6 @@ pub fn empty_histogram() -> Histogram<u64> {
 /// every latency above `expected_us` also counts as the shorter latencies that requests sent `expected_us`, 2 ×
 /// `expected_us`, … later would have had. The expected interval is `in_flight / tps`, where `tps` is messages per
 /// second.
-#[must_use]
 pub fn corrected(histogram: &Histogram<u64>, in_flight: u32, tps: f64) -> Histogram<u64> {
     let expected_us = f64::from(in_flight) * 1e6 / tps;
     if expected_us.is_finite() && expected_us >= 1.0 {
@@ -56,13 +63,11 @@ impl Sparse {
     }
 
     /// Number of recorded values.
-    #[must_use]
     pub fn len(&self) -> u64 {
         self.places.iter().map(|(_, count)| u64::from(*count)).sum()
     }
 
     /// Whether no value was recorded.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -81,7 +81,6 @@ impl Record {
     }
 
     /// The phase `name` of each repeat. When a repeat has no such phase and `name` is `steady`, the whole repeat.
-    #[must_use]
     pub fn windows<'a>(&'a self, cell: &'a RecordedCell, name: &str) -> Vec<Window<'a>> {
         let repeats = (1_u32..).zip(&cell.repeats);
         repeats.filter_map(|(number, repeat)| self.window(cell, (number, repeat), name)).collect()

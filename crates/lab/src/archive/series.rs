@@ -50,25 +50,21 @@ pub struct LoadSecond {
 
 impl LoadSecond {
     /// Messages acknowledged per second.
-    #[must_use]
     pub fn sent_rate(&self) -> f64 {
         self.per_second(self.sent)
     }
 
     /// Bytes of the bodies of acknowledged messages per second.
-    #[must_use]
     pub fn sent_bytes_rate(&self) -> f64 {
         self.per_second(self.sent_bytes)
     }
 
     /// Messages consumed per second by all groups together.
-    #[must_use]
     pub fn consumed_rate(&self) -> f64 {
         self.per_second(self.consumed)
     }
 
     /// Bytes of the bodies of consumed messages per second.
-    #[must_use]
     pub fn consumed_bytes_rate(&self) -> f64 {
         self.per_second(self.consumed_bytes)
     }

@@ -159,7 +159,7 @@ fn a_whole_run_is_read_with_its_series() {
             .append(&LoadSecond { sent: number.into(), ..LoadSecond::default() })
             .unwrap();
         repeat.write_host("a/b").unwrap().append(&HostSecond::default()).unwrap();
-        repeat.write_latency().unwrap().append(5000, 1000, &empty_histogram()).unwrap();
+        repeat.write_histograms(SEND_LATENCY).unwrap().append(5000, 1000, &empty_histogram()).unwrap();
     }
     directory.finish(&Cell { number: 1, factors: factors(1), repeats: 2, ..Cell::default() }).unwrap();
     let second = archive.cell(2, &run.cells[1]);

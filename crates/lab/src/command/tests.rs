@@ -1,7 +1,9 @@
 //! Tests that the command lines of RocketMQ's scripts are understood.
 
+use super::values::Bool;
 use super::*;
-use crate::arguments::{Bool, Compression, LineFormat};
+use crate::generator::Compression;
+use crate::script::LineFormat;
 
 fn producer(line: &str) -> ProducerFlags {
     let arguments = format!("producer {line}");
@@ -19,7 +21,10 @@ fn defaults_are_those_of_the_script() {
     assert_eq!((flags.quantity, flags.delay_level, flags.run.report_interval), (0, 1, 10_000));
     assert_eq!((flags.sending.compress_type, flags.sending.compress_level), (Compression::Zlib, 5));
     assert_eq!(flags.sending.compress_over, 4096);
-    assert_eq!((flags.run.access_key.as_str(), flags.run.secret_key.as_str()), ("rocketmq2", "12345678"));
+    assert_eq!(
+        (flags.run.access.access_key.as_str(), flags.run.access.secret_key.as_str()),
+        ("rocketmq2", "12345678")
+    );
 }
 
 #[test]
@@ -33,7 +38,7 @@ fn every_flag_of_the_script() {
     assert_eq!((flags.quantity, flags.delay_level, flags.asynchronous), (100, 4, Bool(true)));
     assert_eq!(flags.sending.compress_type, Compression::Lz4);
     assert_eq!((flags.sending.compress_level, flags.sending.compress_over), (3, 100));
-    assert_eq!((flags.run.access_key.as_str(), flags.run.report_interval), ("A", 500));
+    assert_eq!((flags.run.access.access_key.as_str(), flags.run.report_interval), ("A", 500));
 }
 
 /// What a tool understands of a command line, as text to compare.
@@ -106,7 +111,7 @@ fn our_own_flags() {
     let flags = producer(
         "--queues 8 --duration 2.5 --warmup 1 --rate 1000 --connections 2 --format 4x --json r.json",
     );
-    assert_eq!(flags.run.limit(), Some(std::time::Duration::from_millis(3500)));
+    assert_eq!(flags.script_run().limit, Some(std::time::Duration::from_millis(3500)));
     assert_eq!((flags.run.queues, flags.sending.connections), (Some(8), 2));
     assert_eq!((flags.sending.rate, flags.run.format), (Some(1000.0), LineFormat::V4));
 }

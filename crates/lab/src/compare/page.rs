@@ -3,17 +3,17 @@
 use super::{Comparison, aspect_name, cell_name, figure};
 use crate::judge::conclusion::Conclusion;
 use crate::judge::stats::Estimate;
-use crate::judge::versus::{Verdict, ratio_text};
+use crate::judge::versus::Verdict;
 use crate::judge::{Language, Text, both, numbers};
 use crate::pages::answer::{Tile, row};
 use crate::pages::chart::{Chart, Line, Scale, WIDE};
 use crate::pages::figure::Figure;
 use crate::pages::{environment, says, words};
+use crate::sentences::{Sentence, ratio_text};
 use maud::{Markup, html};
 
 /// The page with only the comparison. Its figures are also in the file `data` beside the page. `places` are the
 /// relative links from the page to the directories of the runs, each empty or ending in a slash.
-#[must_use]
 pub fn page(
     comparison: &Comparison,
     runs: (&Conclusion<'_>, &Conclusion<'_>),
@@ -39,7 +39,6 @@ pub fn page(
 }
 
 /// The comparison as a chapter of a report.
-#[must_use]
 pub fn chapter(comparison: &Comparison) -> Markup {
     let versus = &comparison.versus;
     let widest = widest(comparison);
@@ -57,7 +56,7 @@ pub fn chapter(comparison: &Comparison) -> Markup {
                     td.number { (ratio_text(&pairing.ratio)) } td { (interval(&pairing.ratio, widest, class(pairing.verdict))) } td class=(class(pairing.verdict)) { b { (says(&pairing.verdict.name())) } } }
             }
             @for (factors, why) in &versus.left_out {
-                tr { td { code { (cell_name(factors)) } } td.none colspan="6" { (says(why)) } }
+                tr { td { code { (cell_name(factors)) } } td.none colspan="6" { (says(&why.sentence())) } }
             }
         } }
     }

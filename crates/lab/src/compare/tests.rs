@@ -1,9 +1,9 @@
 use super::*;
-use crate::judge::fixture;
+use crate::judge::testing;
 
 fn runs(first: f64, second: f64) -> (Record, Record) {
-    let mut java = fixture::record(&[(fixture::factors(1), 900.0), (fixture::factors(60), first)]);
-    let mut ours = fixture::record(&[(fixture::factors(1), 4_000.0), (fixture::factors(60), second)]);
+    let mut java = testing::record(&[(testing::factors(1), 900.0), (testing::factors(60), first)]);
+    let mut ours = testing::record(&[(testing::factors(1), 4_000.0), (testing::factors(60), second)]);
     java.file.target.name = "rocketmq-5.5.0".to_owned();
     ours.file.target.name = "vostok-0.1.0".to_owned();
     (java, ours)

@@ -14,7 +14,6 @@ pub struct Access {
 
 impl Access {
     /// The credentials that the client signs requests with.
-    #[must_use]
     pub fn credentials(&self) -> Credentials {
         Credentials::new(&self.access_key, &self.secret_key)
     }

@@ -1,7 +1,7 @@
 //! The figures of what generators did in an interval.
 
 use crate::archive::{LoadSecond, empty_histogram};
-use crate::report::Refusal;
+use crate::load::Refusal;
 use hdrhistogram::Histogram;
 
 /// The figures of one or several generators since the last call.
@@ -84,7 +84,6 @@ impl IntervalSample {
     }
 
     /// The row of `load.csv` for this interval.
-    #[must_use]
     pub fn second(&self) -> LoadSecond {
         let at = |histogram: &Histogram<u64>, quantile: f64| {
             if histogram.is_empty() { 0 } else { histogram.value_at_quantile(quantile) }

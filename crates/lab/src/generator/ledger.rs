@@ -85,7 +85,6 @@ pub struct Receipt {
 
 impl Ledger {
     /// Makes an empty ledger for `connections` connections and `groups` consumer groups.
-    #[must_use]
     pub fn new(connections: usize, groups: usize) -> Self {
         let connections = (0..connections).map(|_| Connection::default()).collect();
         Self { connections, groups, sums: Sums::default() }
@@ -97,7 +96,6 @@ impl Ledger {
     }
 
     /// Whether a message with this number was sent.
-    #[must_use]
     pub fn has_issued(&self, connection: u32, sequence: u64) -> bool {
         self.connections
             .get(connection as usize)
@@ -147,7 +145,6 @@ impl Ledger {
     }
 
     /// The counts so far. A stored message that a group has not received counts as missing.
-    #[must_use]
     pub fn counts(&self) -> BTreeMap<String, u64> {
         let open: u64 =
             (0..self.connections.len()).map(|connection| self.book(connection as u32).missing()).sum();

@@ -1,16 +1,16 @@
 //! The requests of a producing connection: a template for every message size, and a mark in every body.
 
+use super::choices::{Send, Sizes};
 use super::ledger::Ledger;
-use super::workload::{Send, Sizes, Workload};
+use super::trace::Traced;
+use super::transactions::Transactions;
+use super::workload::Workload;
 use crate::Error;
-use crate::load::Ending;
 use crate::load::{Fate, Message, Stamp, Target, Template, Work};
-use crate::output::alert;
 use net::ConnectionHandle;
 use std::sync::Arc;
-use wire::codes::request;
+use wire::codes::response;
 use wire::frame::Command;
-use wire::header::Decision;
 
 /// Bytes of a mark at the beginning of a body.
 pub(crate) const MARK_BYTES: usize = 40;
@@ -73,7 +73,8 @@ pub struct Mix {
     connection: u32,
     is_one_way: bool,
     ledger: Option<Arc<Ledger>>,
-    ending: Option<Ending>,
+    transactions: Option<Transactions>,
+    traced: Option<Traced>,
 }
 
 impl Mix {
@@ -108,20 +109,24 @@ impl Mix {
             connection,
             is_one_way: workload.send == Send::OneWay,
             ledger: None,
-            ending: None,
+            transactions: None,
+            traced: None,
         })
     }
 
     /// Records what becomes of every request in `ledger`.
-    #[must_use]
     pub fn noted_in(self, ledger: Option<Arc<Ledger>>) -> Self {
         Self { ledger, ..self }
     }
 
-    /// Sends half messages, which `ending` commits.
-    #[must_use]
-    pub(crate) fn ended_by(self, ending: Option<Ending>) -> Self {
-        Self { ending, ..self }
+    /// Sends half messages, which `transactions` ends.
+    pub(super) fn ended_by(self, transactions: Option<Transactions>) -> Self {
+        Self { transactions, ..self }
+    }
+
+    /// Writes message traces.
+    pub(super) fn traced_by(self, traced: Option<Traced>) -> Self {
+        Self { traced, ..self }
     }
 }
 
@@ -144,6 +149,8 @@ impl Work for Mix {
             if self.is_marked {
                 let Stamp { sequence, floor, since_us, .. } = *stamp;
                 Mark { run: self.run, connection: self.connection, sequence, floor, since_us }.write(body);
+            } else if let Some(transactions) = &self.transactions {
+                transactions.write(body, stamp.opaque);
             }
         });
     }
@@ -157,28 +164,31 @@ impl Work for Mix {
     }
 
     fn opened(&self, now_ns: u64, peer: &ConnectionHandle, out: &mut Vec<u8>) {
-        if let Some(ending) = &self.ending {
-            ending.beat(now_ns, peer, out);
+        if let Some(transactions) = &self.transactions {
+            transactions.opened(now_ns, peer, out);
         }
     }
 
     fn elapsed(&self, now_ns: u64, peer: &ConnectionHandle, out: &mut Vec<u8>) {
-        if let Some(ending) = &self.ending {
-            ending.elapsed(now_ns, peer, out);
+        if let Some(transactions) = &self.transactions {
+            transactions.elapsed(now_ns, peer, out);
         }
     }
 
     fn stored(&self, command: &Command<'_>, out: &mut Vec<u8>) {
-        if let Some(ending) = &self.ending {
-            ending.sent(Decision::Commit, command, out);
+        if let Some(transactions) = &self.transactions {
+            transactions.stored(command, out);
+        }
+        if let Some(traced) = &self.traced {
+            traced.stored(command);
         }
     }
 
     fn asked(&self, command: &Command<'_>, out: &mut Vec<u8>) {
-        if let (Some(ending), request::CHECK_TRANSACTION_STATE) = (&self.ending, command.code)
-            && ending.checked(Decision::Commit, command, out).is_none()
-        {
-            alert!("a check-back cannot be read: {:?}", command.remark);
+        let is_answered = self.transactions.as_ref().is_some_and(|all| all.asked(command, out));
+        if !is_answered && !command.is_one_way() {
+            let remark = format!(" request type {} not supported", command.code);
+            command.reply(response::REQUEST_CODE_NOT_SUPPORTED).remark(&remark).write(out, b"");
         }
     }
 

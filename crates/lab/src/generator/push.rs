@@ -4,24 +4,25 @@
 //! group begin at the first message of a short queue, whatever the group asks for
 //! (`ConsumerManageProcessor.queryConsumerOffset`).
 
+use super::choices::Consume;
 use super::mix::Mark;
+use super::places::Place;
 use super::reader::{self, Reading};
-use super::workload::{Consume, Workload};
+use super::workload::Workload;
 use crate::Error;
 use crate::load::Clock;
-use crate::session::Place;
-use client::{Client, MessageQueue, PushConfig, PushConsumer, Received, Verdict};
+use client::{Client, Expression, MessageQueue, PushConfig, PushConsumer, Received, TRACE_TOPIC, Verdict};
 use std::sync::Arc;
 
 /// A member of a consumer group with its own client, because brokers tell members apart by their clients.
-pub(super) struct Pusher {
+pub(crate) struct Pusher {
     consumer: PushConsumer,
     client: Client,
 }
 
 impl Pusher {
     /// Leaves the group and shuts the client down.
-    pub(super) async fn shutdown(self) {
+    pub(crate) async fn shutdown(self) {
         self.consumer.shutdown().await;
         self.client.shutdown();
     }
@@ -45,28 +46,33 @@ pub(super) async fn start(
             }
         }
         for _ in 0..workload.consumers {
-            started.push(join(&group, workload, counted).await?);
+            let (clock, run, reading) = (counted.0, workload.run, counted.1.clone());
+            let listener = move |messages: &[Received]| {
+                count(messages, (clock, run), &reading);
+                Verdict::Done
+            };
+            started.push(join(&group, workload, Expression::default(), listener).await?);
         }
     }
     Ok(started)
 }
 
-/// Starts a member of a group.
-async fn join(
+/// Starts a member of a group that receives the messages of the workload's topics for which `expression` holds.
+///
+/// # Errors
+/// [`Error::Cluster`] when the cluster does not answer.
+pub(crate) async fn join(
     group: &str,
     workload: &Workload,
-    (clock, reading): (Clock, &Arc<Reading>),
+    expression: Expression,
+    listener: impl Fn(&[Received]) -> Verdict + Send + Sync + 'static,
 ) -> Result<Pusher, Error> {
     let client = Client::start(workload.client())?;
-    let mut config = PushConfig::new(group, &workload.topic, "*");
-    let expression = config.subscriptions.remove(&workload.topic).unwrap_or_default();
-    config.subscriptions = workload.topics().map(|topic| (topic, expression.clone())).collect();
+    let mut config = PushConfig::new(group, &workload.topic, expression);
+    let subscribed = config.subscriptions.remove(&workload.topic).unwrap_or_default();
+    config.subscriptions = workload.topics().map(|topic| (topic, subscribed.clone())).collect();
     config.threads = workload.consumer_threads.map_or(config.threads, |threads| threads as usize);
-    let (counted, run) = (reading.clone(), workload.run);
-    let listener = move |messages: &[Received]| {
-        count(messages, (clock, run), &counted);
-        Verdict::Done
-    };
+    config.trace = workload.trace.then(|| TRACE_TOPIC.to_owned());
     let consumer = match workload.consume {
         Consume::Orderly => PushConsumer::start_orderly(&client, config, listener).await?,
         Consume::Pull | Consume::Push => PushConsumer::start(&client, config, listener).await?,

@@ -2,13 +2,14 @@
 //! in the buffer, and the next pull request leaves in the same write. Offsets are committed with the pull requests, as
 //! by RocketMQ's Java client.
 
+use super::choices::{Sizes, Start};
 use super::ledger::{Ledger, Receipt};
 use super::mix::{MARK_BYTES, Mark};
-use super::workload::{Sizes, Start, Workload};
+use super::places::Place;
+use super::workload::Workload;
 use crate::Error;
+use crate::load::Latency;
 use crate::load::{Clock, Target};
-use crate::report::Latency;
-use crate::session::Place;
 use client::{Client, Credentials, MessageQueue, Signed};
 use net::{ConnectionHandle, Service, Workers};
 use std::net::SocketAddr;
@@ -213,7 +214,6 @@ impl Reader {
     }
 
     /// Number of messages that the group has not consumed, by the offsets that brokers last reported.
-    #[must_use]
     pub fn behind(&self) -> u64 {
         let state = self.state();
         state.queues.iter().map(|queue| (queue.end - queue.next).max(0).unsigned_abs()).sum()
@@ -221,7 +221,6 @@ impl Reader {
 
     /// Whether the largest offset of every queue is known. It is not before the first answer on a connection, nor after
     /// a refusal.
-    #[must_use]
     pub fn knows_positions(&self) -> bool {
         self.state().queues.iter().all(|queue| queue.heard)
     }

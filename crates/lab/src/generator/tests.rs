@@ -1,5 +1,6 @@
 use super::mix::{MARK_BYTES, Mark};
 use super::*;
+use crate::echo::{Echo, EchoOptions};
 use crate::load::{Stamp, Target, Work};
 use wire::frame::Command;
 
@@ -53,10 +54,9 @@ fn bodies_are_what_was_asked_for() {
     check(Payload::Repeat(100), &|body| body[..100] == body[100..200]);
     check(Payload::File(file.path().to_owned()), &|body| body.starts_with(b"abcabc"));
     let packed =
-        Workload { compression: "lz4".to_owned(), payload: Payload::Repeat(10), ..Workload::default() };
+        Workload { compression: Compression::Lz4, payload: Payload::Repeat(10), ..Workload::default() };
     let message = &packed.messages().unwrap()[0];
     assert!(message.body.len() < 100 && message.sys_flag != 0 && !packed.is_marked());
-    assert!(Workload { compression: "zip".to_owned(), ..Workload::default() }.check().is_err());
 }
 
 #[test]
@@ -175,4 +175,38 @@ fn seconds_of_generators_add_up() {
     assert_eq!((second.at_ms, second.lasted_ms, second.sent), (2001, 2000, 40), "counts, not rates");
     assert_eq!((second.sent_rate(), second.mean_us, second.max_us), (20.0, 200.0, 300));
     assert_eq!(second.lab_cores, 0.75, "of the one that used most");
+}
+
+#[test]
+fn one_request_in_flight_goes_round_all_brokers() {
+    let place = |broker: &str| {
+        let echo = Echo::bind(&EchoOptions::local(1)).unwrap();
+        let address = echo.address().unwrap();
+        std::thread::spawn(move || echo.serve());
+        Place { address, targets: vec![Target { broker: broker.to_owned(), topic: None, queue_id: 0 }] }
+    };
+    let places = ["a", "b", "c"].map(place);
+    runtime::block_on(async {
+        let workload = Workload { quantity: Some(1000), ..Workload::default() };
+        let client = Client::start(client::Config::new("127.0.0.1:1"))?;
+        let mut generator = Generator::over(&workload, client, places.into())?;
+        generator.start_producers(&workload)?;
+        assert_eq!(generator.connections.len(), 3, "a connection to every broker");
+        let begun = std::time::Instant::now();
+        generator.ended().await;
+        // If a connection noticed only by its timer that it may send, this would take twenty seconds.
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+        assert_eq!(generator.tally().snapshot(0).messages, 1000);
+        generator.stop().await;
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn more_headers_than_memory_has_room_for_are_refused() {
+    let workload = Workload { tags: 100_000, ..Workload::default() };
+    let targets = [0; 8].map(|queue_id| Target { broker: "b".to_owned(), topic: None, queue_id });
+    let refused = Mix::new(&workload, &workload.messages().unwrap(), (&targets, 0, [0; 10]));
+    assert!(refused.unwrap_err().to_string().contains("at most 262144 are kept"));
 }

@@ -1,18 +1,15 @@
 //! The description of a load: what is sent and what is consumed.
 
 use super::access::Access;
+use super::choices::{Compression, Consume, Payload, Send, Sizes, Start};
+use super::decisions::Decisions;
+use super::places::Wanted;
 use crate::Error;
 use crate::load::{Message, Pace, Spread, body};
-use crate::session::Wanted;
-use clap::ValueEnum;
 use client::{Config, Credentials};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
 use wire::frame::Encoding;
 use wire::record::sys_flag;
-
-/// Producer group of all load generators.
-pub(crate) const PRODUCER_GROUP: &str = "lab_producer";
 
 /// Most bytes of additional user properties. With the properties that every message has, they stay below the limit of
 /// 32,767.
@@ -30,10 +27,15 @@ pub struct Workload {
     pub cluster: String,
     /// Name of the topic, which is created when it does not exist.
     pub topic: String,
+    /// Whether the topic is used on the brokers that have it, whatever the cluster. Otherwise it is created on every
+    /// master of the cluster that lacks it.
+    pub as_found: bool,
     /// Number of topics. Several topics are named `topic` plus a number.
     pub topics: u32,
-    /// Queues per topic and broker.
+    /// Queues per topic and broker; 0 leaves the creation of a missing topic to the brokers.
     pub queues: u32,
+    /// Producer group of the messages.
+    pub producer_group: String,
     /// Requests in flight over all connections together.
     pub threads: u32,
     /// Number of producers.
@@ -50,8 +52,12 @@ pub struct Workload {
     pub sizes: Sizes,
     /// Content of bodies.
     pub payload: Payload,
-    /// Compression of bodies: `none`, `zlib`, `lz4` or `zstd`.
-    pub compression: String,
+    /// Compression of bodies.
+    pub compression: Compression,
+    /// Compression level, as `CompressionType` has it.
+    pub compress_level: u32,
+    /// Smallest body that is compressed, bytes.
+    pub compress_min: u64,
     /// Number of different tags.
     pub tags: u32,
     /// Whether messages have KEYS.
@@ -62,8 +68,14 @@ pub struct Workload {
     pub send: Send,
     /// Whether request headers are written as JSON instead of binary.
     pub json_headers: bool,
-    /// Messages per request; 0 or 1 sends single messages.
+    /// Messages per request; 0 sends single messages, and so does 1 unless `as_found` is set.
     pub batch: u32,
+    /// Requests after which the load ends, whatever their results; `None` for no end.
+    pub quantity: Option<u64>,
+    /// What is decided about half messages; `None` to commit all of them.
+    pub decisions: Option<Decisions>,
+    /// Whether producers and push consumers write message traces.
+    pub trace: bool,
     /// Delay level of messages, 0 for none.
     pub delay_level: i32,
     /// Number of consumer groups.
@@ -78,70 +90,13 @@ pub struct Workload {
     pub start: Start,
     /// Whether to check that every message arrives once, unchanged and in order.
     pub checked: bool,
+    /// Whether bodies begin with a mark of the lab, where they have room for it.
+    pub marked: bool,
     /// Number that distinguishes the messages of this run from others.
     pub run: u32,
     /// Seed of the payload.
     pub seed: u64,
 }
-
-/// How messages are sent (`CommunicationMode`, and transactions).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum Send {
-    /// Synchronous sends: every request in flight waits for its answer.
-    #[default]
-    Sync,
-    /// Asynchronous sends as by `producer.sh -y true`: up to 10,000 requests in flight.
-    Async,
-    /// One-way sends, which are not answered and need a rate.
-    #[value(name = "oneway")]
-    OneWay,
-    /// Transactions: half messages that are then committed.
-    Transaction,
-}
-
-/// How messages are consumed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum Consume {
-    /// Pull requests with the least possible cost: one waits at every queue, and messages are only counted.
-    #[default]
-    Pull,
-    /// Push consumer of the Rust client that consumes messages concurrently.
-    Push,
-    /// Push consumer of the Rust client that consumes each queue in order.
-    Orderly,
-}
-
-/// Where consumers begin.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Start {
-    /// At the end of every queue.
-    #[default]
-    Last,
-    /// At the smallest offset of every queue.
-    First,
-    /// At the group's committed offset, otherwise at the smallest offset of the queue.
-    Group,
-}
-
-/// Content of message bodies.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Payload {
-    /// Random letters and digits.
-    #[default]
-    Random,
-    /// Random letters and digits that repeat after this many bytes.
-    Repeat(u32),
-    /// The bytes of a file, repeated.
-    File(PathBuf),
-}
-
-/// Sizes of bodies in bytes, with their weights.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sizes(pub Vec<(u64, u32)>);
 
 impl Default for Workload {
     fn default() -> Self {
@@ -150,8 +105,10 @@ impl Default for Workload {
             access: None,
             cluster: String::new(),
             topic: wire::names::BENCHMARK_TOPIC.to_owned(),
+            as_found: false,
             topics: 1,
             queues: 8,
+            producer_group: "lab_producer".to_owned(),
             threads: 1,
             producers: 1,
             connections: 1,
@@ -160,13 +117,18 @@ impl Default for Workload {
             ramp: None,
             sizes: Sizes(vec![(1024, 1)]),
             payload: Payload::Random,
-            compression: "none".to_owned(),
+            compression: Compression::None,
+            compress_level: 5,
+            compress_min: 0,
             tags: 0,
             keys: false,
             property_size: 0,
             send: Send::Sync,
             json_headers: false,
             batch: 0,
+            quantity: None,
+            decisions: None,
+            trace: false,
             delay_level: 0,
             groups: 0,
             consumers: 1,
@@ -174,50 +136,18 @@ impl Default for Workload {
             consume: Consume::Pull,
             start: Start::Last,
             checked: false,
+            marked: true,
             run: 0,
             seed: 1,
         }
     }
 }
 
-impl Sizes {
-    /// A single size.
-    #[must_use]
-    pub fn one(bytes: u64) -> Self {
-        Self(vec![(bytes, 1)])
-    }
-
-    /// The mean size in bytes.
-    #[must_use]
-    pub fn mean(&self) -> u64 {
-        let weights: u64 = self.0.iter().map(|(_, weight)| u64::from(*weight)).sum();
-        self.0.iter().map(|(size, weight)| size * u64::from(*weight)).sum::<u64>() / weights.max(1)
-    }
-
-    /// Index of the size of request number `sequence`. The same number always has the same size, and over many requests
-    /// the shares of the sizes follow the weights.
-    #[must_use]
-    pub fn pick(&self, sequence: u64) -> usize {
-        if self.0.len() == 1 {
-            return 0;
-        }
-        let weights: u64 = self.0.iter().map(|(_, weight)| u64::from(*weight)).sum();
-        // Fibonacci hashing spreads consecutive numbers over the whole range.
-        let mut rest = (sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % weights.max(1);
-        for (index, (_, weight)) in self.0.iter().enumerate() {
-            match rest.checked_sub(u64::from(*weight)) {
-                None => return index,
-                Some(left) => rest = left,
-            }
-        }
-        0
-    }
-}
-
 impl Workload {
     pub(crate) fn wanted(&self) -> Wanted {
-        let (topic, topics, cluster) = (self.topic.clone(), self.topics.max(1), self.cluster.clone());
-        Wanted { topic, topics, queues: Some(self.queues), cluster: Some(cluster) }
+        let queues = Some(self.queues).filter(|queues| *queues > 0);
+        let cluster = (!self.as_found).then(|| self.cluster.clone());
+        Wanted { topic: self.topic.clone(), topics: self.topics.max(1), queues, cluster }
     }
 
     /// The credentials with which requests are signed.
@@ -301,7 +231,7 @@ impl Workload {
                     .to_owned(),
             );
         }
-        if self.consumers > self.queues {
+        if self.consumers > self.queues.max(1) {
             let (consumers, queues) = (self.consumers, self.queues);
             return refused(format!(
                 "{consumers} consumers in a group: expected at most one for each of the {queues} queues of a topic"
@@ -318,7 +248,7 @@ impl Workload {
                 self.threads
             ));
         }
-        self.compression_kind().map(|_| ())
+        Ok(())
     }
 
     /// Applies [`Self::check`] to the share of each of `machines` machines.
@@ -385,23 +315,16 @@ impl Workload {
         })
     }
 
-    fn compression_kind(&self) -> Result<Option<sys_flag::Compression>, Error> {
-        Ok(Some(match self.compression.as_str() {
-            "" | "none" => return Ok(None),
-            "zlib" => sys_flag::Compression::Zlib,
-            "lz4" => sys_flag::Compression::Lz4,
-            "zstd" => sys_flag::Compression::Zstd,
-            other => {
-                let why = format!("expected none, zlib, lz4 or zstd, found {other}");
-                return Err(Error::Flag { flag: "--compression", why });
-            }
-        }))
+    /// Whether requests are batches. A batch of one message is sent as a single message, except to a topic as it is
+    /// found: `batchproducer.sh -b 1` sends batches.
+    fn is_batch(&self) -> bool {
+        self.batch > 1 || (self.batch == 1 && self.as_found)
     }
 
     /// Whether bodies have room for a [`super::mix::Mark`] that consumers can read.
     pub(crate) fn is_marked(&self) -> bool {
         let fits = self.sizes.0.iter().all(|(size, _)| *size >= super::mix::MARK_BYTES as u64);
-        fits && self.batch <= 1 && matches!(self.compression.as_str(), "" | "none")
+        self.marked && fits && !self.is_batch() && self.compression == Compression::None
     }
 
     /// A message of every size, without the parts that differ between connections.
@@ -411,16 +334,23 @@ impl Workload {
 
     fn message(&self, size: u64) -> Result<Message, Error> {
         let plain = self.plain(usize::try_from(size).unwrap_or(usize::MAX))?;
-        let (body, sys_flag) = match self.compression_kind()? {
-            Some(kind) if self.batch <= 1 => {
-                let packed = client::compress(kind, 5, &plain).map_err(Error::system("compress the body"))?;
-                (packed, sys_flag::compressed_with(kind))
+        let kind = match self.compression {
+            Compression::None => None,
+            Compression::Zlib => Some(sys_flag::Compression::Zlib),
+            Compression::Lz4 => Some(sys_flag::Compression::Lz4),
+            Compression::Zstd => Some(sys_flag::Compression::Zstd),
+        };
+        // Batches are never compressed, as by RocketMQ's Java producer.
+        let (body, sys_flag) = match kind.filter(|_| !self.is_batch() && size >= self.compress_min) {
+            Some(kind) => {
+                let packed = client::compress(kind, self.compress_level, &plain);
+                (packed.map_err(Error::system("compress the body"))?, sys_flag::compressed_with(kind))
             }
-            _ => (plain, 0),
+            None => (plain, 0),
         };
         let half = if self.send == Send::Transaction { sys_flag::TRANSACTION_PREPARED } else { 0 };
         Ok(Message {
-            group: PRODUCER_GROUP.to_owned(),
+            group: self.producer_group.clone(),
             topic: self.topic.clone(),
             body,
             sys_flag: sys_flag | half,
@@ -429,7 +359,7 @@ impl Workload {
             property_size: self.property_size as usize,
             delay_level: self.delay_level,
             key_prefix: [0; 10],
-            batch: if self.batch > 1 { self.batch } else { 0 },
+            batch: if self.is_batch() { self.batch } else { 0 },
             is_half: self.send == Send::Transaction,
             is_one_way: self.send == Send::OneWay,
             credentials: self.credentials(),

@@ -4,16 +4,15 @@ use super::figures::{Means, broker_hosts, busiest, series, spread};
 use super::stability::{Stability, stability};
 use super::stats::{self, Estimate, mean};
 use super::validity::sends;
-use super::{Text, both, numbers};
 use crate::archive::{LoadSecond, Record, RecordedCell, RunFile, Window};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Names of the phases of a backlog cell, in order: live load before it, filling without consumers, draining, and
 /// after.
 pub const PHASES: [&str; 4] = ["before", "during", "drain", "after"];
 
 /// The figures of one phase: the columns of the report of seed 003.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[allow(missing_docs, reason = "the columns say it")]
 pub struct Stage {
     pub name: String,
@@ -33,40 +32,39 @@ pub struct Stage {
     pub disk_read: Option<f64>,
 }
 
-/// The name of a phase as reports print it.
-#[must_use]
-pub fn phase_name(name: &str) -> Text {
-    let zh = match name {
-        "before" => "堆积前",
-        "during" => "堆积中",
-        "drain" => "排空中",
-        "after" => "排空后",
-        other => other,
-    };
-    Text { en: name.to_owned(), zh: zh.to_owned() }
-}
-
 /// The verdict of R6 on a backlog cell.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Backlog {
     /// The phases that were recorded, in order.
     pub stages: Vec<Stage>,
-    /// Messages consumed per second while draining.
-    pub drain_tps: f64,
+    /// How the backlog was drained.
+    pub drain: Drain,
+    /// Whether everything was there before the time for filling was over; `None` when that was not waited for.
+    pub filled: Option<bool>,
+    /// Whether producers rested before or during the drain.
+    pub rests: bool,
+    /// Number of repeats.
+    pub repeats: usize,
+}
+
+/// How a backlog was drained.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Drain {
+    /// Messages consumed per second.
+    pub tps: f64,
     /// Seconds until the backlog was drained, or until the time limit of the phase.
-    pub drain_seconds: f64,
+    pub seconds: f64,
     /// Whether the backlog was drained in every repeat; `None` when the phase was ended early.
-    pub drained: Option<bool>,
-    /// Bytes read from the disks divided by bytes consumed while draining; 0 when all reads were served from memory.
+    pub met: Option<bool>,
+    /// Whether the run ended before the phase did.
+    pub ended_early: bool,
+    /// Bytes read from the disks divided by bytes consumed; 0 when all reads were served from memory.
     pub cold_ratio: Option<f64>,
-    /// Bytes read from the disks per second while draining.
+    /// Bytes read from the disks per second.
     pub cold_bytes: Option<f64>,
-    /// The verdict as a sentence for the report.
-    pub says: Text,
 }
 
 /// Judges a cell that has a phase `drain`; returns `None` for any other cell, which is no backlog.
-#[must_use]
 pub fn backlog(record: &Record, cell: &RecordedCell) -> Option<Backlog> {
     let drain = record.windows(cell, "drain");
     if drain.is_empty() {
@@ -85,21 +83,11 @@ pub fn backlog(record: &Record, cell: &RecordedCell) -> Option<Backlog> {
     let cold_bytes = draining.disk_read;
     let cold_ratio = cold_bytes.map(|read| if consumed_bytes > 0.0 { read / consumed_bytes } else { 0.0 });
     let (drain_tps, drain_seconds) = (draining.consume_tps, draining.seconds);
-    let parts = [
-        rests.then(|| both!("nothing was produced meanwhile", "排空期间没有生产")),
-        cost(&stages),
-        Some(draining_text((drain_tps, drain_seconds), drained, ended_early)),
-        cold_text(cold_ratio.zip(cold_bytes)),
-        (filled == Some(false)).then(|| {
-            both!("the time for filling was over before all was there", "堆积时间用尽，未达到目标堆积量")
-        }),
-        (cell.repeats.len() == 1).then(|| both!("one repeat", "仅运行一次")),
-    ];
-    let parts: Vec<Text> = parts.into_iter().flatten().chain(stages.iter().filter_map(unsteady)).collect();
-    let join = |word: fn(&Text) -> &str, by| parts.iter().map(word).collect::<Vec<_>>().join(by);
-    let says = Text { en: join(|text| &text.en, "; "), zh: join(|text| &text.zh, "；") };
     let stages = stages.into_iter().filter(|stage| stage.seconds > 0.0).collect();
-    Some(Backlog { stages, drain_tps, drain_seconds, drained, cold_ratio, cold_bytes, says })
+    let repeats = cell.repeats.len();
+    let drain =
+        Drain { tps: drain_tps, seconds: drain_seconds, met: drained, ended_early, cold_ratio, cold_bytes };
+    Some(Backlog { stages, drain, filled, rests, repeats })
 }
 
 /// Whether every repeat of a phase met the condition it waited for; `None` when no repeat recorded that.
@@ -178,58 +166,6 @@ fn seconds_to_empty(load: &[LoadSecond], whole: usize) -> f64 {
         }
         _ => load.len() as f64,
     }
-}
-
-/// Describes how the send rate changed in each phase.
-fn cost(stages: &[Stage]) -> Option<Text> {
-    let known =
-        || stages.iter().filter_map(|stage| Some((phase_name(&stage.name), stage.producers.as_ref()?)));
-    let texts = known().map(|(name, ratio)| {
-        let [value, low, high] =
-            [ratio.mean, ratio.low, ratio.high].map(|ratio| numbers::change(ratio - 1.0));
-        let Text { en, zh } = name;
-        both!("{en} {value} ({low} to {high})", "{zh} {value}（{low} 到 {high}）")
-    });
-    let (en, zh): (Vec<String>, Vec<String>) = texts.map(|text| (text.en, text.zh)).unzip();
-    let shows = known().any(|(_, ratio)| ratio.low > 1.0 || ratio.high < 1.0);
-    let (en, zh) = (en.join(", "), zh.join("，"));
-    (!en.is_empty()).then(|| {
-        if shows {
-            both!("what producers reach against before: {en}", "生产 TPS 相比堆积前：{zh}")
-        } else {
-            both!("the backlog costs producers nothing that shows: {en}", "堆积对生产无明显影响：{zh}")
-        }
-    })
-}
-
-/// Describes a phase in which the send rate fluctuates; `None` for a steady phase.
-fn unsteady(stage: &Stage) -> Option<Text> {
-    let stability = stage.stability.as_ref().filter(|stability| stability.fluctuates)?;
-    let (Text { en, zh }, says, says_zh) = (phase_name(&stage.name), &stability.says.en, &stability.says.zh);
-    Some(both!("{en}: {says}", "{zh}：{says_zh}"))
-}
-
-fn draining_text((tps, seconds): (f64, f64), drained: Option<bool>, ended_early: bool) -> Text {
-    let (rate, time) = (numbers::rate(tps), numbers::short(seconds));
-    if ended_early {
-        both!(
-            "ended early while draining: read at {rate} for {time} s",
-            "排空期间提前结束：以 {rate} 消费了 {time} s"
-        )
-    } else if drained == Some(false) {
-        both!(
-            "not drained: read at {rate}, {time} s were not enough",
-            "未排空：以 {rate} 消费，{time} s 不足"
-        )
-    } else {
-        both!("drained at {rate} in {time} s", "排空速率 {rate}，用时 {time} s")
-    }
-}
-
-fn cold_text(cold: Option<(f64, f64)>) -> Option<Text> {
-    let (ratio, bytes) = cold?;
-    let (share, bytes) = (numbers::percent(ratio.min(1.0)), numbers::bytes(bytes));
-    Some(both!("{share} of it read from the disk ({bytes}/s)", "其中 {share} 来自磁盘（{bytes}/s）"))
 }
 
 #[cfg(test)]

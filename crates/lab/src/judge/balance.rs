@@ -14,9 +14,7 @@ use super::figures::{Figures, broker_host_names};
 use super::guards::{loopback_bytes, network_bytes};
 use super::judged::Judged;
 use super::stats::mean;
-use super::{Text, both, numbers};
-use crate::archive::{BrokerFile, Factors, HostFile, RunFile};
-use serde::{Deserialize, Serialize};
+use crate::archive::{BrokerFile, Factors, RunFile};
 
 /// Most bytes that a message may cost beside its body.
 pub const OVERHEAD: f64 = 512.0;
@@ -25,13 +23,24 @@ pub const OVERHEAD: f64 = 512.0;
 const TOLERANCE: f64 = 0.1;
 
 /// Spread of the bytes per second of several sizes up to which they count as one bandwidth limit.
-const CEILING: f64 = 0.08;
+const ALIKE: f64 = 0.08;
+
+/// What a term of the balance measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantity {
+    /// Bytes that a machine received.
+    NetworkIn,
+    /// Bytes that a machine sent.
+    NetworkOut,
+    /// Bytes written to the disk of the store.
+    DiskWritten,
+}
 
 /// One term of the balance: expected and measured bytes per second of one resource.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Term {
-    /// Name of the term: network in, network out or disk written.
-    pub name: Text,
+    /// What is measured.
+    pub quantity: Quantity,
     /// Expected bytes per second, counting message bodies only.
     pub expected: f64,
     /// Measured bytes per second.
@@ -44,7 +53,6 @@ pub struct Term {
 
 /// Computes the terms of one cell for the busiest broker machine: network in, network out and disk written. The disk
 /// term is left out when the disk of that machine was not observed.
-#[must_use]
 pub fn balance(file: &RunFile, factors: &Factors, figures: &Figures) -> Vec<Term> {
     let Some(host) = &figures.host else { return Vec::new() };
     if factors.compression != "none" && !factors.compression.is_empty() {
@@ -64,8 +72,8 @@ pub fn balance(file: &RunFile, factors: &Factors, figures: &Figures) -> Vec<Term
     } else {
         (each * (copies.masters + copies.taken), each * copies.given + each_read * copies.masters)
     };
-    let term = |(en, zh): (&str, &str), expected: f64, found: f64| Term {
-        name: both!("{en}", "{zh}"),
+    let term = |quantity: Quantity, expected: f64, found: f64| Term {
+        quantity,
         expected,
         found,
         off: found < expected * (1.0 - TOLERANCE)
@@ -75,11 +83,11 @@ pub fn balance(file: &RunFile, factors: &Factors, figures: &Figures) -> Vec<Term
         beside: if tps > 0.0 { (found - expected) / tps } else { 0.0 },
     };
     let mut terms = vec![
-        term(("network in", "网络流入"), inward, host.net_in),
-        term(("network out", "网络流出"), outward, host.net_out),
+        term(Quantity::NetworkIn, inward, host.net_in),
+        term(Quantity::NetworkOut, outward, host.net_out),
     ];
     let has_disk = file.hosts.iter().any(|known| known.name == host.node && !known.disk.is_empty());
-    terms.extend(has_disk.then(|| term(("disk written", "磁盘写入"), bodies, host.disk_written)));
+    terms.extend(has_disk.then(|| term(Quantity::DiskWritten, bodies, host.disk_written)));
     terms
 }
 
@@ -136,25 +144,32 @@ fn most_beside(expected: f64, bodies: f64, overhead: f64) -> f64 {
 }
 
 /// Bytes of user properties in each message.
-#[must_use]
 pub fn properties(factors: &Factors) -> f64 {
     factors.more.get("property-size").and_then(|size| size.parse().ok()).unwrap_or(0.0)
 }
 
 /// A bandwidth limit: several message sizes that reach the same bytes per second.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ByteCeiling {
+#[derive(Clone, Debug, PartialEq)]
+pub struct BandwidthLimit {
     /// Bytes of bodies per second that the sizes reach.
     pub bytes: f64,
     /// The message sizes in bytes.
     pub sizes: Vec<u64>,
-    /// The finding as a sentence for the report.
-    pub says: Text,
+    /// What the machine of a broker can do, for comparison; `None` when no such machine was observed.
+    pub machine: Option<MachineLimits>,
+}
+
+/// What a machine can do, in bytes per second; `None` where that is unknown.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MachineLimits {
+    /// Bytes in one direction of the network, or over loopback where the lab is on the same machine.
+    pub network: Option<f64>,
+    /// Bytes written to the disk.
+    pub disk: Option<f64>,
 }
 
 /// Finds three or more message sizes that reach the same bytes per second.
-#[must_use]
-pub fn byte_ceilings(file: &RunFile, cells: &[Judged<'_>]) -> Vec<ByteCeiling> {
+pub fn bandwidth_limits(file: &RunFile, cells: &[Judged<'_>]) -> Vec<BandwidthLimit> {
     let valid: Vec<(&Factors, f64)> =
         cells.iter().filter_map(|cell| Some((cell.factors(), cell.figures()?.payload_bytes))).collect();
     let factors: Vec<&Factors> = valid.iter().map(|(factors, _)| *factors).collect();
@@ -163,7 +178,7 @@ pub fn byte_ceilings(file: &RunFile, cells: &[Judged<'_>]) -> Vec<ByteCeiling> {
         let first = (0..rates.len()).find(|first| alike(&rates[*first..]))?;
         (rates.len() - first >= 3).then(|| {
             let sizes = ladder[first..].iter().map(|index| factors[*index].size).collect();
-            byte_ceiling(file, (mean(&rates[first..]), sizes))
+            BandwidthLimit { bytes: mean(&rates[first..]), sizes, machine: limits_beside(file) }
         })
     });
     found.collect()
@@ -171,37 +186,16 @@ pub fn byte_ceilings(file: &RunFile, cells: &[Judged<'_>]) -> Vec<ByteCeiling> {
 
 fn alike(rates: &[f64]) -> bool {
     let centre = mean(rates);
-    centre > 0.0 && rates.iter().all(|rate| (rate / centre - 1.0).abs() <= CEILING)
+    centre > 0.0 && rates.iter().all(|rate| (rate / centre - 1.0).abs() <= ALIKE)
 }
 
-fn byte_ceiling(file: &RunFile, (bytes, sizes): (f64, Vec<u64>)) -> ByteCeiling {
-    let (rate, count) = (numbers::bytes(bytes), sizes.len());
-    let bits = numbers::short(bytes * 8.0 / 1e9);
-    let Text { en, zh } = limits_beside(file);
-    let says = both!(
-        "{count} sizes all reach {rate}/s ({bits} Gb/s) of bodies: a ceiling of bandwidth, not of messages; {en}",
-        "{count} 种消息大小都停在 {rate}/s（{bits} Gb/s）：这是带宽上限，不是消息数上限；{zh}"
-    );
-    ByteCeiling { bytes, sizes, says }
-}
-
-/// The limits measured on the broker machines, for comparison; the lab's machine is left out because it says nothing
-/// about them.
-fn limits_beside(file: &RunFile) -> Text {
+/// The limits measured on a broker machine. The lab's machine is left out, because it says nothing about brokers.
+fn limits_beside(file: &RunFile) -> Option<MachineLimits> {
     let names = broker_host_names(file);
-    let of_broker = |host: &&HostFile| names.contains(&host.name.as_str());
-    let Some(host) = file.hosts.iter().find(of_broker) else {
-        return both!("no machine of a broker to compare with", "没有 Broker 主机数据可供比较");
-    };
+    let host = file.hosts.iter().find(|host| names.contains(&host.name.as_str()))?;
     let shared = file.hosts.first().is_some_and(|first| first.name == host.name);
-    let (net, disk) = (
-        if shared { loopback_bytes(host) } else { network_bytes(host) },
-        host.roofline.as_ref().map(|limit| limit.disk_write_bytes).filter(|bytes| *bytes > 0.0),
-    );
-    let known =
-        |bytes: Option<f64>| bytes.map_or_else(|| "?".to_owned(), |bytes| numbers::bytes(bytes) + "/s");
-    let (net, disk) = (known(net), known(disk));
-    both!("its limits: network {net}, disk {disk}", "硬件上限：网络 {net}，磁盘 {disk}")
+    let disk = host.roofline.as_ref().map(|limit| limit.disk_write_bytes).filter(|bytes| *bytes > 0.0);
+    Some(MachineLimits { network: if shared { loopback_bytes(host) } else { network_bytes(host) }, disk })
 }
 
 #[cfg(test)]

@@ -8,8 +8,7 @@
 
 use super::figures::Figures;
 use super::stats;
-use super::{Text, both, numbers};
-use serde::{Deserialize, Serialize};
+use super::validity::Reason;
 
 /// Ratio of a step's rate to the best rate before it, below which the step counts as flat.
 const GAIN_MIN: f64 = 1.05;
@@ -30,8 +29,7 @@ pub struct Step<'a> {
 }
 
 /// What a ladder shows about its ceiling.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Ceiling {
     /// The ladder has a ceiling: more load gives no higher rate.
     Found {
@@ -40,71 +38,86 @@ pub enum Ceiling {
         /// Mean rate of the flat part, messages per second.
         tps: f64,
         /// How the ceiling shows.
-        why: Text,
+        sign: Sign,
     },
     /// The last step still gained, so the ceiling may be any rate above it.
     NotSaturated {
-        /// Gain of the last step, as a ratio to the best rate before it.
+        /// Gain of the last step, as a share of the best rate before it.
         gain: f64,
-        /// What to do to find the ceiling.
-        why: Text,
+        /// Load of the last step.
+        load: f64,
+        /// Steps above the last one that were run in vain.
+        invalid: Invalid,
     },
-    /// The ladder has two steps or fewer, or intervals too wide to tell.
+    /// The ladder does not tell whether it has a ceiling.
     Undecided {
-        /// What to do to find the ceiling.
-        why: Text,
+        /// What is missing.
+        doubt: Doubt,
+        /// Steps above the last one that were run in vain.
+        invalid: Invalid,
     },
 }
 
+/// How a ceiling shows. Gains are shares of the best rate before a step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Sign {
+    /// The last step stays below the best before it.
+    Below {
+        /// Gain of the last step, which is negative.
+        gain: f64,
+    },
+    /// The last two steps gained little.
+    Flat {
+        /// The two gains.
+        gains: [f64; 2],
+    },
+    /// Latency has its knee.
+    Knee {
+        /// 99th percentile at the highest rate, microseconds.
+        high_us: f64,
+        /// 99th percentile at half that rate, microseconds.
+        low_us: f64,
+    },
+}
+
+/// Why it is undecided whether a ladder has a ceiling.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Doubt {
+    /// The ladder has fewer than three steps; holds their number.
+    Steps(usize),
+    /// A single step that gained little may be chance. Holds the interval of the gain.
+    OneStep(f64, f64),
+    /// The gain of the last step is too uncertain. Holds its interval.
+    Interval(f64, f64),
+}
+
 /// Steps of a ladder that were run but are invalid.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Invalid {
     /// The loads of the invalid steps.
     pub loads: Vec<f64>,
     /// The first reason why the first of these steps is invalid.
-    pub why: Text,
-}
-
-impl Invalid {
-    /// The advice in place of "try more load": the invalid steps must become valid first.
-    fn advice(&self) -> Text {
-        if self.loads.is_empty() {
-            return both!("extend the ladder", "请继续加压");
-        }
-        let loads: Vec<String> = self.loads.iter().map(|load| numbers::count(*load)).collect();
-        let (loads, why, why_zh) = (loads.join(", "), &self.why.en, &self.why.zh);
-        both!(
-            "load {loads} was run and is not valid ({why}): mend that first, a longer ladder tells no more",
-            "负载 {loads} 已运行但无效（{why_zh}）：请先解决，继续加压没有意义"
-        )
-    }
+    pub why: Option<Reason>,
 }
 
 /// Judges the valid steps of a ladder, lowest load first; `invalid` holds the invalid steps above the last of them.
-#[must_use]
 pub fn ceiling(steps: &[Step<'_>], invalid: &Invalid, seed: u64) -> Ceiling {
     let [before @ .., last] = steps else {
         return undecided(steps.len(), invalid);
     };
     let Some(gain) = gain(before, last, seed) else { return undecided(steps.len(), invalid) };
     if gain.mean >= GAIN_MIN && gain.low > 1.0 {
-        let (value, load) = (numbers::change(gain.mean - 1.0), numbers::count(last.load));
-        let Text { en, zh } = invalid.advice();
-        let why = both!(
-            "not saturated: the last valid step (load {load}) still gained {value}; {en}",
-            "未饱和：最后一个有效级（负载 {load}）仍增长 {value}；{zh}"
-        );
-        return Ceiling::NotSaturated { gain: gain.mean - 1.0, why };
+        let invalid = invalid.clone();
+        return Ceiling::NotSaturated { gain: gain.mean - 1.0, load: last.load, invalid };
     }
-    if let Some(why) = flat(steps, seed).or_else(|| knee(steps)) {
+    if let Some(sign) = flat(steps, seed).or_else(|| knee(steps)) {
         let rates: Vec<f64> = steps.iter().map(|step| step.figures.tps.mean).collect();
-        return Ceiling::Found { step: highest(steps).0, tps: flat_part(&rates), why };
+        return Ceiling::Found { step: highest(steps).0, tps: flat_part(&rates), sign };
     }
     if steps.len() < 3 { undecided(steps.len(), invalid) } else { not_yet(&gain, invalid) }
 }
 
 /// Whether the steps, given in any order, show a ceiling.
-#[must_use]
 pub fn is_found(mut steps: Vec<Step<'_>>, seed: u64) -> bool {
     steps.sort_by(|one, other| one.load.total_cmp(&other.load));
     matches!(ceiling(&steps, &Invalid::default(), seed), Ceiling::Found { .. })
@@ -112,7 +125,6 @@ pub fn is_found(mut steps: Vec<Step<'_>>, seed: u64) -> bool {
 
 /// The rate of the flat part of a ladder, as the mean of its steps. The highest of several steps alone would be too
 /// high by chance when the rate varies by 10 % or more.
-#[must_use]
 pub fn flat_part(rates: &[f64]) -> f64 {
     let best = rates.iter().copied().fold(0.0, f64::max);
     let flat: Vec<f64> = rates.iter().copied().filter(|rate| *rate >= best * FLAT).collect();
@@ -126,71 +138,38 @@ fn gain(before: &[Step<'_>], step: &Step<'_>, seed: u64) -> Option<stats::Estima
 }
 
 /// Index and rate of the step with the highest rate.
-#[must_use]
 pub fn highest(steps: &[Step<'_>]) -> (usize, f64) {
     let rates = steps.iter().map(|step| step.figures.tps.mean).enumerate();
     rates.max_by(|one, other| one.1.total_cmp(&other.1)).unwrap_or((0, 0.0))
 }
 
-fn flat(steps: &[Step<'_>], seed: u64) -> Option<Text> {
+fn flat(steps: &[Step<'_>], seed: u64) -> Option<Sign> {
     let [first @ .., before, last] = steps else { return None };
     let gains = [gain(first, before, seed)?, gain(&steps[..steps.len() - 1], last, seed)?];
-    let [one, other] = gains.map(|gain| numbers::change(gain.mean - 1.0));
+    let [one, other] = gains.map(|gain| gain.mean - 1.0);
     if gains[1].high < 1.0 {
-        return Some(both!(
-            "the last step stays below the best before it ({other})",
-            "最后一级低于此前的最高值（{other}）"
-        ));
+        return Some(Sign::Below { gain: other });
     }
-    gains
-        .iter()
-        .all(|gain| gain.high < GAIN_MIN)
-        .then(|| both!("the last two steps gained {one} and {other}", "最后两级仅增长 {one} 与 {other}"))
+    gains.iter().all(|gain| gain.high < GAIN_MIN).then_some(Sign::Flat { gains: [one, other] })
 }
 
-/// Describes the first step whose latency is a knee.
-fn knee(steps: &[Step<'_>]) -> Option<Text> {
+/// The first step whose latency is a knee.
+fn knee(steps: &[Step<'_>]) -> Option<Sign> {
     let (step, _) = highest(steps);
     let top = steps.get(step)?.figures;
     let half = steps.iter().map(|step| step.figures).rfind(|below| below.tps.mean <= top.tps.mean / 2.0)?;
-    let times = top.latency.p99_us / half.latency.p99_us.max(1.0);
-    (times > KNEE).then(|| {
-        let (value, high, low) = (
-            numbers::short(times),
-            numbers::micros(top.latency.p99_us),
-            numbers::micros(half.latency.p99_us),
-        );
-        both!(
-            "latency has its knee: p99 {high} is {value} times the {low} at half the rate",
-            "时延拐点：p99 {high} 是半载 {low} 的 {value} 倍"
-        )
-    })
+    let (high_us, low_us) = (top.latency.p99_us, half.latency.p99_us);
+    (high_us / low_us.max(1.0) > KNEE).then_some(Sign::Knee { high_us, low_us })
 }
 
 fn undecided(steps: usize, invalid: &Invalid) -> Ceiling {
-    let Text { en, zh } = invalid.advice();
-    let why = both!(
-        "{steps} valid steps: three are needed to find a ceiling; {en}",
-        "只有 {steps} 个有效级：判断上限至少需要三级；{zh}"
-    );
-    Ceiling::Undecided { why }
+    Ceiling::Undecided { doubt: Doubt::Steps(steps), invalid: invalid.clone() }
 }
 
 fn not_yet(gain: &stats::Estimate, invalid: &Invalid) -> Ceiling {
-    let Text { en, zh } = invalid.advice();
-    let (low, high) = (numbers::change(gain.low - 1.0), numbers::change(gain.high - 1.0));
-    let why = if gain.high < GAIN_MIN {
-        both!(
-            "the last valid step gained little ({low} to {high}), and one alone may be chance: {en}",
-            "最后一个有效级增长很小（{low} 到 {high}），但仅一级可能是偶然：{zh}"
-        )
-    } else {
-        both!(
-            "the last step gained between {low} and {high}: measure longer, or with more repeats",
-            "最后一级增长在 {low} 到 {high} 之间，无法判定：请延长或增加重复次数"
-        )
-    };
-    Ceiling::Undecided { why }
+    let (low, high) = (gain.low - 1.0, gain.high - 1.0);
+    let doubt = if gain.high < GAIN_MIN { Doubt::OneStep(low, high) } else { Doubt::Interval(low, high) };
+    Ceiling::Undecided { doubt, invalid: invalid.clone() }
 }
 
 #[cfg(test)]

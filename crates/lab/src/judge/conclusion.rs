@@ -1,7 +1,7 @@
 //! The conclusion of a whole run: every rule applied, and the few sentences at the top of its report.
 
 use super::backlog::{Backlog, backlog};
-use super::balance::{ByteCeiling, Term, balance, byte_ceilings};
+use super::balance::{BandwidthLimit, Term, balance, bandwidth_limits};
 use super::bottleneck::{Bottleneck, bottleneck};
 use super::ceiling::{Ceiling, Invalid, Step, ceiling, is_found};
 use super::effects::{Effect, Interaction, effects, interactions, sensitive};
@@ -12,20 +12,11 @@ use super::judged::{Judged, judged, judged_cell};
 use super::soak::{Soak, soak};
 use super::stability::{Stability, stability};
 use super::stats::{Estimate, mean};
-use super::{Text, both};
-use crate::archive::{Factors, LoadSecond, Record, RecordedCell};
+use super::validity::Reason;
+use crate::archive::{Factors, LoadSecond, Purpose, Record, RecordedCell};
 
 /// Seconds for which a rate must have been held to be called safe without a reservation.
 pub const SUSTAINED_SECONDS: f64 = 300.0;
-
-/// Purpose of the cells with which `vostok lab safe-tps` finds the ceiling.
-pub const CEILING: &str = "ceiling";
-/// Purpose of the cells with which `vostok lab safe-tps` confirms the rate that it found.
-pub const CONFIRM: &str = "confirm";
-/// Purpose of the cells that `vostok lab safe-tps` runs once each, to decide which rate to try next.
-pub const PROBE: &str = "search";
-/// Purpose of the cells in which `vostok lab modes` compares latency, at a share of the slowest mode's rate.
-pub const EQUAL_RATE: &str = "equal-rate";
 
 /// Ratio to the best rate before it, below which a step shows that more load gave no more.
 const GAIN_MIN: f64 = 1.05;
@@ -33,7 +24,6 @@ const GAIN_MIN: f64 = 1.05;
 /// Whether more load gives no more, by the rates of a ladder's steps: each of the last two steps gained less than 5 %
 /// over the best step before them. If one of the two fell by about 5 % or more, it may have been low by chance, so
 /// three such steps are required.
-#[must_use]
 pub fn levels_off(rates: &[f64]) -> bool {
     let since_best = |count: usize| {
         let (before, last) = rates.split_at_checked(rates.len().checked_sub(count)?)?;
@@ -60,7 +50,7 @@ pub struct Conclusion<'a> {
     /// What limits the rate of the cell `top`.
     pub bottleneck: Option<Bottleneck>,
     /// Bandwidth limits: the same bytes per second at several message sizes.
-    pub byte_ceilings: Vec<ByteCeiling>,
+    pub bandwidth_limits: Vec<BandwidthLimit>,
     /// The effect of each factor.
     pub effects: Vec<Effect>,
     /// R11: settings that have an effect; `None` when no setting was swept.
@@ -112,25 +102,22 @@ pub struct Safe {
 
 impl<'a> Case<'a> {
     /// Applies the rules that look at one cell to a finished cell of a run.
-    #[must_use]
     pub fn new(record: &'a Record, cell: &'a RecordedCell, limits: &Limits) -> Self {
         case(record, judged_cell(record, cell), limits)
     }
 
     /// Whether the cell's rate counts as safe: the cell is valid, no guard broke and every message arrived. In a search
     /// only the cell that confirms counts. A backlog and the cells in which modes are compared at an equal rate do not.
-    #[must_use]
     pub fn is_safe(&self) -> bool {
         let is_whole =
             self.soak.as_ref().is_none_or(|soak| soak.broken.is_empty() && soak.undecided.is_none());
-        let is_meant = self.purpose().is_none_or(|of| of == CONFIRM) && self.backlog.is_none();
+        let is_meant = self.purpose().is_none_or(|of| of == Purpose::Confirm) && self.backlog.is_none();
         self.judged.figures().is_some() && is_whole && is_meant && !self.guards.iter().any(Guard::is_broken)
     }
 
     /// Whether the cell was run once only, to decide which rate a search tries next.
-    #[must_use]
     pub fn is_probe(&self) -> bool {
-        self.purpose() == Some(PROBE)
+        self.purpose() == Some(Purpose::Probe)
     }
 
     /// The guards for which there are no figures.
@@ -138,24 +125,7 @@ impl<'a> Case<'a> {
         self.guards.iter().filter(|guard| guard.used.is_none())
     }
 
-    /// What the guards without figures would have needed, with the machine. Guards that miss the same thing give one
-    /// text.
-    #[must_use]
-    pub fn unseen(&self) -> Vec<Text> {
-        let mut parts: Vec<Text> = Vec::new();
-        for guard in self.not_measured() {
-            let node = if guard.node.is_empty() { String::new() } else { format!(" [{}]", guard.node) };
-            let (en, zh) = (&guard.reading.en, &guard.reading.zh);
-            let part = both!("{en}{node}", "{zh}{node}");
-            if !parts.contains(&part) {
-                parts.push(part);
-            }
-        }
-        parts
-    }
-
     /// Seconds for which each repeat held the rate; 0 for an invalid cell.
-    #[must_use]
     pub fn seconds(&self) -> f64 {
         let repeats = self.judged.figures().map(|figures| figures.tps_seconds.iter().map(Vec::len));
         repeats.and_then(Iterator::min).unwrap_or(0) as f64
@@ -164,15 +134,14 @@ impl<'a> Case<'a> {
     /// Whether the cell was run at a rate found by other cells, to confirm it or to compare latency. Such a cell is no
     /// step of a ladder.
     fn is_at_found_rate(&self) -> bool {
-        self.purpose().is_some_and(|of| [CONFIRM, EQUAL_RATE].contains(&of))
+        self.purpose().is_some_and(|of| [Purpose::Confirm, Purpose::EqualRate].contains(&of))
     }
 
-    fn purpose(&self) -> Option<&str> {
-        self.factors().more.get("purpose").map(String::as_str)
+    fn purpose(&self) -> Option<Purpose> {
+        self.factors().purpose()
     }
 
     /// The factors of the cell: what distinguishes the cells of a run.
-    #[must_use]
     pub fn factors(&self) -> &Factors {
         self.judged.factors()
     }
@@ -180,13 +149,12 @@ impl<'a> Case<'a> {
 
 impl<'a> Conclusion<'a> {
     /// Applies every rule to a run.
-    #[must_use]
     pub fn new(record: &'a Record, limits: &Limits) -> Self {
         let (file, seed) = (&record.file, record.file.seed);
         let judged = judged(record);
         let (effects, interactions) = (effects(&judged, seed), interactions(&judged, seed));
         let sensitive = sensitive(&judged, seed);
-        let byte_ceilings = byte_ceilings(file, &judged);
+        let bandwidth_limits = bandwidth_limits(file, &judged);
         let cells: Vec<Case<'a>> = judged.into_iter().map(|judged| case(record, judged, limits)).collect();
         let ladders = load_ladders(&cells, seed);
         let top = highest(&cells, |_| true);
@@ -204,7 +172,7 @@ impl<'a> Conclusion<'a> {
             safe,
             top,
             bottleneck,
-            byte_ceilings,
+            bandwidth_limits,
             effects,
             sensitive,
             interactions,
@@ -212,13 +180,11 @@ impl<'a> Conclusion<'a> {
     }
 
     /// Number of valid cells.
-    #[must_use]
     pub fn valid(&self) -> usize {
         self.cells.iter().filter(|case| case.judged.figures().is_some()).count()
     }
 
     /// The ladder that holds the highest rate, otherwise the longest ladder.
-    #[must_use]
     pub fn main_ladder(&self) -> Option<&Ladder> {
         let with_top =
             self.ladders.iter().find(|ladder| self.top.is_some_and(|top| ladder.cells.contains(&top)));
@@ -256,7 +222,6 @@ fn worst(repeats: Vec<Vec<Guard>>) -> Vec<Guard> {
 }
 
 /// Whether the finished cells of the run, which differ in their threads only, show a ceiling.
-#[must_use]
 pub fn has_ceiling(record: &Record) -> bool {
     let cells: Vec<Judged<'_>> = judged(record);
     let step = |cell: &Judged<'_>| f64::from(cell.factors().threads);
@@ -292,7 +257,7 @@ fn invalid_above(cells: &[Case<'_>], factor: &Factor, ladder: &[usize]) -> Inval
     let most = factor.number(last).unwrap_or(0.0);
     let same =
         |case: &&Case<'_>| factor.without(case.factors()) == factor.without(last) && !case.is_at_found_rate();
-    let mut found: Vec<(f64, &Text)> = cells
+    let mut found: Vec<(f64, &Reason)> = cells
         .iter()
         .filter(same)
         .filter_map(|case| {
@@ -301,7 +266,7 @@ fn invalid_above(cells: &[Case<'_>], factor: &Factor, ladder: &[usize]) -> Inval
         .filter(|(load, _)| *load > most)
         .collect();
     found.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let why = found.first().map(|(_, why)| (*why).clone()).unwrap_or_default();
+    let why = found.first().map(|(_, why)| (*why).clone());
     Invalid { loads: found.into_iter().map(|(load, _)| load).collect(), why }
 }
 
@@ -309,7 +274,7 @@ fn invalid_above(cells: &[Case<'_>], factor: &Factor, ladder: &[usize]) -> Inval
 /// The cell may be invalid, for example because the load generator was the limit; its bottleneck can be named all the
 /// same.
 fn searched_ceiling(cells: &[Case<'_>]) -> Option<(usize, bool)> {
-    let steps = cells.iter().enumerate().filter(|(_, case)| case.purpose() == Some(CEILING));
+    let steps = cells.iter().enumerate().filter(|(_, case)| case.purpose() == Some(Purpose::Ceiling));
     let rates: Vec<(usize, f64)> = steps
         .map(|(index, case)| {
             let sent: Vec<f64> = series(&case.judged.windows, LoadSecond::sent_rate).concat();
@@ -340,14 +305,15 @@ fn safe(cells: &[Case<'_>], cell: usize) -> Option<Safe> {
 mod tests {
     use super::*;
     use crate::judge::bottleneck::Resource;
-    use crate::judge::fixture;
+    use crate::judge::testing;
+    use crate::sentences::Sentence;
 
     #[test]
     fn a_ladder_that_climbs_has_no_ceiling() {
         let check = |rates: &[f64], expected: bool| {
             let cells: Vec<_> =
-                (1..).zip(rates).map(|(threads, tps)| (fixture::factors(threads), *tps)).collect();
-            assert_eq!(has_ceiling(&fixture::record(&cells)), expected, "{rates:?}");
+                (1..).zip(rates).map(|(threads, tps)| (testing::factors(threads), *tps)).collect();
+            assert_eq!(has_ceiling(&testing::record(&cells)), expected, "{rates:?}");
         };
         check(&[], false);
         check(&[900.0, 9_000.0], false);
@@ -359,15 +325,15 @@ mod tests {
     #[test]
     fn advice_on_a_ladder_knows_why_its_steps_are_missing() {
         let cells = [(10, 9_000.0), (20, 17_000.0), (40, 27_000.0), (80, 40_000.0), (160, 60_000.0)];
-        let mut record = fixture::record(&cells.map(|(threads, tps)| (fixture::factors(threads), tps)));
+        let mut record = testing::record(&cells.map(|(threads, tps)| (testing::factors(threads), tps)));
         for cell in &mut record.cells[3..] {
             let seconds = cell.repeats.iter_mut().flat_map(|repeat| &mut repeat.load);
             seconds.for_each(|second| second.lab_cores = 7.9);
         }
         let found = Conclusion::new(&record, &Limits::default());
-        let Ceiling::NotSaturated { why, .. } = &found.ladders[0].ceiling else {
-            panic!("it climbs: {:?}", found.ladders[0].ceiling)
-        };
+        let ceiling = &found.ladders[0].ceiling;
+        assert!(matches!(ceiling, Ceiling::NotSaturated { .. }), "it climbs: {ceiling:?}");
+        let why = crate::sentences::Sentence::sentence(ceiling);
         assert!(why.en.contains("the last valid step (load 40) still gained"), "{}", why.en);
         let missing = "load 80, 160 was run and is not valid (the load generator used";
         assert!(why.en.contains(missing) && !why.en.contains("extend the ladder"), "{}", why.en);
@@ -376,7 +342,7 @@ mod tests {
     #[test]
     fn a_run_is_concluded() {
         let cells = [(1, 900.0), (10, 9_000.0), (60, 30_000.0), (120, 30_300.0), (200, 30_400.0)];
-        let mut record = fixture::record(&cells.map(|(threads, tps)| (fixture::factors(threads), tps)));
+        let mut record = testing::record(&cells.map(|(threads, tps)| (testing::factors(threads), tps)));
         let seconds = record.cells[4].repeats.iter_mut().filter_map(|repeat| repeat.hosts.get_mut("b1"));
         seconds.flatten().for_each(|second| second.disk_util = 0.8);
         let found = Conclusion::new(&record, &Limits::default());
@@ -385,23 +351,19 @@ mod tests {
         let safe = found.safe.expect("lower steps are safe");
         assert_eq!(safe.cell, 3);
         assert!(safe.next.is_some());
-        assert!(found.bottleneck.is_some_and(|limit| limit.evidence.en.contains("disk: busy 80")));
+        assert!(found.bottleneck.is_some_and(|limit| limit.evidence.sentence().en.contains("disk: busy 80")));
     }
 
     #[test]
     fn a_search_is_judged_at_its_ceiling_and_safe_where_it_was_confirmed() {
-        let for_purpose = |threads, purpose: &str| {
-            let mut factors = fixture::factors(threads);
-            factors.more.insert("purpose".to_owned(), purpose.to_owned());
-            factors
-        };
+        let for_purpose = |threads, purpose| testing::factors(threads).meant_for(purpose);
         let cells = [
-            (for_purpose(60, CEILING), 10_000.0),
-            (for_purpose(120, CEILING), 10_100.0),
-            (for_purpose(1_000, CONFIRM), 7_000.0),
-            (for_purpose(1_000, PROBE), 8_000.0),
+            (for_purpose(60, Purpose::Ceiling), 10_000.0),
+            (for_purpose(120, Purpose::Ceiling), 10_100.0),
+            (for_purpose(1_000, Purpose::Confirm), 7_000.0),
+            (for_purpose(1_000, Purpose::Probe), 8_000.0),
         ];
-        let mut record = fixture::record(&cells);
+        let mut record = testing::record(&cells);
         // The CPU quota of the generator makes the ladder invalid, and is the bottleneck.
         record.file.lab_cores_allowed = Some(0.1);
         for cell in &mut record.cells {
@@ -419,31 +381,29 @@ mod tests {
 
     #[test]
     fn rates_that_others_had_found_are_no_ladder() {
-        let at = |rate: Option<f64>, threads, purpose: &str| {
-            let mut factors = Factors { rate, ..fixture::factors(threads) };
-            factors.more.insert("purpose".to_owned(), purpose.to_owned());
-            (factors, rate.unwrap_or(10_000.0))
+        let at = |rate: Option<f64>, threads, purpose| {
+            let factors = Factors { rate, ..testing::factors(threads) };
+            (factors.meant_for(purpose), rate.unwrap_or(10_000.0))
         };
         // The rate was lowered until it was confirmed, and is above what the closed loops reached.
-        let rates = [12_000.0, 11_400.0, 10_800.0].map(|rate| at(Some(rate), 60, CONFIRM));
-        let mut cells = [60, 120, 240].map(|threads| at(None, threads, CEILING)).to_vec();
+        let rates = [12_000.0, 11_400.0, 10_800.0].map(|rate| at(Some(rate), 60, Purpose::Confirm));
+        let mut cells = [60, 120, 240].map(|threads| at(None, threads, Purpose::Ceiling)).to_vec();
         cells.extend(rates.clone());
-        cells.extend([7_000.0, 6_000.0].map(|rate| at(Some(rate), 60, EQUAL_RATE)));
-        let record = fixture::record(&cells);
+        cells.extend([7_000.0, 6_000.0].map(|rate| at(Some(rate), 60, Purpose::EqualRate)));
+        let record = testing::record(&cells);
         let found = Conclusion::new(&record, &Limits::default());
         assert_eq!((found.valid(), found.top), (8, Some(3)));
         let ladders: Vec<_> = found.ladders.iter().map(|ladder| (&ladder.factor, &ladder.cells)).collect();
         assert_eq!(ladders, [(&Factor::Threads, &vec![0, 1, 2])]);
         assert!(found.main_ladder().is_some_and(|ladder| matches!(ladder.ceiling, Ceiling::Found { .. })));
-        let alone = fixture::record(&rates);
+        let alone = testing::record(&rates);
         assert!(Conclusion::new(&alone, &Limits::default()).main_ladder().is_none());
     }
 
     #[test]
     fn a_rate_that_modes_are_compared_at_is_no_safe_one() {
-        let mut equal = Factors { rate: Some(7_000.0), ..fixture::factors(60) };
-        equal.more.insert("purpose".to_owned(), EQUAL_RATE.to_owned());
-        let record = fixture::record(&[(equal, 7_000.0)]);
+        let equal = Factors { rate: Some(7_000.0), ..testing::factors(60) }.meant_for(Purpose::EqualRate);
+        let record = testing::record(&[(equal, 7_000.0)]);
         let found = Conclusion::new(&record, &Limits::default());
         assert!(found.valid() == 1 && found.safe.is_none(), "{:?}", found.safe);
     }
@@ -451,7 +411,7 @@ mod tests {
     #[test]
     fn a_rate_at_which_messages_were_lost_is_not_safe() {
         for kind in ["missing", "doubled", "changed", "out_of_order"] {
-            let mut record = fixture::record(&[(fixture::factors(60), 30_000.0)]);
+            let mut record = testing::record(&[(testing::factors(60), 30_000.0)]);
             record.cells[0].cell.checked.insert(kind.to_owned(), 1);
             let found = Conclusion::new(&record, &Limits::default());
             assert!(found.valid() == 1 && found.safe.is_none(), "{kind}");
@@ -462,15 +422,15 @@ mod tests {
 
     #[test]
     fn an_overloaded_open_loop_is_not_safe() {
-        let open = Factors { rate: Some(40_000.0), ..fixture::factors(1_000) };
-        let record = fixture::record(&[(open, 30_000.0)]);
+        let open = Factors { rate: Some(40_000.0), ..testing::factors(1_000) };
+        let record = testing::record(&[(open, 30_000.0)]);
         let found = Conclusion::new(&record, &Limits::default());
         assert!(found.valid() == 1 && found.safe.is_none());
     }
 
     #[test]
     fn what_a_search_was_told_to_keep_is_kept_by_its_report() {
-        let mut record = fixture::record(&[(fixture::factors(60), 30_000.0)]);
+        let mut record = testing::record(&[(testing::factors(60), 30_000.0)]);
         assert!(Conclusion::new(&record, &Limits::of(&record.file)).safe.is_some());
         record.file.slo = "send.p99<1ms".parse().expect("a good slo");
         assert!(Conclusion::new(&record, &Limits::of(&record.file)).safe.is_none());
@@ -478,7 +438,7 @@ mod tests {
 
     #[test]
     fn a_remote_broker_is_not_the_machine_of_the_lab() {
-        let mut record = fixture::record(&[(fixture::factors(60), 30_000.0)]);
+        let mut record = testing::record(&[(testing::factors(60), 30_000.0)]);
         record.file.hosts.truncate(1);
         record.file.target.brokers[0].host = None;
         let found = Conclusion::new(&record, &Limits::default());
@@ -489,8 +449,8 @@ mod tests {
 
     #[test]
     fn a_run_without_valid_cells_concludes_nothing() {
-        let mut record = fixture::record(&[(fixture::factors(60), 30_000.0)]);
-        fixture::each_second(&mut record, |_, second| second.lab_cores = 8.0);
+        let mut record = testing::record(&[(testing::factors(60), 30_000.0)]);
+        testing::each_second(&mut record, |_, second| second.lab_cores = 8.0);
         let found = Conclusion::new(&record, &Limits::default());
         assert!(found.safe.is_none() && found.top.is_none() && found.bottleneck.is_none());
     }

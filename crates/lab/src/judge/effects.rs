@@ -10,18 +10,16 @@ use super::factor::{Factor, ladders};
 use super::figures::Figures;
 use super::judged::Judged;
 use super::stats::{Estimate, ratio};
-use super::{Text, both, numbers};
 use crate::archive::Factors;
-use serde::{Deserialize, Serialize};
 
 /// An effect of at most this share is called flat, when its interval lies within the share as well.
 const FLAT: f64 = 0.05;
 
 /// The effect of changing one factor from its first level to another level.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Effect {
-    /// Name of the factor.
-    pub factor: Text,
+    /// The factor.
+    pub factor: Factor,
     /// The level that is the base of the comparison.
     pub from: String,
     /// The level that is compared with `from`.
@@ -34,15 +32,22 @@ pub struct Effect {
     pub pairs: usize,
     /// Whether `p99` compares cells that were sent the same rate.
     pub equal_rate: bool,
-    /// The effect as a sentence for the report.
-    pub says: Text,
 }
 
 impl Effect {
     /// Whether the interval of the rate, or of the latency at equal rate, excludes that there is no effect.
-    #[must_use]
     pub fn is_certain(&self) -> bool {
-        is_certain(&self.tps) || (self.equal_rate && is_certain(&self.p99))
+        self.is_rate_certain() || (self.equal_rate && is_certain(&self.p99))
+    }
+
+    /// Whether the interval of the rate excludes that there is no effect.
+    pub fn is_rate_certain(&self) -> bool {
+        is_certain(&self.tps)
+    }
+
+    /// Whether the rate stays the same, within a share that matters to nobody.
+    pub fn is_flat(&self) -> bool {
+        self.tps.low > 1.0 - FLAT && self.tps.high < 1.0 + FLAT
     }
 }
 
@@ -52,7 +57,6 @@ fn is_certain(ratio: &Estimate) -> bool {
 }
 
 /// Effects of every factor that varies, except settings.
-#[must_use]
 pub fn effects(cells: &[Judged<'_>], seed: u64) -> Vec<Effect> {
     let valid: Vec<(&Factors, &Figures)> = valid(cells);
     let (_, factors) = varied(&valid);
@@ -60,7 +64,6 @@ pub fn effects(cells: &[Judged<'_>], seed: u64) -> Vec<Effect> {
 }
 
 /// R11: the swept settings that have an effect; `None` when no setting was swept.
-#[must_use]
 pub fn sensitive(cells: &[Judged<'_>], seed: u64) -> Option<Vec<Effect>> {
     let valid = valid(cells);
     let (settings, _) = varied(&valid);
@@ -119,13 +122,11 @@ fn effect(factor: &Factor, (from, to): (String, String), pairs: &[Pair<'_>], see
     let tps = reached.iter().map(|pair| ratio(&pair.base.tps_seconds, &pair.other.tps_seconds, seed));
     let p99 = late.iter().map(|pair| ratio(&pair.base.p99_seconds, &pair.other.p99_seconds, seed));
     let (tps, p99) = (together(tps), together(p99));
-    let says = says((factor, &from, &to), &tps, (&p99, equal_rate));
-    Effect { factor: factor.name(), from, to, tps, p99, pairs: pairs.len(), equal_rate, says }
+    Effect { factor: factor.clone(), from, to, tps, p99, pairs: pairs.len(), equal_rate }
 }
 
 /// The geometric mean of ratios with its interval. Errors of independent pairs add up as squares, here of logarithms,
 /// because these are ratios.
-#[must_use]
 pub fn together(ratios: impl Iterator<Item = Estimate>) -> Estimate {
     let known: Vec<Estimate> = ratios.filter(|ratio| ratio.mean > 0.0 && ratio.low > 0.0).collect();
     if known.is_empty() {
@@ -141,57 +142,20 @@ pub fn together(ratios: impl Iterator<Item = Estimate>) -> Estimate {
     Estimate { mean: centre.exp(), low: (centre - below).exp(), high: (centre + above).exp() }
 }
 
-fn says(
-    (factor, from, to): (&Factor, &str, &str),
-    tps: &Estimate,
-    (p99, equal_rate): (&Estimate, bool),
-) -> Text {
-    let [value, low, high] = [tps.mean, tps.low, tps.high].map(|ratio| numbers::change(ratio - 1.0));
-    let (late, late_zh) = later(p99, equal_rate);
-    let Text { en, zh } = factor.name();
-    let is_flat = tps.low > 1.0 - FLAT && tps.high < 1.0 + FLAT;
-    // A setting is reported only because it has an effect; when its rate shows none, the effect is in its latency.
-    if is_flat && factor.is_setting() && !is_certain(tps) {
-        return both!(
-            "{en} {from} → {to}: TPS unchanged ({low} to {high}){late}",
-            "{zh} {from} → {to}：TPS 无变化（{low} 到 {high}）{late_zh}"
-        );
-    }
-    if is_flat && !factor.is_setting() {
-        return both!(
-            "{en} {from} → {to}: flat ({low} to {high} TPS){late}",
-            "{zh} {from} → {to}：无影响（TPS {low} 到 {high}）{late_zh}"
-        );
-    }
-    both!(
-        "{en} {from} → {to}: {value} TPS ({low} to {high}){late}",
-        "{zh} {from} → {to}：TPS {value}（{low} 到 {high}）{late_zh}"
-    )
-}
-
-/// The words about latency in both languages; empty for one-way sends, which have no latency.
-fn later(p99: &Estimate, equal_rate: bool) -> (String, String) {
-    if p99.mean == 0.0 {
-        return (String::new(), String::new());
-    }
-    let [value, low, high] = [p99.mean, p99.low, p99.high].map(|ratio| numbers::change(ratio - 1.0));
-    let (of, of_zh) = if equal_rate { (" at equal rate", "等速率 ") } else { ("", "") };
-    (format!(", p99{of} {value} ({low} to {high})"), format!("，{of_zh}p99 {value}（{low} 到 {high}）"))
-}
-
 /// Two factors whose effects depend on each other.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Interaction {
+    /// The factor at whose levels the effect of the other one is compared.
+    pub at: Factor,
+    /// The factor whose effect is compared.
+    pub of: Factor,
     /// The second factor's effect at the first factor's highest level, divided by its effect at the lowest level: 1
     /// means that the effects are independent.
     pub times: Estimate,
-    /// The interaction as a sentence for the report.
-    pub says: Text,
 }
 
 /// Pairs of factors where the effect of one, from its lowest to its highest level, differs by more than 5 % between the
 /// levels of the other, and the interval confirms it.
-#[must_use]
 pub fn interactions(cells: &[Judged<'_>], seed: u64) -> Vec<Interaction> {
     let mut valid = valid(cells);
     // With closed and open loops, only closed loops count: at equal rate every cell reaches the same rate.
@@ -228,13 +192,7 @@ fn interaction(
     if times.mean == 0.0 || (times.low <= 1.0 + FLAT && times.high >= 1.0 - FLAT) {
         return None;
     }
-    let (first, second, value) = (one.name(), other.name(), numbers::short(times.mean));
-    let (en, zh, en2, zh2) = (first.en, first.zh, second.en, second.zh);
-    let says = both!(
-        "{en2} works {value} times as strongly at the highest {en} as at the lowest",
-        "在{zh}最高一级，{zh2}的作用是最低一级的 {value} 倍"
-    );
-    Some(Interaction { times, says })
+    Some(Interaction { at: one.clone(), of: other.clone(), times })
 }
 
 /// Divides one ratio by another, with the intervals.

@@ -25,7 +25,6 @@ pub enum Factor {
 
 impl Factor {
     /// Every factor of which the cells hold more than one level, in the order of this enum.
-    #[must_use]
     pub fn varied(cells: &[&Factors]) -> Vec<Self> {
         let fixed = [
             Self::Threads,
@@ -54,13 +53,11 @@ impl Factor {
     }
 
     /// Whether the factor is a setting of the brokers.
-    #[must_use]
     pub fn is_setting(&self) -> bool {
         matches!(self, Self::More(name) if name.starts_with(SETTING))
     }
 
     /// The level of this factor in a cell, as text for reports.
-    #[must_use]
     pub fn level(&self, of: &Factors) -> String {
         let word = |word: &String| if word.is_empty() { "-".to_owned() } else { word.clone() };
         match self {
@@ -81,7 +78,6 @@ impl Factor {
     }
 
     /// The level of this factor in a cell as a number, for sorting and for axes; `None` when the level is not a number.
-    #[must_use]
     pub fn number(&self, of: &Factors) -> Option<f64> {
         Some(match self {
             Self::Threads => f64::from(of.threads),
@@ -98,7 +94,6 @@ impl Factor {
     }
 
     /// The factors of a cell without this one: equal for cells that differ in this factor only.
-    #[must_use]
     pub fn without(&self, of: &Factors) -> Factors {
         let mut rest = of.clone();
         match self {
@@ -120,9 +115,8 @@ impl Factor {
     }
 
     /// The name of the factor as reports print it.
-    #[must_use]
     pub fn name(&self) -> Text {
-        let (en, zh) = match self {
+        Text::of(match self {
             Self::Threads => ("threads", "线程数"),
             Self::Rate => ("rate, msg/s", "速率 msg/s"),
             Self::Producers => ("producers", "生产者"),
@@ -136,8 +130,7 @@ impl Factor {
             Self::Compression => ("compression", "压缩"),
             Self::Payload => ("payload", "消息内容"),
             Self::More(name) => return Text::same(name),
-        };
-        Text { en: en.to_owned(), zh: zh.to_owned() }
+        })
     }
 }
 
@@ -145,7 +138,6 @@ impl Factor {
 /// Levels that are not numbers keep the order in which they first appear among all cells, because the effects of groups
 /// that start from different levels could not be combined. A closed loop has no rate, so it is not a step of a ladder
 /// of rates.
-#[must_use]
 pub fn ladders(cells: &[&Factors], factor: &Factor) -> Vec<Vec<usize>> {
     let mut groups: Vec<(Factors, Vec<usize>)> = Vec::new();
     let steps = cells.iter().enumerate().filter(|(_, cell)| *factor != Factor::Rate || cell.rate.is_some());

@@ -65,7 +65,6 @@ pub struct Means {
 
 impl Figures {
     /// Computes the figures from the windows of all repeats; `seed` is the seed of the bootstrap.
-    #[must_use]
     pub fn new(file: &RunFile, windows: &[Window<'_>], seed: u64) -> Self {
         let tps_seconds = series(windows, LoadSecond::sent_rate);
         let tps = stats::estimate(&tps_seconds, seed);
@@ -95,7 +94,6 @@ fn rows<'a>(windows: &'a [Window<'a>]) -> impl Iterator<Item = &'a LoadSecond> {
 }
 
 /// One value per second of load, in a list per repeat.
-#[must_use]
 pub fn series(windows: &[Window<'_>], value: impl Fn(&LoadSecond) -> f64) -> Vec<Vec<f64>> {
     windows.iter().map(|window| window.load.iter().map(&value).collect()).collect()
 }
@@ -105,7 +103,6 @@ fn mean_of(windows: &[Window<'_>], value: impl Fn(&LoadSecond) -> f64) -> f64 {
 }
 
 /// Mean latency in microseconds, weighted by the messages of each second: the mean that Little's law needs.
-#[must_use]
 pub fn mean_latency_us(load: &[LoadSecond]) -> f64 {
     let sent: u64 = load.iter().map(|second| second.sent).sum();
     let total: f64 = load.iter().map(|second| second.mean_us * second.sent as f64).sum();
@@ -113,13 +110,11 @@ pub fn mean_latency_us(load: &[LoadSecond]) -> f64 {
 }
 
 /// Histogram of all send latencies of the windows; `None` when none was recorded.
-#[must_use]
 pub fn histogram(windows: &[Window<'_>]) -> Option<Histogram<u64>> {
     merged(windows.iter().flat_map(|window| window.latency))
 }
 
 /// Merges the histograms of several seconds; `None` when they hold no latency.
-#[must_use]
 pub fn merged<'a>(seconds: impl Iterator<Item = &'a (u64, Sparse)>) -> Option<Histogram<u64>> {
     let mut all = Histogram::new(3).expect("three digits are valid");
     seconds.for_each(|(_, second)| second.add_to(&mut all));
@@ -155,7 +150,6 @@ pub(super) fn spread(windows: &[Window<'_>]) -> Spread {
 /// Names of the observed machines that run brokers: those that the run names for its brokers. Where it names none, all
 /// machines except the first, which is the lab's: the run would name that one if a broker ran there. Empty when no
 /// broker machine was observed.
-#[must_use]
 pub fn broker_host_names(file: &RunFile) -> Vec<&str> {
     let said: Vec<&str> = file.target.brokers.iter().filter_map(|broker| broker.host.as_deref()).collect();
     let known: Vec<&str> = file.hosts.iter().map(|host| host.name.as_str()).collect();

@@ -16,8 +16,10 @@ pub use measured::{loopback_bytes, network_bytes};
 
 use super::figures::broker_host_names;
 use super::stats::mean;
-use super::{Text, both, numbers, validity};
-use crate::archive::{BrokerFile, HostFile, HostSecond, LoadSecond, RunFile, Sparse, TargetKind, Window};
+use super::validity;
+use crate::archive::{
+    BrokerFile, Factors, HostFile, HostSecond, LoadSecond, RunFile, Sparse, TargetKind, Window,
+};
 use serde::{Deserialize, Serialize};
 
 /// Share of the processors from which on other programs are mentioned in the reading.
@@ -54,7 +56,6 @@ pub struct Limits {
 
 impl Limits {
     /// The default limits with the SLO of the run.
-    #[must_use]
     pub fn of(file: &RunFile) -> Self {
         Self { slo: file.slo.clone(), ..Self::default() }
     }
@@ -105,7 +106,7 @@ pub enum Watch {
 }
 
 /// A measured figure compared with its limit.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Guard {
     /// What the guard watches.
     pub watch: Watch,
@@ -114,26 +115,91 @@ pub struct Guard {
     /// The figure as a multiple of its limit: above 1 the guard is broken. For a figure that must be 0, it is infinity
     /// when the figure is not 0. `None` when the figure was not measured.
     pub used: Option<f64>,
-    /// The figure and its limit as text, or why there is no figure.
-    pub reading: Text,
+    /// The figure and its limit, or why there is no figure.
+    pub reading: Reading,
+}
+
+/// What a guard reads.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reading {
+    /// A figure and its limit, in the unit of what is watched.
+    Measured {
+        /// The figure.
+        value: f64,
+        /// Its limit, or for what must be there the least amount.
+        limit: f64,
+    },
+    /// Use of the processors, as shares.
+    Processors {
+        /// Busy share.
+        busy: f64,
+        /// Share that other programs use; `None` where that is little.
+        others: Option<f64>,
+        /// Largest busy share.
+        limit: f64,
+    },
+    /// Bytes per second in one direction of the network.
+    Network {
+        /// The way that the bytes take.
+        path: Path,
+        /// Bytes per second.
+        bytes: f64,
+        /// Most bytes per second; `None` when the speed is unknown.
+        limit: Option<f64>,
+    },
+    /// The user asked for a limit in microseconds of a figure that was not measured.
+    AskedInVain {
+        /// The limit.
+        limit_us: f64,
+    },
+    /// There is no figure.
+    NotMeasured(Missing),
+}
+
+/// The way of bytes to or from a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Path {
+    /// The network cards.
+    Cards,
+    /// Loopback, between programs of the machine.
+    Loopback,
+}
+
+/// What a guard without a figure would have needed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// An agent on the machine.
+    Agent,
+    /// A block device under the store.
+    Disk {
+        /// File system of the store; empty when it is unknown where the store is.
+        filesystem: String,
+    },
+    /// A self-test of the idle disk.
+    IdleDisk,
+    /// A kernel that reports I/O pressure.
+    Pressure,
+    /// Messages that are not delayed.
+    Delayed,
+    /// Consumers.
+    Consumers,
+    /// A log of the garbage collector.
+    Collector,
 }
 
 impl Guard {
     /// Whether the figure is beyond its limit.
-    #[must_use]
     pub fn is_broken(&self) -> bool {
         self.used.is_some_and(|used| used > 1.0)
     }
 
     /// Share of the limit that is left, negative when the guard is broken; `None` when it was not measured or has no
     /// scale.
-    #[must_use]
     pub fn headroom(&self) -> Option<f64> {
         self.used.filter(|used| used.is_finite()).map(|used| 1.0 - used)
     }
 
     /// Whether this reading is worse than the other. A broken guard is worst, then one that was not measured.
-    #[must_use]
     pub fn is_worse(&self, other: &Self) -> bool {
         let rank = |guard: &Self| match guard.used {
             Some(used) if used > 1.0 => (2, used),
@@ -143,7 +209,8 @@ impl Guard {
         rank(self) > rank(other)
     }
 
-    fn new(watch: Watch, node: &str, (value, limit): (f64, f64), reading: Text) -> Self {
+    /// A guard of a figure that may be as high as its limit.
+    fn new(watch: Watch, node: &str, (value, limit): (f64, f64)) -> Self {
         let used = if limit > 0.0 {
             value / limit
         } else if value > 0.0 {
@@ -151,21 +218,20 @@ impl Guard {
         } else {
             0.0
         };
-        Self { watch, node: node.to_owned(), used: Some(used), reading }
+        Self { watch, node: node.to_owned(), used: Some(used), reading: Reading::Measured { value, limit } }
     }
 
-    fn not_measured(watch: Watch, node: &str, reading: Text) -> Self {
-        Self { watch, node: node.to_owned(), used: None, reading }
+    /// The guard with a reading in other terms than those it is judged in.
+    fn read_as(self, reading: Reading) -> Self {
+        Self { reading, ..self }
     }
 
-    /// A broken guard for a limit that the user asked for and that was not measured.
-    fn asked_in_vain(watch: Watch, reading: Text) -> Self {
-        Self { watch, node: String::new(), used: Some(f64::INFINITY), reading }
+    fn not_measured(watch: Watch, node: &str, missing: Missing) -> Self {
+        Self { watch, node: node.to_owned(), used: None, reading: Reading::NotMeasured(missing) }
     }
 }
 
 /// Every guard of the observed broker machines and of the load.
-#[must_use]
 pub fn guards(file: &RunFile, window: &Window<'_>, limits: &Limits) -> Vec<Guard> {
     let brokers = broker_host_names(file);
     let is_java = file.target.kind == TargetKind::Rocketmq;
@@ -190,17 +256,12 @@ fn unwatched(file: &RunFile) -> impl Iterator<Item = Guard> {
     let others = file.target.brokers.iter().filter(move |broker| some_are && !is_known(broker));
     others.map(|broker| {
         let node = format!("{} #{}", broker.name, broker.id);
-        let text = both!(
-            "its machine: run vostok lab agent there and name it with --agents",
-            "所在主机：请在其上运行 vostok lab agent 并用 --agents 指定"
-        );
-        Guard::not_measured(Watch::Machine, &node, text)
+        Guard::not_measured(Watch::Machine, &node, Missing::Agent)
     })
 }
 
 /// The guard that breaks first when the rate is raised: the one with the least headroom among guards with a measured
 /// share.
-#[must_use]
 pub fn next_to_break(guards: &[Guard]) -> Option<&Guard> {
     let share = |guard: &Guard| guard.used.filter(|used| *used > 0.0 && *used <= 1.0);
     let measured = guards.iter().filter_map(|guard| Some((guard, share(guard)?)));
@@ -223,13 +284,11 @@ fn machine(host: &HostFile, seconds: &[HostSecond], (limits, is_java): (&Limits,
 
 /// Busy share of the processors that the broker may use, which may be fewer than the machine has because of a CPU
 /// quota.
-#[must_use]
 pub fn cpu_busy(host: &HostFile, seconds: &[HostSecond]) -> f64 {
     cpu_busy_beside(host, seconds, 0.0)
 }
 
 /// Like [`cpu_busy`], without the cores that other programs use. These do not count against the broker's CPU quota.
-#[must_use]
 pub fn cpu_busy_beside(host: &HostFile, seconds: &[HostSecond], others: f64) -> f64 {
     let all = mean(&column(seconds, |second| second.cpu_user + second.cpu_system + second.cpu_steal));
     let all = (all - others / f64::from(host.cores.max(1))).max(0.0);
@@ -242,24 +301,13 @@ pub fn cpu_busy_beside(host: &HostFile, seconds: &[HostSecond], others: f64) -> 
 
 fn processors(host: &HostFile, seconds: &[HostSecond], limits: &Limits) -> Vec<Guard> {
     let busy = cpu_busy(host, seconds);
-    let (value, limit) = (numbers::percent(busy), numbers::percent(limits.cpu_busy));
     let others = mean(&column(seconds, |second| second.others_cores)) / f64::from(host.cores.max(1));
-    let rest = numbers::percent(others);
-    let text = if others > OTHERS_NAMED {
-        both!(
-            "CPU busy {value} (other programs {rest}), limit {limit}",
-            "CPU 使用率 {value}（其他程序 {rest}），上限 {limit}"
-        )
-    } else {
-        both!("CPU busy {value}, limit {limit}", "CPU 使用率 {value}，上限 {limit}")
-    };
-    let mut all = vec![Guard::new(Watch::CpuBusy, &host.name, (busy, limits.cpu_busy), text)];
+    let others = Some(others).filter(|share| *share > OTHERS_NAMED);
+    let reading = Reading::Processors { busy, others, limit: limits.cpu_busy };
+    let mut all = vec![Guard::new(Watch::CpuBusy, &host.name, (busy, limits.cpu_busy)).read_as(reading)];
     if host.cores > 0 {
         let (load, cores) = (mean(&column(seconds, |second| second.load1)), f64::from(host.cores));
-        let limit = cores * limits.load_per_core;
-        let (value, most) = (numbers::short(load), numbers::short(limit));
-        let text = both!("load {value}, limit {most}", "load {value}，上限 {most}");
-        all.push(Guard::new(Watch::Load, &host.name, (load, limit), text));
+        all.push(Guard::new(Watch::Load, &host.name, (load, cores * limits.load_per_core)));
     }
     all
 }
@@ -269,42 +317,30 @@ fn memory(host: &HostFile, seconds: &[HostSecond], limits: &Limits) -> Vec<Guard
     if host.memory_bytes > 0 {
         let least = seconds.iter().map(|second| second.memory_available).min().unwrap_or(0);
         let available = least as f64 / host.memory_bytes as f64;
-        let (value, limit) = (numbers::percent(available), numbers::percent(limits.memory_available));
-        let text = both!("memory available {value}, at least {limit}", "可用内存 {value}，至少 {limit}");
         let used = (1.0 - available, 1.0 - limits.memory_available);
-        all.push(Guard::new(Watch::Memory, &host.name, used, text));
+        let reading = Reading::Measured { value: available, limit: limits.memory_available };
+        all.push(Guard::new(Watch::Memory, &host.name, used).read_as(reading));
     }
     let swapped: u64 = seconds.iter().map(|second| second.swap_in + second.swap_out).sum();
-    let text = both!("{swapped} pages swapped, limit 0", "换页 {swapped} 页，上限 0");
-    all.push(Guard::new(Watch::Swap, &host.name, (swapped as f64, 0.0), text));
+    all.push(Guard::new(Watch::Swap, &host.name, (swapped as f64, 0.0)));
     all
 }
 
 fn load(file: &RunFile, window: &Window<'_>, limits: &Limits) -> Vec<Guard> {
     let sum = |value: fn(&LoadSecond) -> u64| window.load.iter().map(value).sum::<u64>();
     let (failed, refused) = (sum(|second| second.failed), sum(|second| second.refused));
-    let allowed = limits.slo.errors_max;
-    let failures = both!("{failed} requests failed, limit {allowed}", "失败请求 {failed}，上限 {allowed}");
-    let refusals = both!("{refused} requests refused, limit {allowed}", "被拒请求 {refused}，上限 {allowed}");
+    let allowed = limits.slo.errors_max as f64;
     let mut all = vec![
-        Guard::new(Watch::Errors, "", (failed as f64, allowed as f64), failures),
-        Guard::new(Watch::Refusals, "", (refused as f64, allowed as f64), refusals),
+        Guard::new(Watch::Errors, "", (failed as f64, allowed)),
+        Guard::new(Watch::Refusals, "", (refused as f64, allowed)),
     ];
     all.extend(rate(window, limits));
     all.push(drift(window, limits));
-    all.extend(limits.slo.send_p99_us.map(|most| {
-        let name = ("send p99", "发送 p99");
-        p99(Watch::SendP99, name, p99_of(window.latency), most)
-    }));
+    all.extend(limits.slo.send_p99_us.map(|most| p99(Watch::SendP99, p99_of(window.latency), most)));
     all.extend(limits.slo.end_to_end_p99_us.map(|most| {
-        let name = ("end-to-end p99", "端到端 p99");
         let seen = p99_of(window.end_to_end);
-        p99(
-            Watch::EndToEndP99,
-            name,
-            seen.filter(|us| validity::clock_is_good_enough(file.clock_skew_us, *us)),
-            most,
-        )
+        let seen = seen.filter(|us| validity::clock_is_good_enough(file.clock_skew_us, *us));
+        p99(Watch::EndToEndP99, seen, most)
     }));
     all
 }
@@ -313,12 +349,9 @@ fn load(file: &RunFile, window: &Window<'_>, limits: &Limits) -> Vec<Guard> {
 fn rate(window: &Window<'_>, limits: &Limits) -> Option<Guard> {
     let intended = window.factors?.rate.filter(|rate| *rate > 0.0)?;
     let reached = mean(&window.load.iter().map(LoadSecond::sent_rate).collect::<Vec<_>>()) / intended;
-    let (value, least) = (numbers::percent(reached), numbers::percent(1.0 - limits.rate_missing));
-    let text = both!(
-        "{value} of the intended rate reached, at least {least}",
-        "达到目标速率的 {value}，至少 {least}"
-    );
-    Some(Guard::new(Watch::Rate, "", ((1.0 - reached).max(0.0), limits.rate_missing), text))
+    let reading = Reading::Measured { value: reached, limit: 1.0 - limits.rate_missing };
+    let missing = ((1.0 - reached).max(0.0), limits.rate_missing);
+    Some(Guard::new(Watch::Rate, "", missing).read_as(reading))
 }
 
 /// 99th percentile of all latencies of the window, `None` when there are none. A percentile over the percentiles of
@@ -327,38 +360,30 @@ fn p99_of(seconds: &[(u64, Sparse)]) -> Option<f64> {
     super::figures::merged(seconds.iter()).map(|all| all.value_at_quantile(0.99) as f64)
 }
 
-fn p99(watch: Watch, (en, zh): (&str, &str), seen: Option<f64>, most: u64) -> Guard {
-    let limit = numbers::micros(most as f64);
-    let Some(seen) = seen else {
-        let text = both!(
-            "{en} was asked to stay below {limit} and was not measured",
-            "要求 {zh} 低于 {limit}，但未测量"
-        );
-        return Guard::asked_in_vain(watch, text);
-    };
-    let reading = numbers::micros(seen);
-    let text = both!("{en} {reading}, limit {limit}", "{zh} {reading}，上限 {limit}");
-    Guard::new(watch, "", (seen, most as f64), text)
+fn p99(watch: Watch, seen: Option<f64>, most: u64) -> Guard {
+    let most = most as f64;
+    match seen {
+        Some(seen) => Guard::new(watch, "", (seen, most)),
+        // A limit that the user asked for and that was not measured is broken.
+        None => {
+            let broken = Guard::new(watch, "", (f64::INFINITY, 1.0));
+            broken.read_as(Reading::AskedInVain { limit_us: most })
+        }
+    }
 }
 
 /// The guard of the consumers: each consumer group must receive everything that is sent.
 fn drift(window: &Window<'_>, limits: &Limits) -> Guard {
     let groups = u64::from(window.factors.map_or(0, |factors| factors.groups));
-    let is_delayed = window.factors.is_some_and(|factors| factors.more.contains_key("delay"));
+    let is_delayed = window.factors.is_some_and(Factors::is_delayed);
     let sent: u64 = window.load.iter().map(|second| second.sent).sum();
     if groups == 0 || is_delayed || sent == 0 {
-        let text = if is_delayed {
-            both!("whether consumers keep up: messages are delayed", "消费是否跟上：消息为延时消息")
-        } else {
-            both!("whether consumers keep up: nothing was consumed", "消费是否跟上：没有消费")
-        };
-        return Guard::not_measured(Watch::Drift, "", text);
+        let missing = if is_delayed { Missing::Delayed } else { Missing::Consumers };
+        return Guard::not_measured(Watch::Drift, "", missing);
     }
     let consumed: u64 = window.load.iter().map(|second| second.consumed).sum();
     let behind = ((sent * groups) as f64 - consumed as f64).max(0.0) / (sent * groups) as f64;
-    let (value, limit) = (numbers::percent(behind), numbers::percent(limits.drift));
-    let text = both!("consumers fell behind by {value}, limit {limit}", "消费落后 {value}，上限 {limit}");
-    Guard::new(Watch::Drift, "", (behind, limits.drift), text)
+    Guard::new(Watch::Drift, "", (behind, limits.drift))
 }
 
 #[cfg(test)]

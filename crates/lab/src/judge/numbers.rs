@@ -1,7 +1,6 @@
 //! How numbers are written in reports: always with a unit, with a thousands separator, with three significant digits.
 
 /// Writes a count with a thousands separator: `12,346`.
-#[must_use]
 pub fn count(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
     let mut text = String::with_capacity(digits.len() + digits.len() / 3 + 1);
@@ -18,7 +17,6 @@ pub fn count(value: f64) -> String {
 }
 
 /// Writes a number with three significant digits: `0.0123`, `1.23`, `12.3`, `1,234`.
-#[must_use]
 pub fn short(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
@@ -31,13 +29,11 @@ pub fn short(value: f64) -> String {
 }
 
 /// Writes a rate in messages per second: `12,346 msg/s`.
-#[must_use]
 pub fn rate(value: f64) -> String {
     format!("{} msg/s", count(value))
 }
 
 /// Writes a time given in microseconds, in the unit that reads best: µs, ms or s.
-#[must_use]
 pub fn micros(value: f64) -> String {
     match value {
         value if value < 1_000.0 => format!("{value:.0} µs"),
@@ -47,7 +43,6 @@ pub fn micros(value: f64) -> String {
 }
 
 /// Writes a number of bytes in decimal units: `93.4 MB`.
-#[must_use]
 pub fn bytes(value: f64) -> String {
     const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
     let mut scaled = value;
@@ -60,7 +55,6 @@ pub fn bytes(value: f64) -> String {
 }
 
 /// Writes a size in bytes as the flags accept it: `1k`, `10k`, `1m`, `100`.
-#[must_use]
 pub fn size(bytes: u64) -> String {
     match bytes {
         0 => "0".to_owned(),
@@ -71,14 +65,12 @@ pub fn size(bytes: u64) -> String {
 }
 
 /// Writes a share as percent: `12.3 %`.
-#[must_use]
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent.abs() >= 100.0 { format!("{} %", count(percent)) } else { format!("{percent:.1} %") }
 }
 
 /// Writes a relative change as percent with its sign: `+12.3 %`.
-#[must_use]
 pub fn change(share: f64) -> String {
     format!("{:+.1} %", share * 100.0)
 }

@@ -18,7 +18,6 @@ pub struct Corrected {
 impl Corrected {
     /// The latency in microseconds that this share of the requests did not exceed. The omitted requests can only have
     /// waited longer, so the measured value counts where adding them makes a pause a smaller share of all requests.
-    #[must_use]
     pub fn value_at_quantile(&self, share: f64) -> u64 {
         self.seen.value_at_quantile(share).max(self.all.value_at_quantile(share))
     }
@@ -26,7 +25,6 @@ impl Corrected {
 
 /// Corrects the send latencies of a closed loop for coordinated omission. `None` for an open loop, and when no request
 /// was answered.
-#[must_use]
 pub fn without_omission(windows: &[Window<'_>]) -> Option<Corrected> {
     if windows.first()?.factors?.rate.is_some() {
         return None;
@@ -44,12 +42,12 @@ pub fn without_omission(windows: &[Window<'_>]) -> Option<Corrected> {
 mod tests {
     use super::*;
     use crate::archive::Factors;
-    use crate::judge::fixture;
+    use crate::judge::testing;
 
     #[test]
     fn a_pause_is_seen_through_a_closed_loop_alone() {
         let p99 = |factors: Factors| {
-            let mut record = fixture::record(&[(factors, 1_000.0)]);
+            let mut record = testing::record(&[(factors, 1_000.0)]);
             // Ten requests are in flight, and all of them stop once for two of sixty seconds.
             for (_, second) in
                 record.cells[0].repeats.iter_mut().filter_map(|repeat| repeat.latency.get_mut(30))
@@ -60,14 +58,14 @@ mod tests {
             let seen = histogram(&windows).expect("it has latencies").value_at_quantile(0.99);
             (seen, without_omission(&windows).map(|all| all.value_at_quantile(0.99)))
         };
-        let (seen, shown) = p99(fixture::factors(10));
+        let (seen, shown) = p99(testing::factors(10));
         assert!(seen < 100_000 && shown.unwrap() > 1_000_000, "{seen} {shown:?}");
-        assert_eq!(p99(Factors { rate: Some(1_000.0), ..fixture::factors(10) }).1, None);
+        assert_eq!(p99(Factors { rate: Some(1_000.0), ..testing::factors(10) }).1, None);
     }
 
     #[test]
     fn what_is_corrected_is_never_below_what_was_seen() {
-        let mut record = fixture::record(&[(fixture::factors(1), 1_000.0)]);
+        let mut record = testing::record(&[(testing::factors(1), 1_000.0)]);
         // Two of a thousand requests take twenty times as long as the others.
         for (_, second) in record.cells[0].repeats.iter_mut().flat_map(|repeat| &mut repeat.latency) {
             second.record_n(20_000, 2);

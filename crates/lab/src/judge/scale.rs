@@ -3,11 +3,11 @@
 //! A run has one cluster, so two runs of the same cells are compared by their capacities. A ladder that was not
 //! saturated gives a lower bound of a capacity only; the efficiency is then a bound as well, or cannot be told.
 
+use super::Told;
 use super::bottleneck::Bottleneck;
 use super::conclusion::Conclusion;
 use super::stats::Estimate;
 use super::versus::Versus;
-use super::{Text, both, numbers};
 use serde::{Deserialize, Serialize};
 
 /// Efficiency below which the masters share a limiting resource.
@@ -20,12 +20,24 @@ pub struct ScaleOut {
     pub masters: (usize, usize),
     /// Rate per master of the larger cluster divided by the rate per master of the smaller one.
     pub efficiency: Estimate,
-    /// The verdict as a sentence for the report.
-    pub says: Text,
+    /// What the efficiency means.
+    pub says: Told<Scaling>,
+}
+
+/// What is told of an efficiency.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scaling {
+    /// Number of masters of the smaller and of the larger cluster.
+    pub masters: (usize, usize),
+    /// As [`ScaleOut::efficiency`].
+    pub efficiency: Estimate,
+    /// Whether the ladders of the smaller and of the larger cluster were not saturated.
+    pub climb: (bool, bool),
+    /// What limits the larger cluster, where its masters get in each other's way.
+    pub shared: Option<Bottleneck>,
 }
 
 /// Compares the capacities of two runs; `None` when both clusters have the same number of masters.
-#[must_use]
 pub fn scale_out((first, second): (&Conclusion<'_>, &Conclusion<'_>), versus: &Versus) -> Option<ScaleOut> {
     let capacity = versus.capacity.as_ref()?;
     let masters =
@@ -44,70 +56,30 @@ pub fn scale_out((first, second): (&Conclusion<'_>, &Conclusion<'_>), versus: &V
     let times = counts.1 as f64 / counts.0 as f64;
     let efficiency = Estimate { mean: gain.mean / times, low: gain.low / times, high: gain.high / times };
     // A ladder that still climbs is limited by its load, which the masters do not share.
-    let limit = larger.bottleneck.as_ref().filter(|_| !climb.1);
-    let says = says(counts, &efficiency, (climb, limit));
+    let shared = larger.bottleneck.clone().filter(|_| !climb.1 && efficiency.mean < EFFICIENT);
+    let says = Told::Verdict(Scaling { masters: counts, efficiency, climb, shared });
     Some(ScaleOut { masters: counts, efficiency, says })
-}
-
-/// The words for what unsaturated ladders leave of the efficiency; `climb` is as in [`says`].
-fn bound(climb: (bool, bool)) -> (&'static str, &'static str) {
-    match climb {
-        (false, false) => ("", ""),
-        (true, false) => (
-            ", at most: the ladders of the fewer were not saturated",
-            "，此为上界：主节点少的一方负载阶梯未饱和",
-        ),
-        (false, true) => (
-            ", at least: the ladders of the more were not saturated",
-            "，此为下界：主节点多的一方负载阶梯未饱和",
-        ),
-        (true, true) => (
-            ", which is no efficiency: the ladders of both were not saturated; extend them",
-            "，但这不是扩展效率：双方负载阶梯均未饱和，请继续加压",
-        ),
-    }
-}
-
-/// `climb` says whether the ladders of the smaller and of the larger cluster were not saturated.
-fn says(
-    (few, many): (usize, usize),
-    efficiency: &Estimate,
-    (climb, limit): ((bool, bool), Option<&Bottleneck>),
-) -> Text {
-    let [value, low, high] = [efficiency.mean, efficiency.low, efficiency.high].map(numbers::percent);
-    let (bound, bound_zh) = bound(climb);
-    let (en, zh) = (
-        format!("each of {many} masters carries {value} ({low} to {high}) of what each of {few} does{bound}"),
-        format!("{many} 主时单主能力为 {few} 主时的 {value}（{low} 到 {high}）{bound_zh}"),
-    );
-    match limit {
-        Some(limit) if efficiency.mean < EFFICIENT => {
-            let (name, why) = (limit.resource.name(), &limit.evidence);
-            let (shared, shared_zh, why, why_zh) = (name.en, name.zh, &why.en, &why.zh);
-            both!("{en}; they share the {shared}: {why}", "{zh}；共享资源为{shared_zh}：{why_zh}")
-        }
-        _ => Text { en, zh },
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::archive::{BrokerFile, Record};
-    use crate::judge::fixture;
     use crate::judge::guards::Limits;
+    use crate::judge::testing;
+    use crate::sentences::Sentence;
 
     fn run(masters: usize, tps: f64, busy: f64) -> Record {
         ladder(masters, &[(60, tps)], busy)
     }
 
     fn ladder(masters: usize, steps: &[(u32, f64)], busy: f64) -> Record {
-        let cells: Vec<_> = steps.iter().map(|(threads, tps)| (fixture::factors(*threads), *tps)).collect();
-        let mut record = fixture::record(&cells);
+        let cells: Vec<_> = steps.iter().map(|(threads, tps)| (testing::factors(*threads), *tps)).collect();
+        let mut record = testing::record(&cells);
         let brokers = &mut record.file.target.brokers;
         let more = BrokerFile { name: "broker-b".to_owned(), ..brokers[0].clone() };
         brokers.resize(masters, more);
-        fixture::each_host_second(&mut record, "b1", |_, second| second.cpu_user = busy);
+        testing::each_host_second(&mut record, "b1", |_, second| second.cpu_user = busy);
         record
     }
 
@@ -132,7 +104,7 @@ mod tests {
         // 60 threads, 1K, 8 queues: 66,780 with 2m2s and 56,913 with 4m4s on the same four machines.
         let found = found(66_780.0, 56_913.0, 0.85);
         assert!((found.efficiency.mean - 0.426).abs() < 0.01);
-        assert!(found.says.en.contains("they share the CPU"), "{}", found.says.en);
+        assert!(found.says.sentence().en.contains("they share the CPU"), "{}", found.says.sentence().en);
     }
 
     /// Compares a matrix on two masters with one on four masters that carry `each` messages per second each.
@@ -142,7 +114,7 @@ mod tests {
             [1, 10, 30, 60, 120, 200].map(rate)
         };
         let found = of_runs(&ladder(2, &steps(2.0), 0.85), &ladder(4, &steps(4.0), 0.85));
-        (found.efficiency.mean, found.says.en)
+        (found.efficiency.mean, found.says.sentence().en)
     }
 
     #[test]
@@ -159,7 +131,7 @@ mod tests {
     #[test]
     fn twice_the_masters_twice_the_rate() {
         let found = found(50_000.0, 97_000.0, 0.2);
-        assert!(found.says.en.contains("4 masters carries 97"), "{}", found.says.en);
-        assert!(found.says.en.ends_with("of what each of 2 does"), "{}", found.says.en);
+        assert!(found.says.sentence().en.contains("4 masters carries 97"), "{}", found.says.sentence().en);
+        assert!(found.says.sentence().en.ends_with("of what each of 2 does"), "{}", found.says.sentence().en);
     }
 }

@@ -4,15 +4,13 @@
 //! credit, the figures are too low, and comparisons with them are wrong: a use of 300 %, a disk that is called slow.
 
 use super::stats::mean;
-use super::{Text, both, numbers};
-use crate::archive::{Beaten, HostFile, HostSecond, Limit, Record, Roofline, RunFile};
+use crate::archive::{Beaten, HostFile, HostSecond, Limit, Record, Roofline};
 
 /// Average of the run, as a multiple of the self-test's limit, from which on the self-test is left out. The margin
 /// allows for writes that are counted a little later than they were made.
 const ABOVE: f64 = 1.1;
 
 /// Removes from the run the parts of its self-tests that the run exceeded. A part is removed with all its figures.
-#[must_use]
 pub fn without_beaten(mut record: Record) -> Record {
     let mut hosts = std::mem::take(&mut record.file.hosts);
     for host in &mut hosts {
@@ -66,35 +64,16 @@ fn leave_out(roofline: &mut Roofline, limit: Limit) {
     }
 }
 
-/// The sentences about the self-tests that were left out.
-#[must_use]
-pub fn left_out(file: &RunFile) -> Vec<Text> {
-    let told = |host: &HostFile| host.beaten.iter().map(|found| says(&host.name, found)).collect::<Vec<_>>();
-    file.hosts.iter().flat_map(told).collect()
-}
-
-fn says(node: &str, found: &Beaten) -> Text {
-    let [tested, reached] = [found.tested, found.reached].map(numbers::bytes);
-    let (what, what_zh, did, did_zh) = match found.limit {
-        Limit::DiskWrite => ("disk", "磁盘", "wrote", "写入"),
-        Limit::DiskRead => ("disk", "磁盘", "read", "读取"),
-        Limit::Loopback => ("loopback", "本机回环", "sent", "发送"),
-    };
-    both!(
-        "the self-test of the {what} of {node} is left out: it {did} {tested}/s, the run itself {reached}/s",
-        "主机 {node} 的{what_zh}自测不予采用：自测{did_zh} {tested}/s，而本次运行达到 {reached}/s"
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::fixture;
+    use crate::judge::testing;
+    use crate::sentences::self_tests_left_out;
 
     fn run(disk_written: u64) -> Record {
-        let mut record = fixture::record(&[(fixture::factors(60), 30_000.0)]);
+        let mut record = testing::record(&[(testing::factors(60), 30_000.0)]);
         record.file.hosts[1].roofline.as_mut().expect("the fixture has one").disk_write_bytes = 32.7e6;
-        fixture::each_host_second(&mut record, "b1", |_, second| second.disk_written = disk_written);
+        testing::each_host_second(&mut record, "b1", |_, second| second.disk_written = disk_written);
         without_beaten(record)
     }
 
@@ -103,12 +82,12 @@ mod tests {
         let found = run(97_700_000);
         let roofline = found.file.hosts[1].roofline.clone().expect("its other parts");
         assert_eq!((roofline.disk_write_bytes, roofline.disk_flushes, roofline.net_bytes), (0.0, 0.0, 125e6));
-        let says: Vec<String> = left_out(&found.file).into_iter().map(|text| text.en).collect();
+        let says: Vec<String> = self_tests_left_out(&found.file).into_iter().map(|text| text.en).collect();
         let expected =
             "the self-test of the disk of b1 is left out: it wrote 32.7 MB/s, the run itself 97.7 MB/s";
         assert_eq!(says, [expected]);
         let kept = run(34_000_000);
         assert_eq!(kept.file.hosts[1].roofline.as_ref().map(|all| all.disk_write_bytes), Some(32.7e6));
-        assert!(left_out(&kept.file).is_empty());
+        assert!(self_tests_left_out(&kept.file).is_empty());
     }
 }

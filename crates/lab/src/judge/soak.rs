@@ -4,9 +4,8 @@
 
 use super::figures::{broker_host_names, series};
 use super::stats::{self, Slope, mean};
-use super::{Text, both, numbers};
 use crate::archive::{HostSecond, LoadSecond, RecordedCell, RunFile, Window};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Change per hour, as a share, that counts as drift once it exceeds its error.
 const DRIFT_PER_HOUR: f64 = 0.02;
@@ -15,23 +14,77 @@ const DRIFT_PER_HOUR: f64 = 0.02;
 const SECONDS_MIN: usize = 300;
 
 /// The verdict of R10 on a long run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Soak {
     /// Messages that were lost, duplicated, changed or out of order.
-    pub broken: Vec<Text>,
+    pub broken: Vec<Fault>,
     /// The figures that drift.
-    pub drifts: Vec<Text>,
-    /// Why it is unknown whether messages were lost; `None` when it is known.
-    pub undecided: Option<Text>,
+    pub drifts: Vec<Drift>,
+    /// Messages of which it is unknown whether they were lost; `None` when that is known.
+    pub undecided: Option<Unread>,
     /// Hours of observed load.
     pub hours: f64,
     /// Whether the content of the messages was checked.
     pub checked: bool,
 }
 
+/// A kind of fault in the messages of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// Messages were acknowledged and did not arrive.
+    Missing,
+    /// Messages arrived more than once.
+    Doubled,
+    /// Messages arrived with another body.
+    Changed,
+    /// Messages arrived after later ones of their queue and connection.
+    OutOfOrder,
+}
+
+/// Messages with the same kind of fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The kind of fault.
+    pub kind: FaultKind,
+    /// Number of messages.
+    pub count: u64,
+}
+
+/// Messages that consumers had not read at the end of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// Number of messages.
+    pub count: u64,
+    /// Seconds that consumers were given after the load; `None` when the run was ended early.
+    pub seconds: Option<u64>,
+}
+
+/// A figure that can drift.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drifting {
+    /// Messages sent per second.
+    Rate,
+    /// 99th percentile of the send latency.
+    SendP99,
+    /// Anonymous memory of the broker's process.
+    Memory,
+    /// Open files of the broker's process.
+    Files,
+    /// Threads of the broker's process.
+    Threads,
+}
+
+/// A figure that drifts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Drift {
+    /// The figure.
+    pub figure: Drifting,
+    /// Change per hour, as a share of the mean.
+    pub per_hour: f64,
+}
+
 /// Judges a cell whose content was checked or that ran for at least five minutes; `None` for any other cell, which is
 /// no soak.
-#[must_use]
 pub fn soak(file: &RunFile, cell: &RecordedCell, windows: &[Window<'_>]) -> Option<Soak> {
     let seconds: usize = windows.iter().map(|window| window.load.len()).max().unwrap_or(0);
     let checked = !cell.cell.checked.is_empty();
@@ -48,80 +101,51 @@ pub fn soak(file: &RunFile, cell: &RecordedCell, windows: &[Window<'_>]) -> Opti
     Some(Soak { broken, drifts, undecided, hours: seconds as f64 / 3_600.0, checked })
 }
 
-impl Soak {
-    /// The whole verdict in one sentence.
-    #[must_use]
-    pub fn says(&self) -> Text {
-        let mut parts: Vec<&Text> = self.broken.iter().chain(&self.undecided).chain(&self.drifts).collect();
-        let whole = match self.checked {
-            true => both!("nothing lost, doubled, changed or out of order", "无丢失、重复、改变、乱序"),
-            false => both!("nothing drifts", "无漂移"),
-        };
-        if parts.is_empty() || (self.checked && self.broken.is_empty() && self.undecided.is_none()) {
-            parts.insert(0, &whole);
-        }
-        let (en, zh): (Vec<&str>, Vec<&str>) =
-            parts.into_iter().map(|part| (part.en.as_str(), part.zh.as_str())).unzip();
-        Text { en: en.join("; "), zh: zh.join("；") }
-    }
-}
-
-/// The sentence for a run whose consumers had not caught up at its end; `None` when they had.
-fn unread(cell: &RecordedCell) -> Option<Text> {
-    let missing = cell.cell.checked.get("missing").copied().filter(|count| *count > 0)?;
+/// The messages that were not read when a run ended before its consumers had caught up; `None` when they had.
+fn unread(cell: &RecordedCell) -> Option<Unread> {
+    let count = cell.cell.checked.get("missing").copied().filter(|count| *count > 0)?;
     if cell.cell.interrupted {
-        let count = numbers::count(missing as f64);
-        return Some(both!(
-            "{count} messages were not read yet when the run was ended early: whether any is lost is not known",
-            "运行提前结束时仍有 {count} 条消息未读完：无法判断是否丢失"
-        ));
+        return Some(Unread { count, seconds: None });
     }
     let rest = cell.cell.phases.iter().find(|phase| phase.name == "rest" && phase.met == Some(false))?;
-    let (count, seconds) =
-        (numbers::count(missing as f64), rest.to_ms.saturating_sub(rest.from_ms).div_ceil(1_000));
-    Some(both!(
-        "{count} messages were not read yet {seconds} s after the load ended: whether any is lost is not known",
-        "负载结束 {seconds} 秒后仍有 {count} 条消息未读完：无法判断是否丢失"
-    ))
+    Some(Unread { count, seconds: Some(rest.to_ms.saturating_sub(rest.from_ms).div_ceil(1_000)) })
 }
 
 /// The faults found by the content check. Missing messages are faults only when `all_read` is true.
-fn content(cell: &RecordedCell, all_read: bool) -> Vec<Text> {
-    let fault = |(kind, en, zh): (&str, &str, &str)| {
-        let count = cell.cell.checked.get(kind).copied().filter(|count| *count > 0)?;
-        let count = numbers::count(count as f64);
-        Some(both!("{count} messages {en}", "{count} 条消息{zh}"))
-    };
+fn content(cell: &RecordedCell, all_read: bool) -> Vec<Fault> {
     let kinds = [
-        ("missing", "are missing", "丢失"),
-        ("doubled", "came twice", "重复"),
-        ("changed", "came changed", "内容改变"),
-        ("out_of_order", "came out of order", "乱序"),
+        ("missing", FaultKind::Missing),
+        ("doubled", FaultKind::Doubled),
+        ("changed", FaultKind::Changed),
+        ("out_of_order", FaultKind::OutOfOrder),
     ];
-    kinds.into_iter().filter(|kind| all_read || kind.0 != "missing").filter_map(fault).collect()
+    let found = kinds.into_iter().filter(|(_, kind)| all_read || *kind != FaultKind::Missing);
+    let fault = |(name, kind): (&str, FaultKind)| {
+        let count = cell.cell.checked.get(name).copied().filter(|count| *count > 0)?;
+        Some(Fault { kind, count })
+    };
+    found.filter_map(fault).collect()
 }
 
-fn drifts(file: &RunFile, window: &Window<'_>) -> Vec<Text> {
+fn drifts(file: &RunFile, window: &Window<'_>) -> Vec<Drift> {
     let load = std::slice::from_ref(window);
     let of = |value: fn(&crate::archive::LoadSecond) -> f64| series(load, value).concat();
     let mut found = vec![
-        drift(("the rate", "TPS"), &of(LoadSecond::sent_rate), Harm::Both),
-        drift(("send p99", "发送 p99"), &of(|second| second.p99_us as f64), Harm::Growth),
+        drift(Drifting::Rate, &of(LoadSecond::sent_rate), Harm::Both),
+        drift(Drifting::SendP99, &of(|second| second.p99_us as f64), Harm::Growth),
     ];
     let names = broker_host_names(file);
     for (_, seconds) in window.hosts.iter().filter(|(host, _)| names.contains(&host.name.as_str())) {
-        let of = |value: fn(&HostSecond) -> f64| seconds.iter().map(value).collect::<Vec<_>>();
-        found.push(drift(
-            ("anonymous memory", "匿名内存"),
-            &of(|second| second.process_anonymous as f64),
-            Harm::Growth,
-        ));
-        found.push(drift(
-            ("open files", "打开的文件数"),
-            &of(|second| second.process_files as f64),
-            Harm::Growth,
-        ));
-        found.push(drift(("threads", "线程数"), &of(|second| second.process_threads as f64), Harm::Growth));
+        type Count = fn(&HostSecond) -> u64;
+        let figures: [(Drifting, Count); 3] = [
+            (Drifting::Memory, |second| second.process_anonymous),
+            (Drifting::Files, |second| second.process_files),
+            (Drifting::Threads, |second| second.process_threads),
+        ];
+        found.extend(figures.map(|(figure, value)| {
+            let values: Vec<f64> = seconds.iter().map(|second| value(second) as f64).collect();
+            drift(figure, &values, Harm::Growth)
+        }));
     }
     found.into_iter().flatten().collect()
 }
@@ -133,7 +157,7 @@ enum Harm {
     Both,
 }
 
-fn drift((en, zh): (&str, &str), values: &[f64], harm: Harm) -> Option<Text> {
+fn drift(figure: Drifting, values: &[f64], harm: Harm) -> Option<Drift> {
     let centre = mean(values);
     if centre == 0.0 {
         return None;
@@ -145,10 +169,7 @@ fn drift((en, zh): (&str, &str), values: &[f64], harm: Harm) -> Option<Text> {
     // counts as drift.
     let within = per_step.abs() * values.len() as f64 / centre;
     let bad = harm == Harm::Both || per_hour > 0.0;
-    (bad && surely > DRIFT_PER_HOUR && within > 0.01).then(|| {
-        let value = numbers::change(per_hour);
-        both!("{en} drifts by {value} per hour", "{zh} 每小时漂移 {value}")
-    })
+    (bad && surely > DRIFT_PER_HOUR && within > 0.01).then_some(Drift { figure, per_hour })
 }
 
 #[cfg(test)]

@@ -6,9 +6,8 @@
 
 use super::figures::{broker_host_names, series};
 use super::stats::{mean, median, variation};
-use super::{Text, both, numbers};
 use crate::archive::{BROKER_AWAY, BROKER_RESTARTED, BrokerSecond, HostSecond, LoadSecond, RunFile, Window};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Variation of the rate above which it fluctuates.
@@ -34,11 +33,14 @@ const BEHIND: f64 = 2.0;
 /// Milliseconds from which on a slow append or a garbage collection counts as a cause.
 const PAUSE_MS: f64 = 100.0;
 
+/// Kind of the cause for refused requests.
+const FLOW_CONTROL: &str = "flow-control";
+
 /// Kind of the cause for requests that a broker refused without a recorded reason.
 const REFUSED: &str = "refused-by-broker";
 
 /// The verdict of R5: how much a rate fluctuates, and the likely causes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Stability {
     /// Standard deviation of the rates of single seconds, divided by their mean.
     pub variation: f64,
@@ -48,12 +50,25 @@ pub struct Stability {
     pub fluctuates: bool,
     /// The causes that coincide with the low seconds, strongest first; empty for a steady rate.
     pub causes: Vec<Cause>,
-    /// The verdict as a sentence for the report.
-    pub says: Text,
+}
+
+impl Stability {
+    /// What the broker said it refused requests for, where refused requests are the first cause.
+    pub fn refused_for(&self) -> Option<&Cause> {
+        let is_refused = self.causes.first().is_some_and(|cause| cause.kind == FLOW_CONTROL);
+        self.causes.iter().find(|cause| is_refused && cause.is_refusal())
+    }
+}
+
+impl Cause {
+    /// Whether the cause is a reason that a broker gave for refused requests.
+    pub fn is_refusal(&self) -> bool {
+        self.kind == "putMessageFailedTimes" || self.kind.starts_with("refused")
+    }
 }
 
 /// A possible cause: something that was present in the low seconds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cause {
     /// Kind of the cause: `flow-control`, `refusedBehind`, `roll`, `gc`, …
     pub kind: String,
@@ -66,15 +81,13 @@ pub struct Cause {
 }
 
 /// Judges the steady windows of a cell.
-#[must_use]
 pub fn stability(file: &RunFile, windows: &[Window<'_>]) -> Stability {
     let rates = series(windows, LoadSecond::sent_rate);
     let varies = mean(&rates.iter().map(|repeat| variation(repeat)).collect::<Vec<_>>());
     let lowest = rates.iter().map(|repeat| lowest_stretch(repeat)).fold(1.0, f64::min);
     let fluctuates = varies > VARIATION_MAX || lowest < 0.5;
     let causes = if fluctuates { causes(file, windows) } else { Vec::new() };
-    let says = says(varies, fluctuates, &causes);
-    Stability { variation: varies, lowest, fluctuates, causes, says }
+    Stability { variation: varies, lowest, fluctuates, causes }
 }
 
 fn lowest_stretch(rates: &[f64]) -> f64 {
@@ -83,67 +96,6 @@ fn lowest_stretch(rates: &[f64]) -> f64 {
         return 1.0;
     }
     rates.windows(STRETCH).map(|stretch| mean(stretch) / middle).fold(1.0, f64::min)
-}
-
-fn says(varies: f64, fluctuates: bool, causes: &[Cause]) -> Text {
-    let spread = numbers::percent(varies);
-    match causes.first() {
-        _ if !fluctuates => both!("steady: the rate varies by {spread}", "稳定：TPS 波动 {spread}"),
-        None => both!(
-            "the rate fluctuates by {spread}, and nothing recorded goes with it",
-            "TPS 波动 {spread}，未发现与之重合的原因"
-        ),
-        Some(cause) => {
-            let (kind, zh) = (&cause.kind, name_zh(&cause.kind));
-            let (times, share) = (numbers::count(cause.times as f64), numbers::percent(cause.in_low));
-            let why = causes.iter().find(|why| kind == "flow-control" && is_refusal(&why.kind));
-            let why = why.map(|why| (&why.kind, name_zh(&why.kind)));
-            let (why, why_zh) = why.map_or_else(Default::default, |(en, zh)| {
-                (format!(", the broker's cause: {en}"), format!("，Broker 给出的原因：{zh}"))
-            });
-            both!(
-                "the rate fluctuates by {spread} because of {kind}: {times} times, in {share} of the low seconds{why}",
-                "TPS 波动 {spread}，原因 {zh}：{times} 次，出现在 {share} 的低谷秒内{why_zh}"
-            )
-        }
-    }
-}
-
-/// Whether the cause is a reason that a broker gave for refused requests.
-fn is_refusal(kind: &str) -> bool {
-    kind == "putMessageFailedTimes" || kind.starts_with("refused")
-}
-
-/// The name of a cause in Chinese; a kind without a translation is returned unchanged.
-pub(crate) fn name_zh(kind: &str) -> &str {
-    match kind {
-        "flow-control" => "流控",
-        "no-answer" => "请求无应答",
-        "refused-by-broker" | "putMessageFailedTimes" => "Broker 写入失败",
-        "refusedBehind" => "索引等待磁盘",
-        "refusedDiskFull" => "磁盘已满",
-        "refusedFenced" => "写盘或刷盘失败",
-        "refusedColdReads" => "冷读过多",
-        "refusedChanges" => "主题或消费组变更过多",
-        "refusedHeldPulls" => "等待消息的拉取过多",
-        "refusedOther" => "其他拒绝",
-        "flush-stall" => "刷盘滞后",
-        "slow-append" => "写入停顿",
-        "replica-lag" => "副本滞后",
-        "roll" => "文件滚动",
-        "clean" => "文件清理",
-        "gc" => "GC 停顿",
-        "full-gc" => "Full GC",
-        "steal" => "虚拟化抢占（steal）",
-        "cpu-quota" => "CPU 配额限流",
-        "other-programs" => "其他程序占用 CPU",
-        "disk" => "磁盘繁忙",
-        "swap" => "换页",
-        "retransmits" => "网络重传",
-        BROKER_AWAY => "Broker 无应答",
-        BROKER_RESTARTED => "Broker 重启",
-        other => other,
-    }
 }
 
 /// The seconds in which a cause was present, over all repeats, and how often it occurred.
@@ -202,7 +154,7 @@ fn sightings(file: &RunFile, window: &Window<'_>) -> Vec<(String, usize, u64)> {
     }
     for (at, second) in window.load.iter().enumerate() {
         if second.refused > 0 {
-            found.push(("flow-control".to_owned(), at, second.refused));
+            found.push((FLOW_CONTROL.to_owned(), at, second.refused));
         }
     }
     let names = broker_host_names(file);

@@ -4,6 +4,7 @@
 //! bootstrap therefore draws repeats first, and within a repeat runs of five seconds: intervals are as wide as the
 //! measurement really is uncertain.
 
+use super::numbers;
 use serde::{Deserialize, Serialize};
 
 /// Number of resampled means per bootstrap interval.
@@ -24,21 +25,23 @@ pub struct Estimate {
 }
 
 impl Estimate {
+    /// A ratio and the two ends of its interval, each written as a change: `+12.3 %`.
+    pub fn changes(&self) -> [String; 3] {
+        [self.mean, self.low, self.high].map(|ratio| numbers::change(ratio - 1.0))
+    }
+
     /// Half the width of the interval, as a share of the mean.
-    #[must_use]
     pub fn spread(&self) -> f64 {
         if self.mean == 0.0 { 0.0 } else { (self.high - self.low) / 2.0 / self.mean.abs() }
     }
 }
 
 /// The arithmetic mean of the values; 0 when there are none.
-#[must_use]
 pub fn mean(values: &[f64]) -> f64 {
     if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
 }
 
 /// The value that `share` of all values do not exceed (nearest rank); 0 when there are none.
-#[must_use]
 pub fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -47,13 +50,11 @@ pub fn quantile(values: &[f64], share: f64) -> f64 {
 }
 
 /// The median of the values; 0 when there are none.
-#[must_use]
 pub fn median(values: &[f64]) -> f64 {
     quantile(values, 0.5)
 }
 
 /// Standard deviation as a share of the mean; 0 for fewer than two values and for a mean of 0.
-#[must_use]
 pub fn variation(values: &[f64]) -> f64 {
     let centre = mean(values);
     if values.len() < 2 || centre == 0.0 {
@@ -74,7 +75,6 @@ pub struct Slope {
 
 /// Fits a straight line by least squares. The autocorrelation of the residuals at lag 1 reduces how many values count
 /// as independent and so widens the error. Fewer than three values have an infinite error.
-#[must_use]
 pub fn slope(values: &[f64]) -> Slope {
     let n = values.len() as f64;
     if values.len() < 3 {
@@ -93,7 +93,6 @@ pub fn slope(values: &[f64]) -> Slope {
 }
 
 /// The mean over several repeats with its bootstrap interval; `seed` makes the draws repeatable.
-#[must_use]
 pub fn estimate(repeats: &[Vec<f64>], seed: u64) -> Estimate {
     let draws = draw_means(repeats, seed);
     let all: Vec<f64> = repeats.iter().map(|repeat| mean(repeat)).collect();
@@ -101,7 +100,6 @@ pub fn estimate(repeats: &[Vec<f64>], seed: u64) -> Estimate {
 }
 
 /// The mean of `after` divided by the mean of `before`, with its bootstrap interval.
-#[must_use]
 pub fn ratio(before: &[Vec<f64>], after: &[Vec<f64>], seed: u64) -> Estimate {
     let whole = |repeats: &[Vec<f64>]| mean(&repeats.iter().map(|repeat| mean(repeat)).collect::<Vec<_>>());
     let divide = |above: f64, below: f64| if below == 0.0 { 0.0 } else { above / below };

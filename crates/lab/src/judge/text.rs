@@ -1,6 +1,6 @@
 //! Sentences in the two languages of the reports.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// A sentence in English and in Simplified Chinese.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -11,8 +11,23 @@ pub struct Text {
     pub zh: String,
 }
 
+/// A verdict as it was judged, or as its sentence was read from a file.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Told<T> {
+    /// The verdict itself.
+    Verdict(T),
+    /// What a file of an earlier judgement says.
+    Read(Text),
+}
+
+impl<'de, T> Deserialize<'de> for Told<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Text::deserialize(deserializer).map(Self::Read)
+    }
+}
+
 /// The language in which a report opens.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Language {
     /// The report opens in English.
     #[default]
@@ -23,7 +38,6 @@ pub enum Language {
 
 impl Text {
     /// The sentence in one language.
-    #[must_use]
     pub fn get(&self, language: Language) -> &str {
         match language {
             Language::En => &self.en,
@@ -32,15 +46,18 @@ impl Text {
     }
 
     /// Joins several sentences with semicolons; `None` when there are no sentences.
-    #[must_use]
     pub fn joined(parts: &[Self]) -> Option<Self> {
         let join = |words: fn(&Self) -> &str, by| parts.iter().map(words).collect::<Vec<_>>().join(by);
         let [en, zh] = [join(|text| &text.en, "; "), join(|text| &text.zh, "；")];
         (!parts.is_empty()).then_some(Self { en, zh })
     }
 
+    /// A text of two words that need no formatting.
+    pub fn of((en, zh): (&str, &str)) -> Self {
+        Self { en: en.to_owned(), zh: zh.to_owned() }
+    }
+
     /// Makes a text that is the same in both languages, such as a name.
-    #[must_use]
     pub fn same(text: impl Into<String>) -> Self {
         let en = text.into();
         Self { zh: en.clone(), en }

@@ -14,12 +14,14 @@
 //!   a soak: it may be run once, and its phases are then reported as those of one repeat. The probes of a search are
 //!   run once and are never shown as figures.
 
-use super::conclusion::PROBE;
+mod reason;
+
+pub use reason::Reason;
+
 use super::figures::merged;
 use super::figures::{broker_host_names, mean_latency_us, series};
 use super::stats::{self, mean, quantile};
-use super::{Text, both, numbers};
-use crate::archive::{BROKER_RESTARTED, HostFile, LoadSecond, RunFile, Window};
+use crate::archive::{BROKER_RESTARTED, Factors, HostFile, LoadSecond, Purpose, RunFile, Window};
 
 /// Fewest repeats from which the result of a further repeat can be estimated.
 pub const REPEATS_MIN: usize = 3;
@@ -34,7 +36,7 @@ pub const SOAK_SECONDS_MIN: u32 = (LONG_SECONDS * REPEATS_MIN) as u32;
 pub const LITTLE: std::ops::RangeInclusive<f64> = 0.93..=1.07;
 
 /// Largest accepted change of the rate, as a share per minute.
-const SLOPE_MAX: f64 = 0.02;
+pub const SLOPE_MAX: f64 = 0.02;
 
 /// Largest share of its processors that the generator may use.
 pub const GENERATOR_CPU_MAX: f64 = 0.7;
@@ -48,42 +50,26 @@ const UNSEEN_MAX: usize = 2;
 const UNSEEN_SHARE: usize = 100;
 
 /// Largest delay that the generator itself may add before sending, microseconds.
-const LAG_US_MAX: f64 = 1_000.0;
+pub const LAG_US_MAX: f64 = 1_000.0;
 
 /// The reason that there are too few repeats, or `None`.
-#[must_use]
-pub fn too_few(windows: &[Window<'_>]) -> Option<Text> {
+pub fn too_few(windows: &[Window<'_>]) -> Option<Reason> {
     let factors = windows.first().and_then(|window| window.factors);
-    let more = |name: &str| factors.and_then(|factors| factors.more.get(name));
     let count: usize = windows.iter().map(repeats).sum();
-    if more("purpose").is_some_and(|purpose| purpose == PROBE) {
-        return Some(both!(
-            "a probe: one repeat tells a search where to go on, not what the rate is",
-            "搜索试探：单次运行仅用于确定搜索方向，不作为结果"
-        ));
+    if factors.is_some_and(|factors| factors.purpose() == Some(Purpose::Probe)) {
+        return Some(Reason::Probe);
     }
     if count >= REPEATS_MIN {
         return None;
     }
-    Some(if more("fill").is_some() {
-        both!(
-            "{count} repeats: the phases of the backlog are told, its ordinary load needs {REPEATS_MIN}",
-            "仅运行 {count} 次：可看堆积各阶段，平时负载的结论至少需要 {REPEATS_MIN} 次"
-        )
-    } else {
-        both!(
-            "{count} repeats, at least {REPEATS_MIN} are needed",
-            "只有 {count} 次重复，至少需要 {REPEATS_MIN} 次"
-        )
-    })
+    Some(Reason::TooFew { count, is_backlog: factors.is_some_and(Factors::is_backlog) })
 }
 
 /// The reasons not to trust the repeats, apart from their number; empty when there are none.
-#[must_use]
-pub fn faults(windows: &[Window<'_>], file: &RunFile) -> Vec<Text> {
+pub fn faults(windows: &[Window<'_>], file: &RunFile) -> Vec<Reason> {
     let mut found = outages(windows);
     if windows.iter().all(|window| window.load.is_empty()) {
-        found.push(both!("it ended before anything counted", "在计入结果之前已结束"));
+        found.push(Reason::EndedEarly);
         return found;
     }
     let is_silent = |window: &Window<'_>| window.load.iter().all(|second| second.sent == 0);
@@ -93,10 +79,7 @@ pub fn faults(windows: &[Window<'_>], file: &RunFile) -> Vec<Text> {
         return found;
     }
     if silent > 0 {
-        found.push(both!(
-            "repeats without an acknowledged message: {silent}",
-            "有 {silent} 次重复没有任何消息被确认"
-        ));
+        found.push(Reason::SilentRepeats(silent));
         return found;
     }
     let rules =
@@ -108,8 +91,7 @@ pub fn faults(windows: &[Window<'_>], file: &RunFile) -> Vec<Text> {
 
 /// Brokers that were away or restarted, each once per repeat. What is measured afterwards belongs to another process
 /// with cold caches, and meanwhile nothing was served.
-#[must_use]
-pub fn outages(windows: &[Window<'_>]) -> Vec<Text> {
+pub fn outages(windows: &[Window<'_>]) -> Vec<Reason> {
     let mut found = Vec::new();
     for window in windows {
         let mut told: Vec<&str> = Vec::new();
@@ -121,16 +103,11 @@ pub fn outages(windows: &[Window<'_>]) -> Vec<Text> {
             told.push(broker);
             let is_restart =
                 window.outages.iter().any(|other| other.node == broker && other.kind == BROKER_RESTARTED);
+            let broker = broker.to_owned();
             found.push(if is_restart {
-                both!(
-                    "the broker {broker} was started again during repeat {repeat}",
-                    "第 {repeat} 次重复期间 Broker {broker} 重启"
-                )
+                Reason::BrokerRestarted { broker, repeat }
             } else {
-                both!(
-                    "the broker {broker} did not answer during repeat {repeat}",
-                    "第 {repeat} 次重复期间 Broker {broker} 无应答"
-                )
+                Reason::BrokerAway { broker, repeat }
             });
         }
     }
@@ -138,25 +115,19 @@ pub fn outages(windows: &[Window<'_>]) -> Vec<Text> {
 }
 
 /// The reason of a cell in which nothing was acknowledged, with what brokers answered.
-fn silence(windows: &[Window<'_>]) -> Text {
+fn silence(windows: &[Window<'_>]) -> Reason {
     let mut events = windows.iter().flat_map(|window| window.events);
-    match events.rfind(|event| ["flow-control", "no-answer"].contains(&event.kind.as_str())) {
-        None => both!("no message was acknowledged", "没有任何消息被确认"),
-        Some(event) => {
-            let why = &event.detail;
-            both!("no message was acknowledged: {why}", "没有任何消息被确认：{why}")
-        }
-    }
+    let last = events.rfind(|event| ["flow-control", "no-answer"].contains(&event.kind.as_str()));
+    Reason::Silence { answer: last.map(|event| event.detail.clone()) }
 }
 
 /// The machines that were not observed all the time.
-pub fn unobserved(windows: &[Window<'_>], file: &RunFile) -> impl Iterator<Item = Text> {
+pub fn unobserved(windows: &[Window<'_>], file: &RunFile) -> impl Iterator<Item = Reason> {
     file.hosts.iter().filter_map(|host| unseen(windows, &host.name))
 }
 
 /// The reasons not to trust a phase of a backlog. In a phase the rate may change, and nothing need be sent.
-#[must_use]
-pub fn phase(windows: &[Window<'_>], file: &RunFile) -> Vec<Text> {
+pub fn phase(windows: &[Window<'_>], file: &RunFile) -> Vec<Reason> {
     let law = if sends(windows) { little(windows) } else { None };
     let rules = [missing_seconds(windows), law, busy(windows, file), late(windows)];
     let machines = others(windows, file).into_iter().chain(unobserved(windows, file));
@@ -166,7 +137,6 @@ pub fn phase(windows: &[Window<'_>], file: &RunFile) -> Vec<Text> {
 
 /// Whether producers were sending. Answers to requests in flight when they stopped arrive in the first second and do
 /// not count.
-#[must_use]
 pub fn sends(windows: &[Window<'_>]) -> bool {
     let seconds = windows.iter().flat_map(|window| window.load);
     seconds.clone().filter(|second| second.sent > 0).count() * 2 > seconds.count()
@@ -174,7 +144,7 @@ pub fn sends(windows: &[Window<'_>]) -> bool {
 
 /// How many repeats a window counts as: one, or for a soak one per `LONG_SECONDS`.
 fn repeats(window: &Window<'_>) -> usize {
-    let is_soak = window.factors.is_some_and(|factors| factors.more.contains_key("soak"));
+    let is_soak = window.factors.is_some_and(Factors::is_soak);
     match window.load.len() {
         0 => 0,
         seconds if is_soak => (seconds / LONG_SECONDS).max(1),
@@ -183,23 +153,22 @@ fn repeats(window: &Window<'_>) -> usize {
 }
 
 /// The reasons why the load generator itself was the limit; empty when it had headroom.
-#[must_use]
-pub fn generator(windows: &[Window<'_>], file: &RunFile) -> Vec<Text> {
+pub fn generator(windows: &[Window<'_>], file: &RunFile) -> Vec<Reason> {
     [busy(windows, file), late(windows)].into_iter().flatten().collect()
 }
 
 /// The reason that seconds of the series are missing: more than 1.5 s between two rows.
-fn missing_seconds(windows: &[Window<'_>]) -> Option<Text> {
+fn missing_seconds(windows: &[Window<'_>]) -> Option<Reason> {
     let gap = |pair: &[crate::archive::LoadSecond]| {
         let milliseconds = pair[1].at_ms.saturating_sub(pair[0].at_ms);
         (milliseconds.saturating_sub(500)) / 1_000
     };
     let missing: u64 = windows.iter().flat_map(|window| window.load.windows(2)).map(gap).sum();
-    (missing > 0).then(|| both!("{missing} seconds of the series are missing", "序列缺少 {missing} 秒"))
+    (missing > 0).then_some(Reason::MissingSeconds(missing))
 }
 
 /// The reason that a machine of the run was not observed all the time, or `None`.
-fn unseen(windows: &[Window<'_>], name: &str) -> Option<Text> {
+fn unseen(windows: &[Window<'_>], name: &str) -> Option<Reason> {
     let missing = |window: &Window<'_>| {
         let seen = window.hosts.iter().find(|(host, _)| host.name == name).map_or(0, |(_, rows)| rows.len());
         // The seconds of a machine do not begin with those of the window, and its first one may end after the window's
@@ -208,17 +177,12 @@ fn unseen(windows: &[Window<'_>], name: &str) -> Option<Text> {
         Some(window.load.len().saturating_sub(seen)).filter(|missing| *missing > most)
     };
     let missing: usize = windows.iter().filter_map(missing).sum();
-    (missing > 0).then(|| {
-        both!(
-            "{missing} seconds of the machine {name} were not observed",
-            "主机 {name} 有 {missing} 秒未被观测"
-        )
-    })
+    (missing > 0).then(|| Reason::Unobserved { machine: name.to_owned(), seconds: missing })
 }
 
-fn little(windows: &[Window<'_>]) -> Option<Text> {
+fn little(windows: &[Window<'_>]) -> Option<Reason> {
     let factors = windows.first()?.factors?;
-    if factors.rate.is_some() || factors.more.get("send").is_some_and(|send| send == "oneway") {
+    if factors.rate.is_some() || factors.is_one_way() {
         return None;
     }
     let each = factors.more.get("batch").and_then(|batch| batch.parse().ok()).unwrap_or(1.0);
@@ -234,12 +198,7 @@ fn little(windows: &[Window<'_>]) -> Option<Text> {
     if shares.is_empty() || LITTLE.contains(&share) {
         return None;
     }
-    let (value, least, most) = (numbers::short(share), LITTLE.start(), LITTLE.end());
-    Some(both!(
-        "rate × latency is {value} times the requests in flight, not {least} to {most}: the two do not belong \
-         together, or the generator lost the time",
-        "TPS × 平均 RT 是在途请求数的 {value} 倍，不在 {least} 到 {most} 之间：两者不是同一时刻的数据，或时间耗在压测端"
-    ))
+    Some(Reason::Little(share))
 }
 
 /// Requests in flight: the counted mean, otherwise the configured number.
@@ -272,7 +231,7 @@ const ALONE_MINUTES: f64 = 0.5;
 
 /// Checks the slope of all repeats together, at two standard errors, and of each long enough repeat, at three because
 /// there are several of them.
-fn unsteady(windows: &[Window<'_>]) -> Option<Text> {
+fn unsteady(windows: &[Window<'_>]) -> Option<Reason> {
     let changes: Vec<Change> = series(windows, LoadSecond::sent_rate)
         .iter()
         .filter(|seconds| seconds.len() >= 3 && mean(seconds) > 0.0)
@@ -293,18 +252,11 @@ fn unsteady(windows: &[Window<'_>]) -> Option<Text> {
         changes.into_iter().filter(|change| change.minutes >= ALONE_MINUTES && change.is_too_much(3.0));
     let worst = alone.max_by(|one, other| one.per_minute.abs().total_cmp(&other.per_minute.abs()));
     let found = if together.is_too_much(2.0) { Some(together) } else { worst };
-    found.map(|change| {
-        let (value, most) = (numbers::change(change.per_minute), numbers::percent(SLOPE_MAX));
-        both!(
-            "not steady: the rate changes by {value} per minute, limit {most}",
-            "未达稳态：TPS 每分钟变化 {value}，上限 {most}"
-        )
-    })
+    found.map(|change| Reason::Unsteady(change.per_minute))
 }
 
 /// Share of its processors that the generator used: of those of the machine, or of as many as it has threads. Every
 /// machine that sends has at least as many processors as the lab has threads.
-#[must_use]
 pub fn generator_share(windows: &[Window<'_>], file: &RunFile) -> Option<f64> {
     let machine = file.hosts.first().map(|host| host.cores).filter(|cores| *cores > 0)?;
     let cores = f64::from(if file.lab_threads > 0 { machine.min(file.lab_threads) } else { machine });
@@ -312,44 +264,29 @@ pub fn generator_share(windows: &[Window<'_>], file: &RunFile) -> Option<f64> {
     Some(mean(&series(windows, |second| second.lab_cores).concat()) / cores)
 }
 
-fn busy(windows: &[Window<'_>], file: &RunFile) -> Option<Text> {
-    let share = generator_share(windows, file).filter(|share| *share >= GENERATOR_CPU_MAX)?;
-    let (value, most) = (numbers::percent(share), numbers::percent(GENERATOR_CPU_MAX));
-    Some(both!(
-        "the load generator used {value} of its processors, limit {most}: it was itself the limit",
-        "压测端 CPU 使用 {value}，上限 {most}：瓶颈在压测端"
-    ))
+fn busy(windows: &[Window<'_>], file: &RunFile) -> Option<Reason> {
+    generator_share(windows, file).filter(|share| *share >= GENERATOR_CPU_MAX).map(Reason::GeneratorBusy)
 }
 
 /// The machines of the generator and the servers on which other programs used too much processor time, by the worst
 /// repeat.
-#[must_use]
-pub fn others(windows: &[Window<'_>], file: &RunFile) -> Vec<Text> {
+pub fn others(windows: &[Window<'_>], file: &RunFile) -> Vec<Reason> {
     let found = used_machines(file).filter_map(|host| {
         let shares = windows.iter().filter_map(|window| Some((window.repeat, others_on(window, host)?)));
         let worst = shares.max_by(|one, other| one.1.total_cmp(&other.1));
         let limit = others_max(file);
         let (repeat, share) = worst.filter(|(_, share)| *share > limit)?;
-        let (name, value, most) = (&host.name, numbers::percent(share), numbers::percent(limit));
-        Some(both!(
-            "other programs used {value} of the processors of {name} in repeat {repeat}, limit {most}",
-            "第 {repeat} 次重复中其他程序占用主机 {name} CPU 的 {value}，上限 {most}"
-        ))
+        Some(Reason::OtherPrograms { machine: host.name.clone(), share, limit, repeat: Some(repeat) })
     });
     found.collect()
 }
 
 /// Like [`others`], for machines observed without load.
-#[must_use]
-pub fn others_now(window: &Window<'_>, file: &RunFile) -> Vec<Text> {
+pub fn others_now(window: &Window<'_>, file: &RunFile) -> Vec<Reason> {
     let found = used_machines(file).filter_map(|host| {
         let limit = others_max(file);
         let share = others_on(window, host).filter(|share| *share > limit)?;
-        let (name, value, most) = (&host.name, numbers::percent(share), numbers::percent(limit));
-        Some(both!(
-            "other programs use {value} of the processors of {name}, limit {most}",
-            "其他程序占用主机 {name} CPU 的 {value}，上限 {most}"
-        ))
+        Some(Reason::OtherPrograms { machine: host.name.clone(), share, limit, repeat: None })
     });
     found.collect()
 }
@@ -374,7 +311,6 @@ fn others_on(window: &Window<'_>, host: &HostFile) -> Option<f64> {
 }
 
 /// 99th percentile of the delay that the generator itself added, over all requests, microseconds; 0 in a closed loop.
-#[must_use]
 pub fn lag_p99_us(windows: &[Window<'_>]) -> f64 {
     match merged(windows.iter().flat_map(|window| window.late)) {
         Some(all) => all.value_at_quantile(0.99) as f64,
@@ -383,19 +319,12 @@ pub fn lag_p99_us(windows: &[Window<'_>]) -> f64 {
     }
 }
 
-fn late(windows: &[Window<'_>]) -> Option<Text> {
+fn late(windows: &[Window<'_>]) -> Option<Reason> {
     let lag = lag_p99_us(windows);
-    (lag >= LAG_US_MAX).then(|| {
-        let (value, most) = (numbers::micros(lag), numbers::micros(LAG_US_MAX));
-        both!(
-            "the load generator sent up to {value} late (p99), limit {most}",
-            "压测端发送滞后 p99 {value}，上限 {most}"
-        )
-    })
+    (lag >= LAG_US_MAX).then_some(Reason::GeneratorLate(lag))
 }
 
 /// Whether end-to-end latencies may be shown: the clock difference must be at most a tenth of the measured latency.
-#[must_use]
 pub fn clock_is_good_enough(skew_us: u64, end_to_end_us: f64) -> bool {
     skew_us as f64 * 10.0 <= end_to_end_us
 }

@@ -9,14 +9,15 @@ mod ladders;
 mod machines;
 
 pub use ladders::Ladders;
-pub use machines::apart;
+pub use machines::{Apart, Tested, apart};
 
+use super::Told;
 use super::effects::together;
 use super::factor::Factor;
 use super::figures::Figures;
 use super::judged::Judged;
 use super::stats::{Estimate, ratio};
-use super::{Text, both, numbers};
+use super::validity::Reason;
 use crate::archive::Factors;
 use serde::{Deserialize, Serialize};
 
@@ -42,7 +43,6 @@ pub enum Verdict {
 
 impl Verdict {
     /// The verdict for a ratio of a figure where more is better.
-    #[must_use]
     pub fn more_is_better(ratio: &Estimate) -> Self {
         match ratio {
             ratio if ratio.low > 1.0 && ratio.mean > 1.0 + RELEVANT => Self::Better,
@@ -52,7 +52,6 @@ impl Verdict {
     }
 
     /// The verdict for a ratio of a figure where less is better.
-    #[must_use]
     pub fn less_is_better(ratio: &Estimate) -> Self {
         match Self::more_is_better(ratio) {
             Self::Better => Self::Worse,
@@ -60,18 +59,15 @@ impl Verdict {
             same => same,
         }
     }
+}
 
-    /// The name of the verdict as reports print it.
-    #[must_use]
-    pub fn name(self) -> Text {
-        let (en, zh) = match self {
-            Self::Better => ("better", "更优"),
-            Self::Equal => ("equal", "相当"),
-            Self::Worse => ("worse", "更差"),
-            Self::NotComparable => ("not comparable", "不可比"),
-        };
-        Text { en: en.to_owned(), zh: zh.to_owned() }
-    }
+/// One of two compared runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The run to compare with.
+    First,
+    /// The run that is compared.
+    Second,
 }
 
 /// The figure that is compared.
@@ -105,21 +101,32 @@ pub struct Pairing {
     pub verdict: Verdict,
 }
 
+/// A mode of the brokers that the two runs differ in, each having one level of it in all cells.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mode {
+    /// Flush or replication.
+    pub factor: Factor,
+    /// The mode of the first run; `None` where the brokers were left as they were.
+    pub first: Option<String>,
+    /// The mode of the second run, as that of the first.
+    pub second: Option<String>,
+}
+
 /// The comparison of two runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Versus {
     /// The differences between the machines of the two runs that prevent a verdict; empty when verdicts were given.
     #[serde(default)]
-    pub apart: Vec<Text>,
+    pub apart: Vec<Told<Apart>>,
     /// Cells that are valid in both runs.
     pub pairings: Vec<Pairing>,
     /// Cells that are invalid in one of the runs, with the reason.
-    pub left_out: Vec<(Factors, Text)>,
+    pub left_out: Vec<(Factors, Reason)>,
     /// Number of cells of the first run that the second one does not have.
     pub unmatched: usize,
     /// Flush and replication modes that differ between the runs: each run has one mode of such a factor.
     #[serde(default)]
-    pub modes: Vec<Text>,
+    pub modes: Vec<Told<Mode>>,
     /// Geometric mean of the ratios of capacity.
     pub capacity: Option<Estimate>,
     /// The ladders from which `capacity` was taken; comparisons of earlier versions have no such field.
@@ -132,12 +139,11 @@ pub struct Versus {
 }
 
 /// Compares the second run with the first.
-#[must_use]
 pub fn versus(first: &[Judged<'_>], second: &[Judged<'_>], seed: u64) -> Versus {
     let modes = modes(first, second);
     // Cells match by their load. The set-up of the servers may differ, because that is what is compared.
     let load = |cell: &Judged<'_>| {
-        modes.iter().fold(cell.factors().clone(), |factors, (factor, _)| factor.without(&factors))
+        modes.iter().fold(cell.factors().clone(), |factors, mode| mode.factor.without(&factors))
     };
     let mut all = Versus::default();
     let mut times = Vec::new();
@@ -154,8 +160,8 @@ pub fn versus(first: &[Judged<'_>], second: &[Judged<'_>], seed: u64) -> Versus 
                     times.push((after / before).ln());
                 }
             }
-            (Err(reasons), _) => all.left_out.push((factors, because(("first", "前者"), reasons))),
-            (_, Err(reasons)) => all.left_out.push((factors, because(("second", "后者"), reasons))),
+            (Err(reasons), _) => all.left_out.push((factors, because(Side::First, reasons))),
+            (_, Err(reasons)) => all.left_out.push((factors, because(Side::Second, reasons))),
         }
     }
     let matched = all.pairings.len() + all.left_out.len();
@@ -165,14 +171,13 @@ pub fn versus(first: &[Judged<'_>], second: &[Judged<'_>], seed: u64) -> Versus 
     all.capacity = mean_of(&all.pairings, Aspect::Capacity);
     all.latency = mean_of(&all.pairings, Aspect::LatencyAtRate);
     all.cpu = (!times.is_empty()).then(|| (times.iter().sum::<f64>() / times.len() as f64).exp());
-    all.modes = modes.into_iter().map(|(_, says)| says).collect();
+    all.modes = modes.into_iter().map(Told::Verdict).collect();
     all
 }
 
 impl Versus {
     /// The comparison without verdicts, because of these differences between the machines.
-    #[must_use]
-    pub fn without_verdicts(mut self, apart: Vec<Text>) -> Self {
+    pub fn without_verdicts(mut self, apart: Vec<Told<Apart>>) -> Self {
         if !apart.is_empty() {
             self.pairings.iter_mut().for_each(|pairing| pairing.verdict = Verdict::NotComparable);
             (self.capacity, self.latency, self.cpu) = (None, None, None);
@@ -183,7 +188,7 @@ impl Versus {
 
 /// Flush and replication modes of which each run has exactly one, and not the same. With more modes a cell would match
 /// several others.
-fn modes(first: &[Judged<'_>], second: &[Judged<'_>]) -> Vec<(Factor, Text)> {
+fn modes(first: &[Judged<'_>], second: &[Judged<'_>]) -> Vec<Mode> {
     let only = |run: &[Judged<'_>], factor: &Factor| {
         let mut levels: Vec<String> = run.iter().map(|cell| factor.level(cell.factors())).collect();
         levels.dedup();
@@ -191,20 +196,15 @@ fn modes(first: &[Judged<'_>], second: &[Judged<'_>]) -> Vec<(Factor, Text)> {
     };
     let differs = |factor: Factor| {
         let (one, other) = only(first, &factor).zip(only(second, &factor)).filter(|(a, b)| a != b)?;
-        let said = |level: &str, found: &str| if level == "-" { found.to_owned() } else { level.to_owned() };
-        let Text { en, zh } = factor.name();
-        let [from, to] = [&one, &other].map(|level| said(level, "as the brokers had it"));
-        let [from_zh, to_zh] = [&one, &other].map(|level| said(level, "沿用 Broker 设置"));
-        let says = both!("{en}: {from} in A, {to} in B", "{zh}：A 为 {from_zh}，B 为 {to_zh}");
-        Some((factor, says))
+        let set = |level: String| Some(level).filter(|level| level != "-");
+        Some(Mode { factor, first: set(one), second: set(other) })
     };
     [Factor::Flush, Factor::Replication].into_iter().filter_map(differs).collect()
 }
 
-fn because((en, zh): (&str, &str), reasons: &[Text]) -> Text {
-    let first = reasons.first().cloned().unwrap_or_default();
-    let (why, why_zh) = (first.en, first.zh);
-    both!("invalid in the {en}: {why}", "{zh}无效：{why_zh}")
+fn because(side: Side, reasons: &[Reason]) -> Reason {
+    let first = reasons.first().cloned().unwrap_or(Reason::EndedEarly);
+    Reason::InRun(side, Box::new(first))
 }
 
 fn mean_of(pairings: &[Pairing], aspect: Aspect) -> Option<Estimate> {
@@ -241,17 +241,9 @@ fn pairing(factors: &Factors, (before, after): (&Figures, &Figures), seed: u64) 
 }
 
 /// Price of a million messages when a month costs `month` and the load is `share` of the rate `tps`.
-#[must_use]
 pub fn price_per_million(month: f64, tps: f64, share: f64) -> f64 {
     const SECONDS_PER_MONTH: f64 = 30.0 * 86_400.0;
     if tps <= 0.0 { 0.0 } else { month / (tps * share * SECONDS_PER_MONTH) * 1e6 }
-}
-
-/// Writes a ratio as a change with its interval: `+12.3 % (+8.0 to +16.1 %)`.
-#[must_use]
-pub fn ratio_text(ratio: &Estimate) -> String {
-    let [value, low, high] = [ratio.mean, ratio.low, ratio.high].map(|ratio| numbers::change(ratio - 1.0));
-    format!("{value} ({low} … {high})")
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 use super::clock::Clock;
 use super::work::{Fate, Work};
 use super::{Flight, Pace, Slots, Stamp, Turn};
-use crate::report::Tally;
+use crate::load::Tally;
 use net::{ConnectionHandle, Service};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -80,7 +80,6 @@ pub struct Answers {
 
 impl<W: Work> Connection<W> {
     /// Prepares the load of a connection, which begins when the connection is made.
-    #[must_use]
     pub fn new(options: ConnectionOptions<W>, clock: Clock, tally: Arc<Tally>) -> Self {
         let state = State {
             slots: Slots::new(options.in_flight),

@@ -46,7 +46,6 @@ impl Ending {
     }
 
     /// Signs the requests with these credentials.
-    #[must_use]
     pub fn signed_by(self, credentials: Option<Credentials>) -> Self {
         Self { credentials, ..self }
     }

@@ -78,7 +78,6 @@ impl Message {
     }
 
     /// Size of a batch body in bytes.
-    #[must_use]
     pub fn batch_bytes(&self) -> usize {
         let entry = |index: usize| 22 + self.body.len() + self.properties(index % self.tag_count()).len();
         (0..self.batch as usize).map(entry).sum()
@@ -86,7 +85,6 @@ impl Message {
 }
 
 /// A body of `size` letters and digits, different for every seed.
-#[must_use]
 pub fn body(size: usize, seed: u64) -> Vec<u8> {
     const LETTERS: &[u8; 62] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
     let mut state = seed | 1;

@@ -17,19 +17,16 @@ pub struct Pace {
 
 impl Pace {
     /// A schedule of `per_second` requests, the first due at once.
-    #[must_use]
     pub fn new(per_second: f64) -> Self {
         Self { per_second, growth: (0.0, 0.0), origin_ns: 0, issued: 0 }
     }
 
     /// A rate that grows (or falls) evenly from `first` to `last` within `seconds`, and then stays.
-    #[must_use]
     pub fn ramp(first: f64, last: f64, seconds: f64) -> Self {
         Self { growth: ((last - first) / seconds, seconds), ..Self::new(first) }
     }
 
     /// Returns the same schedule, beginning at `origin_ns` of the run.
-    #[must_use]
     pub fn starting(self, origin_ns: u64) -> Self {
         Self { origin_ns, ..self }
     }
@@ -45,7 +42,6 @@ impl Pace {
     }
 
     /// When the next request is due, nanoseconds of the run.
-    #[must_use]
     pub fn due_ns(&self) -> u64 {
         let due = self.seconds_until(self.issued as f64) * 1e9;
         self.origin_ns + (due as u64).div_ceil(GRAIN_NS) * GRAIN_NS

@@ -46,7 +46,6 @@ pub struct Slots {
 
 impl Slots {
     /// Makes `count` places, all free. Panics above 65,536.
-    #[must_use]
     pub fn new(count: u32) -> Self {
         assert!((1..=65_536).contains(&count), "1 to 65536 requests in flight, not {count}");
         let mask = count.next_power_of_two() - 1;
@@ -111,19 +110,16 @@ impl Slots {
     }
 
     /// Whether a place is free.
-    #[must_use]
     pub fn has_room(&self) -> bool {
         !self.free.is_empty()
     }
 
     /// Requests in flight.
-    #[must_use]
     pub fn in_flight(&self) -> usize {
         self.busy
     }
 
     /// The smallest number among the requests in flight.
-    #[must_use]
     pub fn oldest(&self) -> Option<u64> {
         self.slots.iter().filter(|slot| slot.busy).map(|slot| slot.sequence).min()
     }

@@ -21,7 +21,6 @@ pub struct Spread {
 impl Spread {
     /// Spreads `in_flight` requests over at most `connections` connections to every broker. An open loop has at least
     /// one request in flight per broker, because its rate is what counts.
-    #[must_use]
     pub fn new(brokers: usize, connections: u32, in_flight: u32, is_paced: bool) -> Self {
         let each = u32::try_from(brokers).unwrap_or(u32::MAX);
         let mut rings = Vec::new();
@@ -38,19 +37,16 @@ impl Spread {
     }
 
     /// Number of connections.
-    #[must_use]
     pub fn connections(&self) -> u32 {
         self.connections
     }
 
     /// Number of requests in flight on a connection; the first connections take the remainder.
-    #[must_use]
     pub fn share(&self, index: u32) -> u32 {
         (self.in_flight / self.connections + u32::from(index < self.in_flight % self.connections)).max(1)
     }
 
     /// The place of a connection in its ring; `None` when the connection may send at any time.
-    #[must_use]
     pub fn turn(&self, index: u32) -> Option<Turn> {
         let (ring, place) = (index as usize / self.brokers, index as usize % self.brokers);
         self.rings.get(ring).map(|ring| Turn { ring: ring.clone(), place })
@@ -80,7 +76,6 @@ pub struct Turn {
 
 impl Turn {
     /// Whether this connection may send now.
-    #[must_use]
     pub fn is_mine(&self) -> bool {
         self.ring.at.load(Relaxed) == self.place
     }

@@ -90,7 +90,6 @@ pub struct Template {
 
 impl Template {
     /// Encodes a message for every queue and tag.
-    #[must_use]
     pub fn single(message: &Message, targets: &[Target], encoding: Encoding) -> Self {
         let tags = message.tag_count();
         let properties: Vec<_> = (0..tags).map(|tag| message.properties(tag)).collect();
@@ -104,7 +103,6 @@ impl Template {
     }
 
     /// Encodes a batch of `count` equal messages for every queue; the messages of a batch have the tags in turn.
-    #[must_use]
     pub fn batch(message: &Message, count: u32, targets: &[Target], encoding: Encoding) -> Self {
         let mut body = Vec::new();
         for index in 0..count as usize {
@@ -119,19 +117,16 @@ impl Template {
     }
 
     /// Number of queues.
-    #[must_use]
     pub fn queues(&self) -> usize {
         self.fronts.len() / self.tags
     }
 
     /// Whether requests are one-way, so that no answer comes.
-    #[must_use]
     pub fn is_one_way(&self) -> bool {
         self.is_one_way
     }
 
     /// Number of unique keys in one request.
-    #[must_use]
     pub fn keys(&self) -> u16 {
         let in_front = self.fronts.first().map_or(0, |front| front.places.keys.len());
         u16::try_from(in_front + self.body_places.keys.len()).unwrap_or(u16::MAX)

@@ -1,7 +1,8 @@
 //! Tests of templates, slots and schedules.
 
+use super::slots::WAIT_NS;
 use super::*;
-use crate::report::Tally;
+use crate::load::Tally;
 use net::{ConnectionHandle, Service};
 use std::sync::Arc;
 use wire::codes::{request, response};

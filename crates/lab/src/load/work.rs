@@ -2,7 +2,6 @@
 
 use super::{Stamp, Template};
 use net::ConnectionHandle;
-use wire::codes::response;
 use wire::frame::Command;
 
 /// Result of a request.
@@ -55,13 +54,8 @@ pub trait Work: Send + Sync + 'static {
     /// Called for the answer that a message is stored. The next request is sent later in the same read batch.
     fn stored(&self, _command: &Command<'_>, _out: &mut Vec<u8>) {}
 
-    /// Called for a request of the broker.
-    fn asked(&self, command: &Command<'_>, out: &mut Vec<u8>) {
-        if !command.is_one_way() {
-            let remark = format!(" request type {} not supported", command.code);
-            command.reply(response::REQUEST_CODE_NOT_SUPPORTED).remark(&remark).write(out, b"");
-        }
-    }
+    /// Called for a request of the broker, which is left without an answer by default.
+    fn asked(&self, _command: &Command<'_>, _out: &mut Vec<u8>) {}
 }
 
 impl Work for Template {

@@ -61,7 +61,6 @@ impl Totals {
 
 impl BrokerProbe {
     /// A probe of a broker.
-    #[must_use]
     pub fn new(client: &Client, broker: &BrokerFile, has_slaves: bool) -> Self {
         let segment = number(&broker.settings, "mappedFileSizeCommitLog").unwrap_or_default();
         Self { client: client.clone(), address: broker.address.clone(), has_slaves, segment, last: None }

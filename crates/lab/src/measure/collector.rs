@@ -49,7 +49,6 @@ impl Pauses {
 impl Collector {
     /// Watches the garbage collection of a process, by the given log or by one that the JVM is asked to write; `None`
     /// when neither is possible.
-    #[must_use]
     pub fn of(pid: Option<i32>, log: Option<&Path>) -> Option<Self> {
         let (path, asked) = match log {
             Some(path) => (path.to_owned(), None),

@@ -74,20 +74,17 @@ pub struct HostProbe {
 
 impl HostProbe {
     /// Makes a probe of this machine; `device` is named as in `/proc/diskstats`.
-    #[must_use]
     pub fn new(pid: Option<i32>, device: &str, loopback: bool) -> Self {
         Self { pid, device: device.to_owned(), loopback, servers: None, collector: None, last: None }
     }
 
     /// Adds the other servers under load on this machine; `None` when not all of them are known. With all of them
     /// known, the processor time that neither they, the watched process nor the lab use is that of other programs.
-    #[must_use]
     pub fn with_servers(self, servers: Option<Vec<i32>>) -> Self {
         Self { servers, ..self }
     }
 
     /// Adds the garbage collection pauses of a Java process.
-    #[must_use]
     pub fn with_collector(self, collector: Option<Collector>) -> Self {
         Self { collector, ..self }
     }
@@ -114,7 +111,6 @@ impl HostProbe {
 
 impl Counts {
     /// Reads the current counters of this machine.
-    #[must_use]
     pub fn read(pid: Option<i32>, device: &str, loopback: bool) -> Self {
         let mut counts = Self::default();
         counts.read_cpu();
@@ -167,7 +163,6 @@ impl Counts {
 
     /// Returns the figures between these counters and `later`. A counter that went back, such as that of a restarted
     /// process, counts as unchanged.
-    #[must_use]
     pub fn until(&self, later: &Self) -> HostSecond {
         let since = |before: u64, after: u64| after.saturating_sub(before);
         let seconds = (since(self.now.at_ms, later.now.at_ms).max(1)) as f64 / 1000.0;

@@ -6,7 +6,6 @@ use procfs::{Current, CurrentSI};
 use std::path::{Path, PathBuf};
 
 /// Describes this machine. `store` is a directory on the disk of interest, `pid` the process of the broker.
-#[must_use]
 pub fn host(name: &str, store: &Path, pid: Option<i32>) -> HostFile {
     let cpu_model = procfs::CpuInfo::current()
         .ok()
@@ -34,14 +33,12 @@ pub fn host(name: &str, store: &Path, pid: Option<i32>) -> HostFile {
 }
 
 /// The host name of this machine.
-#[must_use]
 pub fn hostname() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// Name in `/proc/diskstats` of the device that holds a directory; empty when there is none, as for a file system in
 /// memory.
-#[must_use]
 pub fn device_of(store: &Path) -> String {
     mount_of(store).map_or_else(String::new, |mount| mount.device)
 }
@@ -49,7 +46,6 @@ pub fn device_of(store: &Path) -> String {
 /// The directory whose disk is observed, from the store path that the broker reports and the broker's process. Without
 /// a broker on this machine it is any directory. Empty for a broker that reports no path, or a path that does not exist
 /// here, because the figures of another disk would be taken for the broker's.
-#[must_use]
 pub fn store_of(told: Option<PathBuf>, pid: Option<i32>) -> PathBuf {
     let Some(told) = told else { return std::env::current_dir().unwrap_or_else(|_| "/".into()) };
     let absolute = || {

@@ -70,7 +70,6 @@ pub(super) fn kernel_threads() -> Vec<i32> {
 
 /// The processes that listen on the given ports of this machine, each once, without `known`. `None` when the process
 /// that listens on one of the ports cannot be found, because it belongs to another user.
-#[must_use]
 pub fn servers_on(ports: &[u16], known: Option<i32>) -> Option<Vec<i32>> {
     let mut found = Vec::new();
     for port in ports {
@@ -95,12 +94,6 @@ fn listening(port: u16) -> Vec<u64> {
     sockets.filter(listening).map(|socket| socket.inode).collect()
 }
 
-/// The process that listens on `port`, among those whose files this user may read.
-#[must_use]
-pub fn listener_of(port: u16) -> Option<i32> {
-    owner_of(&listening(port))
-}
-
 fn owner_of(inodes: &[u64]) -> Option<i32> {
     let owns = |process: &Process| {
         let Ok(files) = process.fd() else { return false };
@@ -121,7 +114,6 @@ const JAVA_BROKERS: [&str; 2] =
 
 /// The broker's process: the one that listens on `port`; when that belongs to another user, the only Java broker of the
 /// machine. `None` for a broker that is not Java's and for one that is not on this machine.
-#[must_use]
 pub fn process_of(port: u16, is_java: bool) -> Option<i32> {
     let sockets = listening(port);
     let by_words = is_java && !sockets.is_empty();
@@ -158,7 +150,6 @@ pub(super) fn throttled(stat: &str) -> Option<u64> {
 }
 
 /// Number of cores that the control groups of the process allow; `None` when they do not limit it.
-#[must_use]
 pub fn cores_allowed(pid: i32) -> Option<f64> {
     cpu_groups(pid).filter_map(|group| quota(&group)).min_by(f64::total_cmp)
 }

@@ -1,4 +1,5 @@
-use super::counts::DiskCounts;
+use super::counts::{Counts, DiskCounts};
+use super::process::ProcessCounts;
 use super::*;
 use crate::archive::HostSecond;
 use std::collections::BTreeMap;
@@ -97,11 +98,11 @@ fn a_process_is_found_by_its_port() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let own = i32::try_from(std::process::id()).ok();
-    assert_eq!(listener_of(port), own);
+    assert_eq!(process_of(port, false), own);
     assert_eq!(servers_on(&[port, port], None), own.map(|own| vec![own]));
     assert_eq!(servers_on(&[port], own), Some(Vec::new()), "it is known already");
     drop(listener);
-    assert_eq!(listener_of(port), None);
+    assert_eq!(process_of(port, false), None);
 }
 
 #[test]

@@ -4,11 +4,12 @@ use super::chart::{Chart, Line, Mark, Scale};
 use super::figure::Figure;
 use super::timeline::{Timeline, figures};
 use super::{says, verdict, words};
-use crate::judge::backlog::{Backlog, phase_name};
+use crate::judge::backlog::Backlog;
 use crate::judge::ceiling::Ceiling;
 use crate::judge::conclusion::{Case, Conclusion, Ladder, SUSTAINED_SECONDS};
 use crate::judge::figures::Figures;
 use crate::judge::{Text, both, numbers};
+use crate::sentences::{Sentence, phase_name};
 use maud::{Markup, html};
 
 /// Share of a ceiling from which on a step has reached the ceiling; the first such step is the knee of the curve.
@@ -27,7 +28,6 @@ pub(crate) struct Tile {
 }
 
 /// The first chapter of the page.
-#[must_use]
 pub fn answer(run: &Conclusion<'_>) -> Markup {
     let alone = run.main_ladder().is_none();
     let backlog = run.cells.iter().find_map(|case| case.backlog.as_ref()).filter(|_| alone);
@@ -45,7 +45,6 @@ pub fn answer(run: &Conclusion<'_>) -> Markup {
 }
 
 /// A row of big figures.
-#[must_use]
 pub(crate) fn row(tiles: &[Tile]) -> Markup {
     html! { div.tiles { @for tile in tiles { (tile.markup()) } } }
 }
@@ -159,8 +158,7 @@ fn backlog_tiles(backlog: &Backlog) -> [Tile; 3] {
     let name = both!("Largest change for producers", "对生产的最大影响");
     let cost = match worst {
         Some((stage, ratio)) => {
-            let [value, low, high] =
-                [ratio.mean, ratio.low, ratio.high].map(|ratio| numbers::change(ratio - 1.0));
+            let [value, low, high] = ratio.changes();
             let phase = phase_name(&stage.name);
             let (en, zh) = (phase.en, phase.zh);
             let mut notes = vec![both!("phase “{en}”, {low} to {high}", "{zh}，{low} 到 {high}")];
@@ -172,15 +170,15 @@ fn backlog_tiles(backlog: &Backlog) -> [Tile; 3] {
         None => none(name, both!("nothing was produced meanwhile", "排空期间没有生产")),
     };
     let name = both!("Read while draining", "排空时消费 TPS");
-    let seconds = numbers::short(backlog.drain_seconds);
-    let ended = match backlog.drained {
+    let seconds = numbers::short(backlog.drain.seconds);
+    let ended = match backlog.drain.met {
         Some(false) => both!("not drained after {seconds} s", "{seconds} 秒后仍未排空"),
         _ => both!("drained in {seconds} s", "{seconds} 秒排空"),
     };
-    let cold = backlog.cold_ratio.map(|ratio| numbers::percent(ratio.min(1.0)));
+    let cold = backlog.drain.cold_ratio.map(|ratio| numbers::percent(ratio.min(1.0)));
     let cold = cold.map(|share| both!("{share} of it read from the disk", "其中 {share} 来自磁盘"));
     let notes = [Some(ended), cold].into_iter().flatten().collect();
-    [before, cost, Tile { name, value: numbers::count(backlog.drain_tps), unit: "msg/s", notes }]
+    [before, cost, Tile { name, value: numbers::count(backlog.drain.tps), unit: "msg/s", notes }]
 }
 
 /// The first step of a ladder from which on more load gives almost no more; `None` when its ceiling is unknown.
@@ -276,7 +274,7 @@ fn uses(run: &Conclusion<'_>) -> Markup {
             @for used in limit.ranked.iter().take(10) {
                 tr { td { (says(&used.resource.name())) } td { (used.node) }
                     td { div.bar { i style={ "width:" (format!("{:.0}", used.used.clamp(0.0, 1.0) * 100.0)) "%" } {} } }
-                    td.number { (numbers::percent(used.used)) } td { (says(&used.reading)) } }
+                    td.number { (numbers::percent(used.used)) } td { (says(&used.reading.sentence())) } }
             }
         }
     }

@@ -2,24 +2,23 @@
 
 use super::timeline::{Timeline, figures};
 use super::{says, words};
-use crate::judge::backlog::{Backlog, Stage, phase_name};
+use crate::judge::backlog::{Backlog, Stage};
 use crate::judge::conclusion::{Case, Conclusion};
 use crate::judge::{Text, both, numbers};
+use crate::sentences::{Sentence, phase_name};
 use maud::{Markup, html};
 
 /// The chapter about the backlogs of a run; `None` when it has none.
-#[must_use]
 pub fn backlogs(run: &Conclusion<'_>) -> Option<Markup> {
     let with: Vec<_> = run.cells.iter().filter_map(|case| Some((case, case.backlog.as_ref()?))).collect();
-    let filled =
-        run.cells.iter().filter(|case| case.backlog.is_none() && case.factors().more.contains_key("fill"));
+    let filled = run.cells.iter().filter(|case| case.backlog.is_none() && case.factors().is_backlog());
     let invalid: Vec<_> =
         filled.filter_map(|case| Some((case, case.judged.outcome.as_ref().err()?))).collect();
     (!with.is_empty() || !invalid.is_empty()).then(|| {
         html! {
             @for (case, reasons) in invalid {
                 h3 { code { (case.judged.cell.cell.name) } " " span.bad { (words("invalid", "无效")) } }
-                ul { @for reason in reasons { li.bad { (says(reason)) } } }
+                ul { @for reason in reasons { li.bad { (says(&reason.sentence())) } } }
             }
             @for (case, backlog) in with { (one(run, case, backlog)) }
         }
@@ -47,7 +46,7 @@ fn phase(backlog: &Backlog, stage: &Stage) -> Markup {
         dl {
             dt { (words("sent", "发送")) } dd { (rate(stage.send_tps.mean)) " msg/s" }
             @if let Some(ratio) = &stage.producers {
-                @let [value, low, high] = [ratio.mean, ratio.low, ratio.high].map(|ratio| numbers::change(ratio - 1.0));
+                @let [value, low, high] = ratio.changes();
                 @let is_worse = ratio.high < 1.0;
                 dt { (words("against before", "相比堆积前")) }
                 dd class=(if is_worse { "bad" } else { "" }) { b { (value) } " (" (low) " … " (high) ")" }
@@ -59,7 +58,7 @@ fn phase(backlog: &Backlog, stage: &Stage) -> Markup {
             }
             @if let Some(says_so) = outcome(backlog, stage) { dt { (words("outcome", "结果")) } dd { b { (says(&says_so)) } } }
             @if let Some(stability) = stage.stability.as_ref().filter(|stability| stability.fluctuates) {
-                dt { (words("unsteady", "波动")) } dd { (says(&stability.says)) }
+                dt { (words("unsteady", "波动")) } dd { (says(&stability.sentence())) }
             }
         }
     }
@@ -68,9 +67,9 @@ fn phase(backlog: &Backlog, stage: &Stage) -> Markup {
 /// How the drain ended; `None` for other phases.
 fn outcome(backlog: &Backlog, stage: &Stage) -> Option<Text> {
     (stage.name == "drain").then(|| {
-        let cold = backlog.cold_ratio.map(|ratio| numbers::percent(ratio.min(1.0)));
+        let cold = backlog.drain.cold_ratio.map(|ratio| numbers::percent(ratio.min(1.0)));
         let cold = cold.map(|share| both!("{share} from the disk", "{share} 来自磁盘"));
-        let ended = match backlog.drained {
+        let ended = match backlog.drain.met {
             Some(true) => both!("drained", "已排空"),
             Some(false) => both!("not drained", "未排空"),
             None => both!("ended early", "提前结束"),

@@ -22,8 +22,7 @@ struct Column {
 }
 
 fn column(name: &'static str, en: &str, zh: &str) -> Column {
-    let title = Text { en: en.to_owned(), zh: zh.to_owned() };
-    Column { name, title, always: true, counts: false, is_figure: true }
+    Column { name, title: Text::of((en, zh)), always: true, counts: false, is_figure: true }
 }
 
 fn factor(name: &'static str, en: &str, zh: &str) -> Column {
@@ -59,13 +58,11 @@ fn shown() -> Vec<Column> {
 
 /// Names in `cells.csv` of the columns that are shown, the note last. Columns without values are left out, unless a
 /// seed has them.
-#[must_use]
 pub fn names(rows: &[Vec<String>]) -> Vec<&'static str> {
     shown_of(rows).into_iter().map(|column| column.name).chain(["note"]).collect()
 }
 
 /// Index of a column in the rows.
-#[must_use]
 pub fn place(name: &str) -> usize {
     columns().iter().position(|known| *known == name).expect("a column of the table")
 }
@@ -76,7 +73,6 @@ fn shown_of(rows: &[Vec<String>]) -> Vec<Column> {
 }
 
 /// The table of all cells; every row links to the figures of its cell.
-#[must_use]
 pub fn cases(run: &Conclusion<'_>) -> Markup {
     let rows = table::rows(run, Language::En);
     let zh = table::rows(run, Language::Zh);
@@ -96,20 +92,16 @@ pub fn cases(run: &Conclusion<'_>) -> Markup {
                                 @if column.name == "case" { td { (number(&both!("{value}", "{value_zh}"))) } }
                                 @else { td.number[column.is_figure || column.counts] { (told(value, column)) } }
                             }
-                            @if !is_valid { td.bad colspan=(figures) { (says(&both_of(&row[note], &row_zh[note]))) } }
+                            @if !is_valid { td.bad colspan=(figures) { (says(&Text::of((&row[note], &row_zh[note])))) } }
                         }
                         @if is_valid && !row[note].is_empty() {
-                            tr.remark { td {} td colspan=(shown.len() - 1) { b { (words("note", "备注")) } " " (says(&both_of(&row[note], &row_zh[note]))) } }
+                            tr.remark { td {} td colspan=(shown.len() - 1) { b { (words("note", "备注")) } " " (says(&Text::of((&row[note], &row_zh[note])))) } }
                         }
                     }
                 }
             }
         }
     }
-}
-
-fn both_of(en: &str, zh: &str) -> Text {
-    Text { en: en.to_owned(), zh: zh.to_owned() }
 }
 
 /// The number of a cell, which may be followed by the name of a phase.

@@ -91,7 +91,6 @@ impl Chart {
     }
 
     /// Whether the chart has nothing to draw.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lines.iter().all(|line| self.shown(line).next().is_none())
     }
@@ -105,20 +104,17 @@ fn short(value: f64) -> String {
 
 /// Merges neighbouring points until there are at most [`POINTS_MAX`]. `join` is [`average`] or [`largest`], for
 /// example.
-#[must_use]
 pub fn thinned(points: &[(f64, f64)], join: impl Fn(&[(f64, f64)]) -> f64) -> Vec<(f64, f64)> {
     let each = points.len().div_ceil(POINTS_MAX).max(1);
     points.chunks(each).map(|chunk| (chunk[0].0, join(chunk))).collect()
 }
 
 /// Mean of the values of some points.
-#[must_use]
 pub fn average(points: &[(f64, f64)]) -> f64 {
     points.iter().map(|point| point.1).sum::<f64>() / points.len().max(1) as f64
 }
 
 /// Largest of the values of some points.
-#[must_use]
 pub fn largest(points: &[(f64, f64)]) -> f64 {
     points.iter().map(|point| point.1).fold(0.0, f64::max)
 }

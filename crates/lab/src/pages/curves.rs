@@ -8,6 +8,7 @@ use crate::judge::conclusion::{Case, Conclusion};
 use crate::judge::factor::{Factor, ladders};
 use crate::judge::figures::Figures;
 use crate::judge::{Text, both, numbers};
+use crate::sentences::Sentence;
 use maud::{Markup, html};
 
 /// Most lines of a chart; further lines go into another chart.
@@ -23,7 +24,6 @@ struct Series<'a> {
 }
 
 /// The charts of rate and of bytes over each factor that varies.
-#[must_use]
 pub fn curves(run: &Conclusion<'_>) -> Markup {
     html! {
         @for factor in [Factor::Threads, Factor::Rate, Factor::Size, Factor::Queues] {
@@ -94,26 +94,24 @@ fn line(factor: &Factor, series: &Series<'_>, (value, shown): Shown) -> Line {
 }
 
 /// The effects of all factors, as the rules found them.
-#[must_use]
 pub fn effects(run: &Conclusion<'_>) -> Markup {
     html! {
         @if !run.effects.is_empty() || !run.interactions.is_empty() {
             h3 { (super::words("What each factor does", "各因素的影响")) }
             ul {
-                @for effect in &run.effects { li { (says(&effect.says)) } }
-                @for interaction in &run.interactions { li { (says(&interaction.says)) } }
+                @for effect in &run.effects { li { (says(&effect.sentence())) } }
+                @for interaction in &run.interactions { li { (says(&interaction.sentence())) } }
             }
         }
         @if let Some(found) = &run.sensitive {
             h3 { (super::words("Settings that do something", "有影响的配置项")) }
             @if found.is_empty() { p.none { (says(&insensitive())) } }
-            ul { @for effect in found { li { (says(&effect.says)) } } }
+            ul { @for effect in found { li { (says(&effect.sentence())) } } }
         }
     }
 }
 
 /// The sentence for a sweep in which no setting has an effect.
-#[must_use]
 pub(super) fn insensitive() -> Text {
     both!(
         "none of the settings that were swept has an effect that is certain",

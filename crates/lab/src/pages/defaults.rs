@@ -134,10 +134,10 @@ fn by_cores(key: &str, host: &HostFile) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::fixture;
+    use crate::judge::testing;
 
     fn found(version: &str, settings: &[(&str, &str)]) -> Vec<String> {
-        let mut file = fixture::file();
+        let mut file = testing::file();
         version.clone_into(&mut file.target.version);
         let settings = settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         file.target.brokers[0].settings = settings.collect();
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn pools_of_a_machine_that_is_not_known_are_told() {
-        let mut file = fixture::file();
+        let mut file = testing::file();
         file.target.brokers[0].host = None;
         let settings =
             [("sendMessageThreadPoolNums", "16"), ("listenPort", "10911"), ("brokerIP1", "10.0.0.1")];

@@ -2,8 +2,7 @@
 
 use super::defaults::{Changed, UNKNOWN, changed, release};
 use super::words::words;
-use crate::archive::{BrokerFile, HostFile, Roofline, RunFile};
-use crate::arguments::SECRET;
+use crate::archive::{BrokerFile, HostFile, Roofline, RunFile, SECRET};
 use crate::judge::{Text, both, numbers};
 use maud::{Markup, html};
 
@@ -13,7 +12,6 @@ const COPY: &str =
     "getSelection().selectAllChildren(this.previousElementSibling);document.execCommand('copy')";
 
 /// Chapter 2. `place` is the relative link from the page to the run's directory: empty, or ending in a slash.
-#[must_use]
 pub fn environment(file: &RunFile, place: &str) -> Markup {
     html! {
         table {
@@ -45,7 +43,6 @@ fn machines(hosts: &[HostFile]) -> Markup {
 }
 
 /// Device, file system and kind of a host's disk.
-#[must_use]
 pub fn disk(host: &HostFile) -> String {
     let kind = match host.disk_spins() {
         Some(true) => " HDD",
@@ -110,7 +107,6 @@ fn settings(file: &RunFile) -> Markup {
 }
 
 /// The settings that differ from the defaults, for Markdown: a line for each broker that reported its settings.
-#[must_use]
 pub fn settings_lines(file: &RunFile) -> Vec<Text> {
     let release = release(file);
     let told = file.target.brokers.iter().filter(|broker| !broker.settings.is_empty());
@@ -142,7 +138,6 @@ fn link(place: &str, file: &str) -> Markup {
 }
 
 /// Chapter 11: the origin of the figures; `place` is as for [`environment`].
-#[must_use]
 pub fn origin(file: &RunFile, place: &str) -> Markup {
     html! {
         p { (words("Reproduce with:", "复现命令：")) }
@@ -162,7 +157,6 @@ pub fn origin(file: &RunFile, place: &str) -> Markup {
 }
 
 /// The note that the secret key must be added to the command, because no run keeps one; `None` without a secret.
-#[must_use]
 pub fn secret_left_out(file: &RunFile) -> Option<Text> {
     let is_place = |word: &String| word.rsplit('=').next() == Some(SECRET);
     file.command_line.iter().any(is_place).then(|| {
@@ -174,7 +168,6 @@ pub fn secret_left_out(file: &RunFile) -> Option<Text> {
 }
 
 /// The command line as it was typed, quoted for a shell.
-#[must_use]
 pub fn command_line(file: &RunFile) -> String {
     let quote = |word: &String| {
         let plain = |letter: char| letter.is_alphanumeric() || "-_./:,=@%+".contains(letter);

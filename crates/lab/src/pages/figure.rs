@@ -18,13 +18,11 @@ pub struct Figure<'a> {
 
 impl Figure<'_> {
     /// Makes a figure of a single chart.
-    #[must_use]
     pub fn single(title: Text, files: &[String], chart: Chart) -> Figure<'_> {
         Figure { title, files, panels: vec![(Text::default(), chart)] }
     }
 
     /// The figure as HTML; empty when there is nothing to draw.
-    #[must_use]
     pub fn markup(&self) -> Markup {
         let panels: Vec<&(Text, Chart)> = self.panels.iter().filter(|(_, chart)| !chart.is_empty()).collect();
         let Some((_, first)) = panels.first() else { return html! {} };
@@ -42,7 +40,6 @@ impl Figure<'_> {
 }
 
 /// Number of charts per row for this number of charts.
-#[must_use]
 pub fn columns(panels: usize) -> usize {
     match panels {
         0..=4 => panels,
@@ -61,7 +58,6 @@ fn legend(lines: &[Line], dots: bool) -> Markup {
 }
 
 /// Links to data files beside the report. A pattern that stands for many files is text without a link.
-#[must_use]
 pub fn sources(files: &[String]) -> Markup {
     html! {
         span.from {

@@ -5,6 +5,7 @@ use super::{answer, backlog, cases, curves, environment, latency, matrix, says, 
 use crate::judge::balance::Term;
 use crate::judge::conclusion::{Case, Conclusion};
 use crate::judge::{Language, Text, both, numbers};
+use crate::sentences::{Sentence, joined};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("report.css");
@@ -23,7 +24,6 @@ pub struct Additions {
 }
 
 /// The report of a run as a page. It opens in `language` and can be switched.
-#[must_use]
 pub fn report(run: &Conclusion<'_>, additions: Additions, language: Language) -> String {
     let file = &run.record.file;
     let nothing = || html! {};
@@ -56,7 +56,6 @@ pub fn report(run: &Conclusion<'_>, additions: Additions, language: Language) ->
 }
 
 /// A page of chapters, each given by anchor, title and content. Chapters without content are left out.
-#[must_use]
 pub fn page(title: &str, language: Language, chapters: &[(&str, Markup, Markup)]) -> String {
     let chapters: Vec<_> = chapters.iter().filter(|(_, _, content)| !content.0.is_empty()).collect();
     let (show, lang) = match language {
@@ -118,7 +117,7 @@ fn trends(run: &Conclusion<'_>) -> Markup {
 /// A step with its name and, when it is invalid, the reason.
 fn step<'a>(run: &Conclusion<'a>, case: &Case<'a>) -> (Text, Timeline<'a>) {
     let cell = &case.judged.cell.cell.name;
-    let name = match case.judged.outcome.as_ref().err().and_then(|reasons| Text::joined(reasons)) {
+    let name = match case.judged.outcome.as_ref().err().and_then(|reasons| joined(reasons)) {
         Some(Text { en, zh }) => both!("{cell} × invalid: {en}", "{cell} × 无效：{zh}"),
         None => Text::same(cell),
     };
@@ -135,14 +134,14 @@ fn balance(run: &Conclusion<'_>) -> Markup {
         p { (words("Bodies per second that should be there against bytes found; marked where it is off by more than 10 % beyond 512 bytes of overhead per message.",
             "应有的消息体字节与实测字节；超出 10 %（每条消息另计 512 字节开销）时标红。")) }
         div.wide { table {
-            tr { th { (words("cell", "用例")) } @for term in head { th { (says(&term.name)) } } th { (words("data", "数据")) } }
+            tr { th { (words("cell", "用例")) } @for term in head { th { (says(&term.quantity.name())) } } th { (words("data", "数据")) } }
             @for case in &with {
                 tr { td { code { (case.judged.cell.cell.name) } }
-                    @for term in head { @match case.balance.iter().find(|own| own.name == term.name) { Some(own) => (balance_term(own)), None => td { "–" } } }
+                    @for term in head { @match case.balance.iter().find(|own| own.quantity == term.quantity) { Some(own) => (balance_term(own)), None => td { "–" } } }
                     td.from { a href={ "cells/" (case.judged.cell.cell.name) "/1/load.csv" } { "load.csv" } } }
             }
         } }
-        ul { @for ceiling in &run.byte_ceilings { li.bad { (says(&ceiling.says)) } } }
+        ul { @for limit in &run.bandwidth_limits { li.bad { (says(&limit.sentence())) } } }
     }
 }
 

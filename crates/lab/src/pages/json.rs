@@ -5,14 +5,13 @@ use crate::judge::conclusion::{Case, Conclusion};
 use serde_json::{Value, json};
 
 /// The report as a JSON document.
-#[must_use]
 pub fn json(run: &Conclusion<'_>) -> Value {
     let verdict: Vec<Value> =
         verdict::lines(run).iter().map(|(name, text)| json!({ "name": name, "text": text })).collect();
     let ladder = |ladder: &crate::judge::conclusion::Ladder| {
         let cells: Vec<&str> =
             ladder.cells.iter().map(|cell| run.cells[*cell].judged.cell.cell.name.as_str()).collect();
-        json!({ "factor": ladder.factor.name().en, "cells": cells, "ceiling": ladder.ceiling })
+        json!({ "factor": ladder.factor.name().en, "cells": cells, "ceiling": ladder.ceiling.json() })
     };
     let safe = run.safe.as_ref().map(|safe| {
         let cell = &run.cells[safe.cell].judged.cell.cell.name;
@@ -28,7 +27,7 @@ pub fn json(run: &Conclusion<'_>) -> Value {
         "safe": safe,
         "bottleneck": run.bottleneck,
         "ladders": run.ladders.iter().map(ladder).collect::<Vec<_>>(),
-        "byte_ceilings": run.byte_ceilings,
+        "byte_ceilings": run.bandwidth_limits,
         "effects": run.effects,
         "sensitive": run.sensitive,
         "interactions": run.interactions,
@@ -60,7 +59,7 @@ fn case(case: &Case<'_>) -> Value {
             json!({
                 "watch": guard.watch, "node": guard.node, "measured": guard.used.is_some(),
                 "holds": guard.used.map(|_| !guard.is_broken()), "headroom": guard.headroom(),
-                "reading": guard.reading,
+                "reading": crate::sentences::Sentence::sentence(guard),
             })
         })
         .collect();

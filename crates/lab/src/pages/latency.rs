@@ -19,7 +19,6 @@ const HISTOGRAMS: &str = "cells/*/*/latency.hlog";
 const GRID: (usize, usize) = (72, 28);
 
 /// The chart of latency against rate for each step of the main ladder, with the load at each point.
-#[must_use]
 pub fn curve(run: &Conclusion<'_>) -> Markup {
     let Some(ladder) = run.main_ladder() else { return html! {} };
     let steps = || {
@@ -52,7 +51,6 @@ pub fn curve(run: &Conclusion<'_>) -> Markup {
 }
 
 /// The chart of percentiles for the steps of the main ladder.
-#[must_use]
 pub fn percentiles(run: &Conclusion<'_>) -> Markup {
     let all: Vec<usize> =
         run.main_ladder().map_or_else(|| run.top.into_iter().collect(), |ladder| ladder.cells.clone());
@@ -82,7 +80,6 @@ pub fn percentiles(run: &Conclusion<'_>) -> Markup {
 
 /// The effect of coordinated omission: for every closed loop its high percentiles as measured, and as they would have
 /// been if it had gone on sending while it waited.
-#[must_use]
 pub fn omission(run: &Conclusion<'_>) -> Vec<Text> {
     let cells = run.cells.iter().filter_map(|case| {
         let figures = case.judged.figures()?;
@@ -99,7 +96,6 @@ pub fn omission(run: &Conclusion<'_>) -> Vec<Text> {
 }
 
 /// The introduction to the list that [`omission`] returns.
-#[must_use]
 pub fn omission_says() -> Text {
     both!(
         "A closed loop sends nothing while a server pauses, so its percentiles leave out what would have waited. \
@@ -116,7 +112,6 @@ fn quantiles(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
 }
 
 /// The distribution of latency over time, in the cell with the highest rate.
-#[must_use]
 pub fn over_time(run: &Conclusion<'_>) -> Markup {
     let Some(case) = run.top.map(|top| &run.cells[top]) else { return html! {} };
     let Some(window) = case.judged.windows.first().filter(|window| !window.latency.is_empty()) else {

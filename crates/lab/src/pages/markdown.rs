@@ -3,10 +3,10 @@
 use super::{cases, curves, environment, latency, matrix, table, verdict};
 use crate::judge::conclusion::Conclusion;
 use crate::judge::{Language, Text, both, numbers};
+use crate::sentences::Sentence;
 use std::fmt::Write as _;
 
 /// The report as Markdown in one language.
-#[must_use]
 pub fn markdown(run: &Conclusion<'_>, language: Language) -> String {
     let file = &run.record.file;
     let [scenario, target, id] = [&file.scenario, &file.target.name, &file.id].map(|name| plain(name));
@@ -52,14 +52,14 @@ pub fn markdown(run: &Conclusion<'_>, language: Language) -> String {
         let _ = writeln!(text, "- {}", says.get(language));
     }
     heading(&mut text, both!("What each factor does", "各因素的影响"));
-    let effects = run.effects.iter().map(|effect| &effect.says);
-    for says in effects.chain(run.interactions.iter().map(|interaction| &interaction.says)) {
+    let effects = run.effects.iter().map(Sentence::sentence);
+    for says in effects.chain(run.interactions.iter().map(Sentence::sentence)) {
         let _ = writeln!(text, "- {}", says.get(language));
     }
     if let Some(found) = &run.sensitive {
         heading(&mut text, both!("Settings that do something", "有影响的配置项"));
         let nothing = found.is_empty().then(curves::insensitive);
-        for says in found.iter().map(|effect| &effect.says).chain(&nothing) {
+        for says in found.iter().map(Sentence::sentence).chain(nothing) {
             let _ = writeln!(text, "- {}", says.get(language));
         }
     }

@@ -6,7 +6,9 @@ use crate::archive::RunFile;
 use crate::judge::conclusion::{Case, Conclusion};
 use crate::judge::factor::Factor;
 use crate::judge::figures::Figures;
+use crate::judge::validity::Reason;
 use crate::judge::{Text, both, numbers};
+use crate::sentences::{Sentence, joined};
 use maud::{Markup, html};
 
 /// A figure that a heat map shows for every cell.
@@ -53,7 +55,6 @@ const COLUMNS_MAX: usize = 12;
 const COLUMNS_BESIDE: usize = 5;
 
 /// The heat maps of the measured figures, and the reasons why cells have none; empty when there is nothing to compare.
-#[must_use]
 pub fn heat_maps(run: &Conclusion<'_>) -> Markup {
     let factors: Vec<_> = run.cells.iter().map(Case::factors).collect();
     let mut varied = Factor::varied(&factors);
@@ -101,8 +102,8 @@ fn reasons(run: &Conclusion<'_>) -> Markup {
 }
 
 /// The name and the reasons of a cell without figures.
-fn why(case: &Case<'_>, reasons: &[Text]) -> Markup {
-    let all = Text::joined(reasons).unwrap_or_default();
+fn why(case: &Case<'_>, reasons: &[Reason]) -> Markup {
+    let all = joined(reasons).unwrap_or_default();
     html! { span.bad { (no_figures(case)) } ": " (says(&all)) }
 }
 
@@ -111,13 +112,11 @@ fn link(case: &Case<'_>) -> String {
 }
 
 /// The cells that were not run, and why.
-#[must_use]
 pub fn left_out(run: &RunFile) -> Markup {
     html! { @if let Some(says_so) = left_out_says(run) { p { (says(&says_so)) } } }
 }
 
 /// The cells that were not run, as text; `None` when all were run.
-#[must_use]
 pub(super) fn left_out_says(run: &RunFile) -> Option<Text> {
     let (left, all) = (run.left_out.len(), run.cells.len());
     (left > 0).then(|| {
@@ -199,7 +198,6 @@ fn shade(value: f64, (low, high): (f64, f64)) -> String {
 }
 
 /// The details of every cell, folded.
-#[must_use]
 pub fn drill_downs(run: &Conclusion<'_>) -> Markup {
     html! { @for case in &run.cells { (drill_down(run, case)) } }
 }
@@ -222,10 +220,10 @@ fn drill_down(run: &Conclusion<'_>, case: &Case<'_>) -> Markup {
                 Ok(figures) => (figures_table(figures)),
                 Err(_) => {}
             }
-            @if let Some(stability) = &case.stability { p { b { "R5 " } (says(&stability.says)) } }
+            @if let Some(stability) = &case.stability { p { b { "R5 " } (says(&stability.sentence())) } }
             @if let Some(soak) = &case.soak {
                 @let is_bad = !soak.broken.is_empty() || soak.undecided.is_some() || !soak.drifts.is_empty();
-                p { b { "R10 " } span class=(if is_bad { "bad" } else { "" }) { (says(&soak.says())) } }
+                p { b { "R10 " } span class=(if is_bad { "bad" } else { "" }) { (says(&soak.sentence())) } }
             }
             @if let Some(what) = steps[0].1.happened() { p { b { (words("What happened: ", "事件：")) } (says(&what)) } }
             @if case.judged.figures().is_some() { (guard_lines(case)) (figures(&steps, Timeline::essentials)) }
@@ -235,7 +233,6 @@ fn drill_down(run: &Conclusion<'_>, case: &Case<'_>) -> Markup {
 }
 
 /// The note on a cell whose only repeat was ended early.
-#[must_use]
 pub(super) fn ended_early() -> Text {
     both!("ended early", "提前结束")
 }
@@ -246,7 +243,7 @@ fn guard_lines(case: &Case<'_>) -> Markup {
             tr { th { (words("guard", "护栏")) } th { (words("machine", "主机")) } th { (words("headroom", "余量")) } }
             @for guard in &case.guards {
                 tr class=(if guard.is_broken() { "bad" } else { "" }) {
-                    td { (says(&guard.reading)) } td { (guard.node) }
+                    td { (says(&guard.sentence())) } td { (guard.node) }
                     td.number {
                         @match guard.headroom() {
                             Some(room) => (numbers::percent(room)),

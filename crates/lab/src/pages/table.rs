@@ -4,11 +4,12 @@
 //! has no figures; its reasons are in `note`.
 
 use super::{environment, matrix};
-use crate::judge::backlog::{Stage, phase_name};
+use crate::judge::backlog::Stage;
 use crate::judge::conclusion::{Case, Conclusion};
 use crate::judge::figures::{Figures, Means, broker_host_names};
 use crate::judge::numbers::short;
-use crate::judge::{Language, both};
+use crate::judge::{Language, Text, both};
+use crate::sentences::{Sentence, phase_name};
 
 /// The columns of seed 003.
 pub const SEED_COLUMNS: [&str; 14] = [
@@ -52,13 +53,11 @@ const MORE_COLUMNS: [&str; 19] = [
 ];
 
 /// The names of all columns.
-#[must_use]
 pub fn columns() -> Vec<&'static str> {
     SEED_COLUMNS.into_iter().chain(MORE_COLUMNS).collect()
 }
 
 /// One row for each cell, and for each phase of a backlog. A field that was not measured is empty.
-#[must_use]
 pub fn rows(run: &Conclusion<'_>, language: Language) -> Vec<Vec<String>> {
     run.cells.iter().flat_map(|case| case_rows(run, case, language)).collect()
 }
@@ -67,7 +66,6 @@ pub fn rows(run: &Conclusion<'_>, language: Language) -> Vec<Vec<String>> {
 ///
 /// # Panics
 /// Never: writing into memory does not fail.
-#[must_use]
 pub fn csv(run: &Conclusion<'_>) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let written = writer.write_record(columns());
@@ -91,7 +89,8 @@ fn case_rows(run: &Conclusion<'_>, case: &Case<'_>, language: Language) -> Vec<V
                 true => both!("probe", "试探"),
                 false => both!("invalid", "无效"),
             };
-            let reasons: Vec<&str> = reasons.iter().map(|reason| reason.get(language)).collect();
+            let reasons: Vec<String> =
+                reasons.iter().map(|reason| reason.sentence().get(language).to_owned()).collect();
             let colon = if language == Language::Zh { "：" } else { ": " };
             let note = format!("{}{colon}{}", name.get(language), reasons.join(between(language)));
             rows.push(row(run, case, (&number, &Default::default(), &note), &[]));
@@ -209,19 +208,14 @@ fn between(language: Language) -> &'static str {
 
 /// The note of a cell: that it was ended early, lost messages, fluctuation, and guards that broke.
 fn note(case: &Case<'_>, language: Language) -> String {
-    let unsteady = case
-        .stability
-        .iter()
-        .filter(|stability| stability.fluctuates)
-        .map(|stability| stability.says.get(language));
-    let broken =
-        case.guards.iter().filter(|guard| guard.is_broken()).map(|guard| guard.reading.get(language));
-    let lost = case
-        .soak
-        .iter()
-        .flat_map(|soak| soak.broken.iter().chain(&soak.undecided))
-        .map(|text| text.get(language));
-    let early = case.judged.cell.cell.interrupted.then(matrix::ended_early);
-    let early = early.iter().map(|text| text.get(language));
-    early.chain(lost).chain(unsteady).chain(broken).collect::<Vec<_>>().join(between(language))
+    let mut notes: Vec<Text> =
+        case.judged.cell.cell.interrupted.then(matrix::ended_early).into_iter().collect();
+    if let Some(soak) = &case.soak {
+        notes.extend(soak.broken.iter().map(Sentence::sentence));
+        notes.extend(soak.undecided.iter().map(Sentence::sentence));
+    }
+    let unsteady = case.stability.iter().filter(|stability| stability.fluctuates);
+    notes.extend(unsteady.map(Sentence::sentence));
+    notes.extend(case.guards.iter().filter(|guard| guard.is_broken()).map(Sentence::sentence));
+    notes.iter().map(|text| text.get(language)).collect::<Vec<_>>().join(between(language))
 }

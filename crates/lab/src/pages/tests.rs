@@ -2,10 +2,10 @@ use super::html::Additions;
 use crate::archive::{Factors, Phase, Record};
 use crate::judge::conclusion::Conclusion;
 use crate::judge::guards::Limits;
-use crate::judge::{Language, fixture};
+use crate::judge::{Language, testing};
 
 fn record() -> Record {
-    let cell = |threads, size, tps| (Factors { size, groups: 1, ..fixture::factors(threads) }, tps);
+    let cell = |threads, size, tps| (Factors { size, groups: 1, ..testing::factors(threads) }, tps);
     let cells = [
         (1, 1_024, 900.0),
         (10, 1_024, 9_000.0),
@@ -14,7 +14,7 @@ fn record() -> Record {
         (10, 10_240, 4_000.0),
         (60, 10_240, 4_100.0),
     ];
-    let mut record = fixture::record(&cells.map(|(threads, size, tps)| cell(threads, size, tps)));
+    let mut record = testing::record(&cells.map(|(threads, size, tps)| cell(threads, size, tps)));
     // The last cell is invalid because its generator is too busy.
     for second in record.cells[5].repeats.iter_mut().flat_map(|repeat| &mut repeat.load) {
         second.lab_cores = 7.9;
@@ -42,7 +42,7 @@ fn chapter<'a>(page: &'a str, anchor: &str) -> &'a str {
 
 /// Adds to the first cell a phase `drain` that is as long as the steady one.
 fn drained() -> Record {
-    let mut record = fixture::record(&[(fixture::factors(60), 20_000.0)]);
+    let mut record = testing::record(&[(testing::factors(60), 20_000.0)]);
     let phases = &mut record.cells[0].cell.phases;
     let named = |name: &str, of: &[Phase]| -> Vec<Phase> {
         of.iter().map(|phase| Phase { name: name.to_owned(), ..phase.clone() }).collect()
@@ -108,13 +108,13 @@ fn what_was_not_measured_has_no_chapter_and_no_plot() {
     for nothing in ["Pauses", "Bytes behind", "Swapping", "not measured in this run"] {
         assert!(!page.contains(nothing), "{nothing}");
     }
-    let nothing = report_of(&Record { file: fixture::file(), cells: Vec::new() });
+    let nothing = report_of(&Record { file: testing::file(), cells: Vec::new() });
     for anchor in ["matrix", "factors", "curve", "latency", "trends", "balance"] {
         assert!(!nothing.contains(&format!("id=\"{anchor}\"")), "{anchor} of a run without cells");
     }
     assert!(chapter(&nothing, "verdict").contains("no cell is valid"));
-    let mut invalid = fixture::record(&[(fixture::factors(10), 9_000.0), (fixture::factors(60), 20_000.0)]);
-    fixture::each_second(&mut invalid, |_, second| second.lab_cores = 7.9);
+    let mut invalid = testing::record(&[(testing::factors(10), 9_000.0), (testing::factors(60), 20_000.0)]);
+    testing::each_second(&mut invalid, |_, second| second.lab_cores = 7.9);
     let invalid = report_of(&invalid);
     assert!(!invalid.contains("id=\"matrix\""), "there is nothing to compare");
     assert!(chapter(&invalid, "trends").contains("001-w10-s1024-q8 × invalid: the load generator used"));
@@ -123,7 +123,7 @@ fn what_was_not_measured_has_no_chapter_and_no_plot() {
 #[test]
 fn the_answer_is_three_figures_what_limits_them_and_the_curve() {
     let cells = [(1, 900.0), (10, 9_000.0), (60, 30_000.0), (120, 30_300.0), (200, 30_400.0)];
-    let mut record = fixture::record(&cells.map(|(threads, tps)| (fixture::factors(threads), tps)));
+    let mut record = testing::record(&cells.map(|(threads, tps)| (testing::factors(threads), tps)));
     let seconds = record.cells[4].repeats.iter_mut().filter_map(|repeat| repeat.hosts.get_mut("b1"));
     seconds.flatten().for_each(|second| second.disk_util = 0.8);
     let run = Conclusion::new(&record, &Limits::default());
@@ -162,7 +162,7 @@ fn the_answer_is_three_figures_what_limits_them_and_the_curve() {
 #[test]
 fn a_ladder_that_climbs_has_no_knee() {
     let cells = [(1, 900.0), (10, 9_000.0), (60, 30_000.0)];
-    let record = fixture::record(&cells.map(|(threads, tps)| (fixture::factors(threads), tps)));
+    let record = testing::record(&cells.map(|(threads, tps)| (testing::factors(threads), tps)));
     let page = report_of(&record);
     let answer = chapter(&page, "verdict");
     assert!(answer.contains("not saturated") && !answer.contains("knee at"), "{answer}");
@@ -273,7 +273,7 @@ fn rate_and_bytes_are_drawn_over_threads_and_over_size() {
 #[test]
 fn trends_are_one_plot_for_each_step_with_phases_as_bands() {
     let cells = [(1, 900.0), (10, 9_000.0), (60, 30_000.0)];
-    let record = fixture::record(&cells.map(|(threads, tps)| (fixture::factors(threads), tps)));
+    let record = testing::record(&cells.map(|(threads, tps)| (testing::factors(threads), tps)));
     let page = report_of(&record);
     for figure in chapter(&page, "trends").split("<figure>").skip(1) {
         assert_eq!(figure.matches("<svg class=\"chart\"").count(), 3, "{figure}");
@@ -288,8 +288,8 @@ fn trends_are_one_plot_for_each_step_with_phases_as_bands() {
 #[test]
 fn maps_of_many_columns_have_the_width_of_the_page() {
     let cells =
-        [1, 2, 4, 8, 16, 32, 64, 128].map(|threads| (fixture::factors(threads), f64::from(threads) * 900.0));
-    let page = report_of(&fixture::record(&cells));
+        [1, 2, 4, 8, 16, 32, 64, 128].map(|threads| (testing::factors(threads), f64::from(threads) * 900.0));
+    let page = report_of(&testing::record(&cells));
     let maps = chapter(&page, "matrix");
     assert!(maps.contains("class=\"maps full\""));
     // The factor is named once above its levels, to leave room for figures.
@@ -504,8 +504,8 @@ fn limits_that_nobody_measured_are_no_zeros() {
 
 #[test]
 fn a_run_without_figures_says_why() {
-    let mut record = fixture::record(&[(fixture::factors(60), 20_000.0)]);
-    fixture::each_second(&mut record, |_, second| second.sent = 0);
+    let mut record = testing::record(&[(testing::factors(60), 20_000.0)]);
+    testing::each_second(&mut record, |_, second| second.sent = 0);
     let lines = super::verdict::lines(&Conclusion::new(&record, &Limits::default()));
     let (_, why) = lines.iter().find(|(name, _)| name.en == "Invalid").expect("it is told");
     assert!(why.en.starts_with("no message was acknowledged (cell 001"), "{}", why.en);
@@ -532,9 +532,9 @@ fn a_ceiling_is_not_below_the_rate_that_is_safe() {
     let said = |open: f64| {
         let closed = [(60, 9_900.0), (120, 10_000.0), (240, 10_050.0)];
         let mut cells: Vec<(Factors, f64)> =
-            closed.map(|(threads, tps)| (fixture::factors(threads), tps)).into();
-        cells.push((Factors { rate: Some(open), ..fixture::factors(10_000) }, open));
-        let record = fixture::record(&cells);
+            closed.map(|(threads, tps)| (testing::factors(threads), tps)).into();
+        cells.push((Factors { rate: Some(open), ..testing::factors(10_000) }, open));
+        let record = testing::record(&cells);
         let lines = super::verdict::lines(&Conclusion::new(&record, &Limits::default()));
         lines.into_iter().find(|(name, _)| name.en == "Ceiling").expect("it is told").1.en
     };
@@ -552,8 +552,8 @@ fn a_ceiling_is_not_held_against_the_rate_of_another_load() {
         (60, 10_240, 9_000.0),
         (120, 10_240, 9_010.0),
     ];
-    let cell = |(threads, size, tps)| (Factors { size, ..fixture::factors(threads) }, tps);
-    let mut record = fixture::record(&cells.map(cell));
+    let cell = |(threads, size, tps)| (Factors { size, ..testing::factors(threads) }, tps);
+    let mut record = testing::record(&cells.map(cell));
     // Only one cell of the small messages is valid, which is no ladder.
     let invalid = record.cells[1].repeats.iter_mut().flat_map(|repeat| &mut repeat.load);
     invalid.for_each(|second| second.lab_cores = 7.9);
@@ -569,12 +569,12 @@ fn a_ceiling_is_not_held_against_the_rate_of_another_load() {
 #[test]
 fn settings_that_do_something_are_told_everywhere() {
     let with = |value: &str| {
-        let mut factors = fixture::factors(60);
+        let mut factors = testing::factors(60);
         factors.more.insert("set:flushLeastPages".to_owned(), value.to_owned());
         factors
     };
     let told = |tps: f64| {
-        let record = fixture::record(&[(with("1"), 20_000.0), (with("4"), tps)]);
+        let record = testing::record(&[(with("1"), 20_000.0), (with("4"), tps)]);
         let run = Conclusion::new(&record, &Limits::default());
         let page = super::html::report(&run, Additions::default(), Language::En);
         let texts = [Language::En, Language::Zh].map(|language| super::markdown::markdown(&run, language));
@@ -619,7 +619,7 @@ fn a_run_without_a_valid_cell_has_no_interval() {
         super::verdict::lines(&run).into_iter().map(|(_, text)| text.en).collect::<Vec<_>>().join("\n")
     };
     assert!(told(&record).contains("CI95 of the highest rate"));
-    fixture::each_second(&mut record, |_, second| second.lab_cores = 8.0);
+    testing::each_second(&mut record, |_, second| second.lab_cores = 8.0);
     let said = told(&record);
     assert!(!said.contains("CI95") && said.contains("no two valid cells"), "{said}");
 }

@@ -12,10 +12,9 @@ use crate::archive::{
     BROKER_AWAY, BROKER_BACK, BROKER_RESTARTED, BrokerSecond, HostSecond, LoadSecond, Record, RecordedCell,
     Repeat,
 };
-use crate::judge::backlog::phase_name;
 use crate::judge::figures::broker_host_names;
-use crate::judge::stability::name_zh;
 use crate::judge::{Text, both};
+use crate::sentences::{name_zh, phase_name};
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 
@@ -51,7 +50,6 @@ pub struct Timeline<'a> {
 
 impl<'a> Timeline<'a> {
     /// The timeline of the repeats of a cell.
-    #[must_use]
     pub fn of_cell(record: &'a Record, cell: &'a RecordedCell) -> Self {
         let mut parts: Vec<Part<'a>> = Vec::new();
         for repeat in cell.repeats.iter().filter(|repeat| !repeat.load.is_empty()) {
@@ -112,7 +110,6 @@ impl<'a> Timeline<'a> {
     }
 
     /// The kinds of events with their numbers; `None` when there were none.
-    #[must_use]
     pub fn happened(&self) -> Option<Text> {
         let parts: Vec<Text> = self
             .happened
@@ -188,7 +185,7 @@ fn event_text(kind: &str) -> Text {
         BROKER_BACK => "Broker 恢复应答",
         other => name_zh(other),
     };
-    Text { en: kind.to_owned(), zh: zh.to_owned() }
+    Text::of((kind, zh))
 }
 
 /// Name of a phase.
@@ -212,7 +209,6 @@ fn size_beside(panels: usize) -> (f64, f64) {
 }
 
 /// A figure for each trend, with a chart for each step. Trends that were not measured, or were always 0, are left out.
-#[must_use]
 pub fn figures<'a>(steps: &[(Text, Timeline<'a>)], of: fn(&Timeline<'a>) -> Vec<Trend>) -> Markup {
     let trends: Vec<Vec<Trend>> = steps.iter().map(|(_, step)| of(step)).collect();
     let count = trends.iter().map(Vec::len).max().unwrap_or(0);
@@ -247,11 +243,11 @@ fn figure(steps: &[(Text, Timeline<'_>)], trends: &[Vec<Trend>], place: usize) -
 mod tests {
     use super::*;
     use crate::archive::{Event, Phase};
-    use crate::judge::fixture;
+    use crate::judge::testing;
 
     #[test]
     fn what_happened_late_in_a_step_is_marked() {
-        let mut record = fixture::record(&[(fixture::factors(60), 20_000.0)]);
+        let mut record = testing::record(&[(testing::factors(60), 20_000.0)]);
         let event = |at_ms, kind: &str| Event { at_ms, kind: kind.to_owned(), ..Event::default() };
         for repeat in &mut record.cells[0].repeats {
             let seconds = repeat.load.iter().map(|second| second.at_ms);
@@ -268,7 +264,7 @@ mod tests {
 
     #[test]
     fn repeats_follow_each_other_and_their_phases_are_bands() {
-        let mut record = fixture::record(&[(fixture::factors(60), 20_000.0)]);
+        let mut record = testing::record(&[(testing::factors(60), 20_000.0)]);
         let cell = &mut record.cells[0];
         let warmup = |phase: &Phase| Phase {
             name: "warmup".to_owned(),
@@ -288,8 +284,8 @@ mod tests {
 
     #[test]
     fn steps_beside_each_other_have_the_same_heights() {
-        let cells = [(10, 9_000.0), (60, 20_000.0)].map(|(threads, tps)| (fixture::factors(threads), tps));
-        let record = fixture::record(&cells);
+        let cells = [(10, 9_000.0), (60, 20_000.0)].map(|(threads, tps)| (testing::factors(threads), tps));
+        let record = testing::record(&cells);
         let steps: Vec<(Text, Timeline<'_>)> = record
             .cells
             .iter()

@@ -5,17 +5,16 @@ use crate::judge::ceiling::Ceiling;
 use crate::judge::conclusion::{Conclusion, Ladder, SUSTAINED_SECONDS};
 use crate::judge::factor::Factor;
 use crate::judge::figures::broker_host_names;
-use crate::judge::selftest::left_out;
 use crate::judge::{Text, both, numbers};
+use crate::sentences::{Sentence, self_tests_left_out, unseen};
 
 /// Ratio of an open loop's rate to the ceiling of closed loops from which on the difference is mentioned.
 const MORE: f64 = 1.02;
 
 /// All lines, each with a name and a sentence.
-#[must_use]
 pub fn lines(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
     let backlogs = run.cells.iter().filter_map(|case| case.backlog.as_ref());
-    let backlogs = backlogs.map(|backlog| (both!("Backlog", "堆积"), backlog.says.clone()));
+    let backlogs = backlogs.map(|backlog| (both!("Backlog", "堆积"), backlog.sentence()));
     let mut lines = vec![safe(run)];
     lines.extend(limits(run));
     lines.extend(rest(run));
@@ -26,19 +25,10 @@ pub fn lines(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
 }
 
 /// The lines about what limits the rate.
-#[must_use]
 pub fn limits(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
     let mut lines = Vec::new();
     if let Some(limit) = &run.bottleneck {
-        let (name, evidence) = (limit.resource.name(), &limit.evidence);
-        let (en, zh, why, why_zh) = (name.en, name.zh, &evidence.en, &evidence.zh);
-        // Most evidence begins with the name of the resource.
-        let says = if why.starts_with(&en) {
-            limit.evidence.clone()
-        } else {
-            both!("{en}: {why}", "{zh}：{why_zh}")
-        };
-        lines.push((both!("Bottleneck", "瓶颈"), says));
+        lines.push((both!("Bottleneck", "瓶颈"), limit.sentence()));
     }
     lines.push(ceiling(run));
     lines.push((both!("Next guard", "下一个护栏"), next(run)));
@@ -47,21 +37,20 @@ pub fn limits(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
 }
 
 /// The other lines, the confidence in the figures last.
-#[must_use]
 pub fn rest(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
     let mut lines: Vec<(Text, Text)> = Vec::new();
-    let left_out = left_out(&run.record.file).into_iter();
+    let left_out = self_tests_left_out(&run.record.file).into_iter();
     lines.extend(left_out.map(|text| (both!("Self-test", "自测"), text)));
     lines.extend(not_looked_at(run).map(|text| (both!("Not looked at", "未观察"), text)));
-    let others = run.byte_ceilings.iter().map(|ceiling| (both!("Bandwidth", "带宽"), ceiling.says.clone()));
+    let others = run.bandwidth_limits.iter().map(|limit| (both!("Bandwidth", "带宽"), limit.sentence()));
     lines.extend(others);
     let unsteady =
         run.top.and_then(|top| run.cells[top].stability.as_ref()).filter(|stability| stability.fluctuates);
-    lines.extend(unsteady.map(|stability| (both!("Stability", "稳定性"), stability.says.clone())));
+    lines.extend(unsteady.map(|stability| (both!("Stability", "稳定性"), stability.sentence())));
     let soaks = run.cells.iter().filter_map(|case| Some((case, case.soak.as_ref()?)));
     let told = soaks.filter(|(_, soak)| soak.checked || !soak.drifts.is_empty());
     lines.extend(told.map(|(case, soak)| {
-        let (says, cell) = (soak.says(), &case.judged.cell.cell.name);
+        let (says, cell) = (soak.sentence(), &case.judged.cell.cell.name);
         let (en, zh) = (says.en, says.zh);
         (both!("Soak", "长稳"), both!("{en} (cell {cell})", "{zh}（用例 {cell}）"))
     }));
@@ -104,8 +93,8 @@ fn ceiling(run: &Conclusion<'_>) -> (Text, Text) {
         return (name, why);
     };
     let text = match &ladder.ceiling {
-        Ceiling::Found { step, tps, why } => {
-            let (rate, en, zh) = (numbers::rate(*tps), &why.en, &why.zh);
+        Ceiling::Found { step, tps, sign } => {
+            let (rate, Text { en, zh }) = (numbers::rate(*tps), sign.sentence());
             let highest = run.cells[ladder.cells[*step]].judged.figures().map_or(*tps, |step| step.tps.mean);
             let highest = numbers::count(highest);
             match held_open(run, ladder).filter(|safe| *safe > tps * MORE) {
@@ -122,7 +111,7 @@ fn ceiling(run: &Conclusion<'_>) -> (Text, Text) {
                 }
             }
         }
-        Ceiling::NotSaturated { why, .. } | Ceiling::Undecided { why } => why.clone(),
+        undecided => undecided.sentence(),
     };
     (name, text)
 }
@@ -151,20 +140,18 @@ fn next(run: &Conclusion<'_>) -> Text {
     let Some(safe) = &run.safe else {
         let broken =
             run.top.map(|top| &run.cells[top].guards).into_iter().flatten().filter(|guard| guard.is_broken());
-        let (en, zh): (Vec<&str>, Vec<&str>) =
-            broken.map(|guard| (guard.reading.en.as_str(), guard.reading.zh.as_str())).unzip();
-        let (en, zh) = (en.join("; "), zh.join("；"));
-        if en.is_empty() {
+        let broken: Vec<Text> = broken.map(Sentence::sentence).collect();
+        let Some(Text { en, zh }) = Text::joined(&broken) else {
             return both!(
                 "none broke at the highest rate; see the cells",
                 "最高 TPS 时未突破护栏，详见各用例"
             );
-        }
+        };
         return both!("broken already at the highest rate: {en}", "最高 TPS 时已突破：{zh}");
     };
     let Some(guard) = &safe.next else { return both!("none was measured", "没有可用的护栏数据") };
     let room = numbers::percent(guard.headroom().unwrap_or_default());
-    let (en, zh) = (&guard.reading.en, &guard.reading.zh);
+    let Text { en, zh } = guard.sentence();
     let node = if guard.node.is_empty() { String::new() } else { format!(" [{}]", guard.node) };
     both!("{en}{node}: {room} of the limit is left", "{zh}{node}：余量 {room}")
 }
@@ -173,8 +160,8 @@ fn next(run: &Conclusion<'_>) -> Text {
 fn invalid(run: &Conclusion<'_>) -> Option<Text> {
     let mut cells = run.cells.iter().filter(|_| run.top.is_none());
     cells.find_map(|case| {
-        let why = case.judged.outcome.as_ref().err()?.first()?;
-        let (en, zh, cell) = (&why.en, &why.zh, &case.judged.cell.cell.name);
+        let Text { en, zh } = case.judged.outcome.as_ref().err()?.first()?.sentence();
+        let cell = &case.judged.cell.cell.name;
         Some(both!("{en} (cell {cell})", "{zh}（用例 {cell}）"))
     })
 }
@@ -189,7 +176,7 @@ fn not_looked_at(run: &Conclusion<'_>) -> Option<Text> {
             "Broker 主机：请在其上运行 vostok lab agent 并用 --agents 指定"
         ));
     }
-    parts.extend(run.cells[cell].unseen());
+    parts.extend(unseen(&run.cells[cell]));
     Text::joined(&parts)
 }
 

@@ -4,7 +4,6 @@ use crate::judge::Text;
 use maud::{Markup, html};
 
 /// Marks up a text in both languages.
-#[must_use]
 pub fn says(text: &Text) -> Markup {
     if text.en == text.zh {
         return html! { (text.en) };
@@ -13,7 +12,6 @@ pub fn says(text: &Text) -> Markup {
 }
 
 /// Marks up words in both languages.
-#[must_use]
 pub fn words(en: &str, zh: &str) -> Markup {
     html! { span.en lang="en" { (en) } span.zh lang="zh-CN" { (zh) } }
 }

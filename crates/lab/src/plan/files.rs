@@ -4,7 +4,6 @@ use super::arithmetic::Plan;
 use super::target::Target;
 
 /// Names and contents of the files. Hosts are named `ns1`, `broker1`, … and are to be replaced.
-#[must_use]
 pub fn files(target: &Target, plan: &Plan) -> Vec<(String, String)> {
     let mut files = vec![("namesrv.conf".to_owned(), namesrv())];
     for master in 0..plan.masters {
@@ -33,12 +32,7 @@ fn broker(target: &Target, plan: &Plan, (master, id): (u32, u32)) -> String {
     let servers: Vec<String> = (1..=plan.name_servers).map(|number| format!("ns{number}:9876")).collect();
     let hours = target.retain.0.ceil();
     let mut lines = vec![
-        // Masters with slaves are RocketMQ's as long as Vostok does not replicate.
-        if plan.slaves > 0 {
-            format!("# mqbroker -c {name}-{id}.conf")
-        } else {
-            format!("# vostok serve --roles broker -c {name}-{id}.conf")
-        },
+        format!("# vostok serve --roles broker -c {name}-{id}.conf"),
         "brokerClusterName=DefaultCluster".to_owned(),
         format!("brokerName={name}"),
         format!("brokerId={id}"),
@@ -77,9 +71,8 @@ fn readme(plan: &Plan) -> String {
              Automatic failover needs the controllers counted above and brokers with `enableControllerMode=true`, for which no files are written.\n\
              主节点的全部从节点收到后才确认发送（`SYNC_MASTER`、`inSyncReplicas`）；缺少从节点时消息已存储，但返回 FLUSH_SLAVE_TIMEOUT。这些文件不含自动切换：主节点故障时，从节点继续提供其消息，生产者改用其他主节点，\
              从节点不会升为主节点。自动切换需要上面计数的 Controller 以及 `enableControllerMode=true`，此处不生成其配置文件。\n\
-             \nThis version of Vostok does not replicate yet. A plan with slaves is one for RocketMQ brokers, masters and slaves \
-             (`mqbroker -c FILE`): a RocketMQ slave cannot follow a Vostok master.\n\
-             当前版本的 Vostok 尚不支持复制：带从节点的规划适用于 RocketMQ 的主从 Broker（`mqbroker -c FILE`），RocketMQ 从节点不能跟随 Vostok 主节点。\n",
+             \nThe files are for Vostok (`vostok serve --roles broker -c FILE`) and for RocketMQ brokers (`mqbroker -c FILE`); a slave of either follows a master of the other.\n\
+             这些文件适用于 Vostok（`vostok serve --roles broker -c FILE`）与 RocketMQ（`mqbroker -c FILE`）；任何一方的从节点都可以跟随另一方的主节点。\n",
         );
     }
     text

@@ -3,17 +3,16 @@
 use super::arithmetic::Plan;
 use crate::judge::{Language, numbers};
 use crate::pages::{says, words};
+use crate::sentences::Sentence;
 use maud::{Markup, html};
 
 /// The page with only the plan.
-#[must_use]
 pub fn page(plan: &Plan, language: Language) -> String {
     let chapters = [("plan", words("Plan", "规划"), chapter(plan))];
     crate::pages::page("vostok lab plan", language, &chapters)
 }
 
 /// The plan as a chapter of a report.
-#[must_use]
 pub fn chapter(plan: &Plan) -> Markup {
     html! {
         dl.verdict {
@@ -24,6 +23,6 @@ pub fn chapter(plan: &Plan) -> Markup {
             dt { (words("Disk of each broker", "每个 broker 磁盘")) } dd { (numbers::bytes(plan.disk_bytes)) }
             dt { (words("Each master sends", "每主发送")) } dd { (numbers::bytes(plan.send_bytes)) "/s" }
         }
-        ol { @for step in &plan.steps { li { (says(step)) } } }
+        ol { @for step in &plan.steps { li { (says(&step.sentence())) } } }
     }
 }

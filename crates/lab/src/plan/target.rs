@@ -1,56 +1,42 @@
-//! The target of a plan, as flags give it.
+//! The target of a plan.
 
-use crate::archive::run_directory;
 use crate::judge::Language;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Flags of `vostok lab plan`.
-#[derive(clap::Args, Debug, Clone)]
-pub struct PlanFlags {
+/// What is planned, with which rate, and where the files go.
+#[derive(Debug, Clone)]
+pub struct PlanOptions {
     /// What is wanted.
-    #[command(flatten)]
     pub target: Target,
     /// Directory of the run whose safe rate is planned with.
-    #[arg(long, value_name = "RUN", value_parser = run_directory)]
     pub run: Option<PathBuf>,
     /// Safe rate of one master, instead of a run's.
-    #[arg(long, value_name = "RATE")]
     pub safe_tps: Option<Rate>,
-    /// Directory of the files [default: plan/ in the run, else here].
-    #[arg(long, value_name = "DIR")]
+    /// Directory of the files; `plan` in the run, or else in the working directory, when absent.
     pub out: Option<PathBuf>,
     /// Language of the text, and in which the page opens.
-    #[arg(long, value_enum, default_value_t)]
     pub lang: Language,
 }
 
 /// The target of a plan.
-#[derive(clap::Args, Debug, Clone)]
+#[derive(Debug, Clone)]
 pub struct Target {
-    /// Most messages per second, e.g. 50k/s.
-    #[arg(long, value_name = "RATE")]
+    /// Most messages per second.
     pub peak: Rate,
-    /// Bytes of a message's body, e.g. 500 or 2k.
-    #[arg(long, value_name = "BYTES")]
+    /// Bytes of a message's body.
     pub size: Size,
     /// Consumer groups that read everything.
-    #[arg(long, default_value_t = 1)]
     pub groups: u32,
-    /// How long messages are kept, e.g. 72h or 3d.
-    #[arg(long, value_name = "TIME", default_value = "72h")]
+    /// How long messages are kept.
     pub retain: Hours,
     /// Machines that may fail at once.
-    #[arg(long, default_value_t = 1)]
     pub survive: u32,
     /// Share by which the peak grows before the plan is made anew.
-    #[arg(long, default_value_t = 0.0)]
     pub growth: f64,
-    /// Mean rate over the time that messages are kept [default: the peak].
-    #[arg(long, value_name = "RATE")]
+    /// Mean rate over the time that messages are kept; `None` for the peak.
     pub mean: Option<Rate>,
     /// Speed of one master's network, megabits per second each direction.
-    #[arg(long, value_name = "MEGABITS", default_value_t = 10_000.0)]
     pub nic: f64,
 }
 

@@ -3,7 +3,7 @@ use super::target::{Hours, Rate, Size};
 use super::*;
 use crate::archive::{Factors, HostSecond, LoadSecond, Repeat, TargetKind};
 use crate::judge::conclusion::Conclusion;
-use crate::judge::fixture;
+use crate::judge::testing;
 
 fn target(peak: f64, nic: f64) -> Target {
     let (peak, size, retain) = (Rate(peak), Size(500.0), Hours(72.0));
@@ -32,7 +32,7 @@ fn the_network_may_need_more_masters_than_the_rate() {
 
 #[test]
 fn a_run_is_the_basis() {
-    let record = fixture::record(&[(fixture::factors(10), 9_000.0), (fixture::factors(60), 30_000.0)]);
+    let record = testing::record(&[(testing::factors(10), 9_000.0), (testing::factors(60), 30_000.0)]);
     let run = Conclusion::new(&record, &Limits::default());
     let basis = Basis::measured(&run, 1_024.0).expect("both cells are safe");
     assert!((29_000.0..30_000.0).contains(&basis.safe_tps), "{basis:?}");
@@ -45,25 +45,25 @@ fn a_run_is_the_basis() {
 #[test]
 fn a_rate_without_the_readers_that_are_wanted_is_called_too_high() {
     let said = |groups: u32, survive: u32| {
-        let factors = Factors { groups: 1, ..fixture::factors(60) };
-        let record = fixture::record(&[(factors, 30_000.0)]);
+        let factors = Factors { groups: 1, ..testing::factors(60) };
+        let record = testing::record(&[(factors, 30_000.0)]);
         let run = Conclusion::new(&record, &Limits::default());
         let basis = Basis::measured(&run, 1_024.0).expect("it is safe");
         let target = Target { groups, survive, ..target(10_000.0, 10_000.0) };
-        plan(&target, &basis).steps[1].en.clone()
+        plan(&target, &basis).steps[1].sentence().en
     };
     assert!(said(3, 0).starts_with("careful: that rate was measured with 1 groups and 0 slaves"));
     assert!(said(1, 1).starts_with("careful: that rate was measured with 1 groups"));
     assert!(said(1, 0).starts_with("careful: that rate was held"), "{}", said(1, 0));
     let named = plan(&target(10_000.0, 10_000.0), &Basis::named(70_000.0, 500.0));
-    assert!(named.steps[1].en.starts_with("by rate"), "nobody knows");
+    assert!(named.steps[1].sentence().en.starts_with("by rate"), "nobody knows");
 }
 
 /// A run of cells with one consumer group, each given by threads, bytes, messages per second and minutes.
 fn held(cells: &[(u32, u64, f64, u32)]) -> Record {
-    let factors = |threads, size| Factors { groups: 1, size, ..fixture::factors(threads) };
+    let factors = |threads, size| Factors { groups: 1, size, ..testing::factors(threads) };
     let made = cells.iter().map(|(threads, size, tps, _)| (factors(*threads, *size), *tps));
-    let mut record = fixture::record(&made.collect::<Vec<_>>());
+    let mut record = testing::record(&made.collect::<Vec<_>>());
     // For RocketMQ, the figures of garbage collection would be missing.
     record.file.target.kind = TargetKind::Vostok;
     for (cell, (.., minutes)) in record.cells.iter_mut().zip(cells) {
@@ -105,14 +105,14 @@ fn a_rate_that_was_held_is_planned_with_before_a_higher_one() {
     assert_eq!(found.careful, [], "all of it was looked at for long enough");
     // Among the cells that were held long enough, the one of the nearest size.
     let larger = basis(&record, 10_240.0);
-    assert!(larger.source.en.contains("at 10,240 bytes (run"), "{larger:?}");
+    assert!(larger.source.sentence().en.contains("at 10,240 bytes (run"), "{larger:?}");
 }
 
 #[test]
 fn what_speaks_against_a_basis_is_a_step_of_the_plan() {
     let steps = |record: &Record| {
         let plan = plan(&target(10_000.0, 10_000.0), &basis(record, 1_024.0));
-        let careful = plan.steps.into_iter().filter(|step| step.en.starts_with("careful"));
+        let careful = plan.steps.iter().map(Sentence::sentence).filter(|step| step.en.starts_with("careful"));
         let careful = careful.inspect(|step| assert!(step.zh.starts_with("注意"), "{step:?}"));
         careful.map(|step| step.en).skip(1).collect::<Vec<_>>()
     };
@@ -133,11 +133,11 @@ fn what_speaks_against_a_basis_is_a_step_of_the_plan() {
 #[test]
 fn a_search_is_planned_by_what_it_confirmed() {
     let cell = |threads, rate, purpose: &str, tps| {
-        let mut factors = Factors { rate, ..fixture::factors(threads) };
+        let mut factors = Factors { rate, ..testing::factors(threads) };
         factors.more.insert("purpose".to_owned(), purpose.to_owned());
         (factors, tps)
     };
-    let record = fixture::record(&[
+    let record = testing::record(&[
         cell(60, None, "ceiling", 30_000.0),
         cell(1_000, Some(25_000.0), "search", 25_000.0),
         cell(1_000, Some(20_000.0), "confirm", 20_000.0),
@@ -149,8 +149,8 @@ fn a_search_is_planned_by_what_it_confirmed() {
 
 #[test]
 fn an_unsafe_run_is_no_basis() {
-    let mut record = fixture::record(&[(fixture::factors(60), 30_000.0)]);
-    fixture::each_host_second(&mut record, "b1", |_, second| second.cpu_user = 0.9);
+    let mut record = testing::record(&[(testing::factors(60), 30_000.0)]);
+    testing::each_host_second(&mut record, "b1", |_, second| second.cpu_user = 0.9);
     assert_eq!(Basis::measured(&Conclusion::new(&record, &Limits::default()), 1_024.0), None);
 }
 

@@ -2,26 +2,22 @@
 
 use super::cleanup::{left_behind, remove};
 use super::cluster::Cluster;
-use super::machines::hosts;
-use super::progress::Progress;
+use super::design::{CellLoad, Design, RunOptions};
+use super::machines::{Watched, hosts};
+use super::progress::{Progress, place, told};
 use super::prune::is_dominated;
-use super::record::{Recorded, Stage, epoch_ms, record};
+use super::record::{Recorded, record};
 use super::resume::{begin_or_resume, held};
-use super::settings::{put_back, try_all};
+use super::settings::{prepare, put_back, try_all};
 use crate::Error;
-use crate::agent::Asked;
-use crate::archive::{
-    Archive, Cell, Factors, LoadSecond, Phase, RecordedCell, Roofline, RunFile, Slo, TargetKind,
-};
-use crate::arguments::without_secrets;
-use crate::export::{self, ReportFlags};
+use crate::archive::{Archive, Cell, Factors, Phase, RecordedCell, Roofline, RunFile, Slo, TargetKind};
+use crate::export::{self, ReportOptions};
 use crate::generator::Workload;
-use crate::judge::{numbers, stats};
+use crate::generator::existing;
 use crate::measure::{Collector, HostProbe, cores_allowed, device_of};
 use crate::output::{alert, say};
-use crate::scenario_arguments::ScenarioArguments;
+use crate::runtime::{self, epoch_ms, signalled};
 use crate::selftest;
-use crate::session::{existing, signalled};
 use std::path::{Path, PathBuf};
 use tokio::sync::watch;
 
@@ -33,6 +29,8 @@ pub struct Bench {
     cluster: Cluster,
     archive: Archive,
     run: RunFile,
+    /// The cells with which the run began.
+    design: Design,
     progress: Progress,
     /// Number of the signal that ends the run; `None` while there was none.
     interrupt: watch::Receiver<Option<i32>>,
@@ -44,44 +42,12 @@ pub struct Bench {
     is_here: bool,
 }
 
-/// A machine that an agent observes.
-#[derive(Clone, Debug)]
-pub(super) struct Watched {
-    /// Address of the agent.
-    pub address: String,
-    /// The request that tells the agent what to observe.
-    pub asked: Asked,
-    /// Name of the machine and of its series.
-    pub name: String,
-}
-
-/// Defines how a scenario turns cells into load.
-pub trait Plan {
-    /// The load of a cell.
-    fn workload(&self, cell: &Factors) -> Workload;
-
-    /// The stages of every repeat of a cell.
-    fn stages(&self, cell: &Factors) -> Vec<Stage>;
-
-    /// Number of repeats of a cell; `None` for the run's own number.
-    fn repeats(&self, _cell: &Factors) -> Option<u32> {
-        None
-    }
-
-    /// Whether to skip the steps of a ladder of threads above its ceiling.
-    fn prunes(&self) -> bool {
-        false
-    }
-
-    /// The flags, beside those of every scenario and the stages, that hold for every cell, with their values.
-    fn held(&self) -> Vec<(&'static str, String)> {
-        Vec::new()
-    }
-
-    /// Prepares the cluster for a cell, for example by changing a setting of the brokers.
-    fn prepare(&self, _cluster: &Cluster, _cell: &Factors) -> impl Future<Output = Result<(), Error>> {
-        std::future::ready(Ok(()))
-    }
+/// Runs a design from its beginning, or goes on with it, and writes its report.
+///
+/// # Errors
+/// As [`Bench::open`] and [`Bench::run`].
+pub(super) fn run(options: &RunOptions, design: Design) -> Result<(), Error> {
+    runtime::block_on(async { Bench::open(options, design).await?.run().await })
 }
 
 impl Bench {
@@ -90,52 +56,49 @@ impl Bench {
     /// # Errors
     /// [`Error::Cluster`] when the cluster does not answer, [`Error::File`] when the directory cannot be written,
     /// [`Error::Flag`] when it holds a run that differs.
-    pub async fn open(
-        arguments: &ScenarioArguments,
-        scenario: &str,
-        cells: Vec<Factors>,
-        plan: &impl Plan,
-    ) -> Result<Self, Error> {
-        let machines = u32::try_from(arguments.load_agents.len() + 1).unwrap_or(u32::MAX);
-        cells.iter().try_for_each(|cell| plan.workload(cell).check_over(machines))?;
-        let mut cluster = Cluster::look(arguments).await?;
-        let root = root_of(arguments, scenario);
-        if !arguments.no_selftest && !root.join("run.json").exists() {
+    pub async fn open(options: &RunOptions, design: Design) -> Result<Self, Error> {
+        let machines = u32::try_from(options.load_agents.len() + 1).unwrap_or(u32::MAX);
+        design.cells.iter().try_for_each(|cell| cell.load.check_over(machines))?;
+        let mut cluster = Cluster::look(options).await?;
+        let root = root_of(options, &design.scenario);
+        if options.selftest && !root.join("run.json").exists() {
             cluster.host.roofline = roofline(&cluster.store).await;
         }
         let is_here = cluster.is_here();
-        let (hosts, watched, clock_skew_us) = hosts(&mut cluster, arguments).await?;
+        let (hosts, watched, clock_skew_us) = hosts(&mut cluster, options).await?;
         let run = RunFile {
-            scenario: scenario.to_owned(),
-            command_line: without_secrets(std::env::args()),
+            scenario: design.scenario.clone(),
+            command_line: options.command_line.clone(),
             lab_version: env!("CARGO_PKG_VERSION").to_owned(),
-            lab_threads: arguments.cores,
+            lab_threads: options.load.cores,
             // With several machines the busiest one is judged, which may be another machine than this one.
             lab_cores_allowed: (machines == 1)
                 .then(|| cores_allowed(std::process::id().cast_signed()))
                 .flatten(),
             started_ms: epoch_ms(),
-            seed: arguments.seed,
+            seed: options.load.seed,
             target: cluster.target.clone(),
             hosts,
             clock_skew_us,
-            others_max: arguments.others_max.map(|percent| percent / 100.0),
-            held: held(arguments, plan, &cells),
-            cells,
-            repeats: arguments.repeats(),
+            others_max: options.others_max,
+            held: held(options, &design),
+            cells: design.cells.iter().map(|cell| cell.factors.clone()).collect(),
+            repeats: options.repeats,
             ..RunFile::default()
         };
         let (archive, run) = begin_or_resume(&root, run)?;
         // A run that was killed may have left settings changed; the settings before the run are those in its file.
         cluster.target.clone_from(&run.target);
-        let each: Vec<u64> = run.cells.iter().map(|cell| seconds_of(plan, cell, run.repeats)).collect();
-        let finished = (1..).zip(&run.cells).zip(&each);
-        let done = finished.filter(|((number, cell), _)| {
-            run.left_out.contains(number) || archive.cell(*number, cell).is_finished()
+        let each = (1..).zip(&design.cells).map(|(number, cell)| {
+            let is_done = run.left_out.contains(&number) || archive.cell(number, &cell.factors).is_finished();
+            let seconds = cell.seconds(run.repeats);
+            (seconds, if is_done { seconds } else { 0 })
         });
-        let progress = Progress::new(each.iter().sum(), done.map(|(_, seconds)| seconds).sum());
+        let (all, done) = each.fold((0, 0), |sum, cell| (sum.0 + cell.0, sum.1 + cell.1));
+        let progress = Progress::new(all, done);
         progress.line(&format!(
-            "{scenario} of {} ({} cells, {} repeats) into {}",
+            "{} of {} ({} cells, {} repeats) into {}",
+            design.scenario,
             run.target.name,
             run.cells.len(),
             run.repeats,
@@ -145,26 +108,20 @@ impl Bench {
             cluster,
             archive,
             run,
+            design,
             progress,
             interrupt: interrupt(root),
-            free_bytes_min: arguments.free_min,
-            gc_log: arguments.gc_log.clone(),
+            free_bytes_min: options.free_bytes_min,
+            gc_log: options.gc_log.clone(),
             watched,
-            load_agents: arguments.load_agents.clone(),
+            load_agents: options.load_agents.clone(),
             is_here,
         })
     }
 
     /// The cluster under load.
-    #[must_use]
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
-    }
-
-    /// The archive of the run.
-    #[must_use]
-    pub fn archive(&self) -> &Archive {
-        &self.archive
     }
 
     /// The machines that agents observe.
@@ -173,7 +130,6 @@ impl Bench {
     }
 
     /// Addresses of the agents that share the load with this machine.
-    #[must_use]
     pub fn load_agents(&self) -> &[String] {
         &self.load_agents
     }
@@ -226,9 +182,9 @@ impl Bench {
     /// # Errors
     /// [`Error::Broken`] when a broker refuses a value of a swept setting, [`Error::Cluster`] when the cluster is lost
     /// at the beginning of a repeat, [`Error::File`] when files cannot be written.
-    pub async fn run(&mut self, plan: &impl Plan) -> Result<(), Error> {
+    pub async fn run(&mut self) -> Result<(), Error> {
         let ran = match try_all(&self.cluster, self.left()).await {
-            Ok(()) => self.cells(plan).await.map(drop),
+            Ok(()) => self.cells().await.map(drop),
             refused => refused,
         };
         self.close(ran).await
@@ -275,44 +231,48 @@ impl Bench {
     }
 
     /// Runs every cell that is not finished; returns false when the run was interrupted.
-    pub(super) async fn cells(&mut self, plan: &impl Plan) -> Result<bool, Error> {
-        let cells: Vec<_> = (1..).zip(self.run.cells.clone()).collect();
-        for (number, factors) in cells {
-            if self.archive.cell(number, &factors).is_finished() || self.run.left_out.contains(&number) {
+    pub(super) async fn cells(&mut self) -> Result<bool, Error> {
+        let cells: Vec<_> = (1..).zip(self.design.cells.clone()).collect();
+        let count = cells.len();
+        for (number, cell) in cells {
+            let factors = &cell.factors;
+            if self.archive.cell(number, factors).is_finished() || self.run.left_out.contains(&number) {
                 continue;
             }
-            if plan.prunes() && is_dominated(&self.archive, &self.run, &factors)? {
+            if self.design.prune && is_dominated(&self.archive, &self.run, factors)? {
                 self.run.left_out.push(number);
                 self.archive.save(&self.run)?;
                 let name = factors.name(number);
                 self.progress.line(&format!("{name} is left out: fewer threads reached the ceiling"));
-                self.progress.skip(seconds_of(plan, &factors, self.run.repeats));
-            } else if !self.cell((number, Some(self.run.cells.len())), &factors, plan).await? {
+                self.progress.skip(cell.seconds(self.run.repeats));
+            } else if !self.cell((number, Some(count)), &cell).await? {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// Runs a cell in addition to those that the run began with, unless it is finished; `None` when the run was
+    /// Runs a cell, also one that the run did not begin with, unless it is finished; `None` when the run was
     /// interrupted.
     ///
     /// # Errors
     /// As for [`Bench::run`].
-    pub async fn add(&mut self, factors: &Factors, plan: &impl Plan) -> Result<Option<RecordedCell>, Error> {
-        let known = (1..).zip(&self.run.cells).find(|(_, cell)| *cell == factors).map(|(number, _)| number);
-        let number = match known {
-            Some(number) => number,
-            None => {
-                self.run.cells.push(factors.clone());
-                self.archive.save(&self.run)?;
-                self.progress.more(seconds_of(plan, factors, self.run.repeats));
-                u32::try_from(self.run.cells.len()).unwrap_or(u32::MAX)
-            }
-        };
-        let directory = self.archive.cell(number, factors);
+    pub async fn add(&mut self, cell: &CellLoad) -> Result<Option<RecordedCell>, Error> {
+        let known = self.run.cells.iter().position(|known| *known == cell.factors);
+        let index = known.unwrap_or(self.run.cells.len());
+        if known.is_none() {
+            self.run.cells.push(cell.factors.clone());
+            self.archive.save(&self.run)?;
+        }
+        let number = u32::try_from(index + 1).unwrap_or(u32::MAX);
+        let directory = self.archive.cell(number, &cell.factors);
+        let (seconds, is_finished) = (cell.seconds(self.run.repeats), directory.is_finished());
+        if index >= self.design.cells.len() {
+            self.progress.more(seconds);
+            self.progress.skip(if is_finished { seconds } else { 0 });
+        }
         // The number of cells that a search still needs is unknown.
-        if !directory.is_finished() && !self.cell((number, None), factors, plan).await? {
+        if !is_finished && !self.cell((number, None), cell).await? {
             return Ok(None);
         }
         Ok(Some(directory.record()?))
@@ -323,8 +283,7 @@ impl Bench {
     async fn cell(
         &mut self,
         (number, all): (u32, Option<usize>),
-        factors: &Factors,
-        plan: &impl Plan,
+        CellLoad { factors, load, stages, repeats }: &CellLoad,
     ) -> Result<bool, Error> {
         let directory = self.archive.cell(number, factors);
         let new = Cell { number, name: directory.name(), factors: factors.clone(), ..Cell::default() };
@@ -333,9 +292,10 @@ impl Bench {
             self.progress.line(&format!("{} {AGAIN}; what it left is kept beside it", new.name));
         }
         let mut cell = before.map_or(new, Cell::to_go_on);
-        let workload = plan.workload(factors);
-        let repeats = plan.repeats(factors).unwrap_or(self.run.repeats);
-        plan.prepare(&self.cluster, factors).await?;
+        // Messages and groups of cells that use one topic are told apart by this number.
+        let workload = Workload { run: epoch_ms() as u32, ..load.clone() };
+        let repeats = repeats.unwrap_or(self.run.repeats);
+        prepare(&self.cluster, &self.run.cells, factors).await?;
         self.note_made(&workload).await?;
         while cell.repeats < repeats {
             if self.is_interrupted() {
@@ -345,7 +305,7 @@ impl Bench {
             let place = place((number, all), (repeat, repeats));
             self.progress.doing(&format!("{place}: {}", cell.name));
             let Recorded { phases, checked, ended } =
-                record(self, &directory, &cell, &workload, &plan.stages(factors)).await?;
+                record(self, &directory, &cell, &workload, stages).await?;
             cell.interrupted = !matches!(ended, Ok(true));
             // Part of a repeat is useful only when it is the single repeat of its cell. Among others it would be judged
             // as a whole one.
@@ -388,7 +348,6 @@ impl Bench {
     }
 
     /// The current content of the run's file.
-    #[must_use]
     pub fn run_file(&self) -> &RunFile {
         &self.run
     }
@@ -406,7 +365,7 @@ impl Bench {
     fn report(&self) -> Result<(), Error> {
         self.progress.end();
         self.cluster.client.shutdown();
-        export::run(&ReportFlags::of(self.archive.root()))
+        export::run(&ReportOptions::of(self.archive.root()))
     }
 
     fn end(&mut self) -> Result<(), Error> {
@@ -440,9 +399,9 @@ fn interrupt(root: PathBuf) -> watch::Receiver<Option<i32>> {
 }
 
 /// The directory of the run.
-fn root_of(arguments: &ScenarioArguments, scenario: &str) -> PathBuf {
+fn root_of(options: &RunOptions, scenario: &str) -> PathBuf {
     let named = || format!("lab-{}-{}", scenario.replace(' ', "-"), epoch_ms() / 1000).into();
-    arguments.out.clone().unwrap_or_else(named)
+    options.out.clone().unwrap_or_else(named)
 }
 
 /// The limits of this machine by a self-test; `None` when it cannot be run, for example on another user's disk. The
@@ -456,60 +415,4 @@ pub(super) async fn roofline(store: &Path) -> Option<Roofline> {
     };
     say!("no self-test, so nobody knows how far from this machine's limits the run is: {why}");
     None
-}
-
-fn seconds_of(plan: &impl Plan, cell: &Factors, repeats: u32) -> u64 {
-    let once: u64 = plan.stages(cell).iter().map(|stage| u64::from(stage.seconds)).sum();
-    once * u64::from(plan.repeats(cell).unwrap_or(repeats))
-}
-
-/// Describes the position in a run: `cell 3 of 24, repeat 1 of 3`.
-fn place((number, all): (u32, Option<usize>), (repeat, repeats): (u32, u32)) -> String {
-    let all = all.map(|all| format!(" of {all}")).unwrap_or_default();
-    let repeat = if repeats > 1 { format!(", repeat {repeat} of {repeats}") } else { String::new() };
-    format!("cell {number}{all}{repeat}")
-}
-
-/// The line that is printed about a repeat.
-fn told(cell: &Cell, repeat: u32, seconds: &[LoadSecond]) -> String {
-    let phases = cell.phases.iter().filter(|phase| phase.repeat == repeat && phase.name != "warmup");
-    let phase = |phase: &Phase| {
-        let rows: Vec<_> =
-            seconds.iter().filter(|row| row.at_ms > phase.from_ms && row.at_ms <= phase.to_ms).collect();
-        let mean = |of: fn(&LoadSecond) -> f64| {
-            let rates: Vec<f64> = rows.iter().map(|row| of(row)).collect();
-            numbers::count(stats::mean(&rates))
-        };
-        let p99 = rows.iter().map(|row| row.p99_us).max().unwrap_or_default();
-        let failures: u64 = rows.iter().map(|row| row.failed + row.refused).sum();
-        let consumed = if rows.iter().any(|row| row.consumed > 0) {
-            format!(", consumed {}/s", mean(LoadSecond::consumed_rate))
-        } else {
-            String::new()
-        };
-        let failed = if failures > 0 { format!(", {failures} failed") } else { String::new() };
-        format!(
-            "{}: {}/s{consumed}, worst second's p99 {:.2} ms{failed}",
-            phase.name,
-            mean(LoadSecond::sent_rate),
-            p99 as f64 / 1000.0
-        )
-    };
-    let mut phases: Vec<_> = phases.map(phase).collect();
-    if !cell.checked.is_empty() {
-        let counts: Vec<_> = cell.checked.iter().map(|(name, count)| format!("{name} {count}")).collect();
-        phases.push(counts.join(", "));
-    }
-    format!("{} {repeat}: {}", cell.name, phases.join("; "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_run_says_how_far_it_is() {
-        assert_eq!(place((3, Some(24)), (1, 3)), "cell 3 of 24, repeat 1 of 3");
-        assert_eq!(place((3, None), (1, 1)), "cell 3");
-    }
 }

@@ -4,9 +4,8 @@
 use crate::Error;
 use crate::archive::{Archive, Made, RunFile};
 use crate::output::say;
-use crate::scenario_arguments::CleanFlags;
-use crate::session;
-use client::{Client, Config};
+use crate::runtime;
+use client::{Client, Config, Credentials};
 use std::path::Path;
 
 /// Most names of each kind that are printed.
@@ -15,17 +14,18 @@ const TOLD_MAX: usize = 3;
 /// Topics that brokers create for a group (`MixAll.getRetryTopic`, `MixAll.getDLQTopic`).
 const BESIDE_GROUP: [&str; 2] = [wire::names::RETRY_PREFIX, wire::names::DLQ_PREFIX];
 
-/// Removes what a run left on its cluster, `vostok lab clean`.
+/// Removes what the run in a directory left on its cluster, `vostok lab clean`. Without name servers, those of the run are
+/// asked.
 ///
 /// # Errors
 /// [`Error::File`] when the directory holds no run, [`Error::Broken`] when something could not be
 /// removed.
-pub fn run(flags: &CleanFlags) -> Result<(), Error> {
-    session::block_on(async {
-        let archive = Archive::open(&flags.run)?;
+pub fn run(root: &Path, namesrv: Option<String>, credentials: Option<Credentials>) -> Result<(), Error> {
+    runtime::block_on(async {
+        let archive = Archive::open(root)?;
         let mut run = archive.run()?;
-        let namesrv = flags.namesrv.clone().unwrap_or_else(|| run.target.namesrv.clone());
-        let client = Client::start(Config { credentials: flags.credentials(), ..Config::new(&namesrv) })?;
+        let namesrv = namesrv.unwrap_or_else(|| run.target.namesrv.clone());
+        let client = Client::start(Config { credentials, ..Config::new(&namesrv) })?;
         run.target.namesrv = namesrv;
         let before = run.made.clone();
         let removed = remove(&client, &mut run).await;

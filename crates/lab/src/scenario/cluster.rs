@@ -1,13 +1,11 @@
 //! The cluster under load, as it describes itself, and which of its brokers run on this machine.
 
+use super::design::RunOptions;
 use crate::Error;
 use crate::agent::Asked;
 use crate::archive::{BrokerFile, HostFile, Target, TargetKind, plain};
-use crate::arguments::is_secret;
-use crate::generator::Access;
 use crate::measure::{self, process_of, servers_on, store_of};
-use crate::scenario_arguments::ScenarioArguments;
-use client::{Client, Config};
+use client::Client;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -43,11 +41,11 @@ impl Cluster {
     /// # Errors
     /// [`Error::Cluster`] when no name server answers, [`Error::Broken`] when no broker is registered, [`Error::Flag`] when
     /// the cluster must be named.
-    pub async fn look(arguments: &ScenarioArguments) -> Result<Self, Error> {
-        let ScenarioArguments { namesrv, name, pid, .. } = arguments;
-        let credentials = arguments.access().as_ref().map(Access::credentials);
-        let client = Client::start(Config { credentials, ..Config::new(namesrv) })?;
-        let mut brokers = registered(&client, arguments.cluster.as_deref()).await?;
+    pub async fn look(options: &RunOptions) -> Result<Self, Error> {
+        let RunOptions { load, name, pid, .. } = options;
+        let (namesrv, named) = (&load.namesrv, Some(load.cluster.as_str()));
+        let client = Client::start(load.client())?;
+        let mut brokers = registered(&client, named.filter(|name| !name.is_empty())).await?;
         let mut target = Target { namesrv: namesrv.clone(), ..Target::default() };
         for broker in &mut brokers {
             broker.settings =
@@ -83,7 +81,6 @@ impl Cluster {
 
     /// Process id of the broker on this machine, if there is one. It is searched on every call, because the broker may
     /// have been restarted.
-    #[must_use]
     pub fn pid(&self) -> Option<i32> {
         let alive = |pid: &i32| Path::new(&format!("/proc/{pid}")).exists();
         let is_java = self.target.kind == TargetKind::Rocketmq;
@@ -92,7 +89,6 @@ impl Cluster {
     }
 
     /// Process ids of the other servers under load on this machine; `None` when not all of them are known.
-    #[must_use]
     pub fn servers(&self, pid: Option<i32>) -> Option<Vec<i32>> {
         if self.has_broker && pid.is_none() {
             return None;
@@ -102,7 +98,6 @@ impl Cluster {
     }
 
     /// Whether a broker runs on this machine, as far as is known without asking agents.
-    #[must_use]
     pub fn is_here(&self) -> bool {
         self.target.brokers.iter().any(|broker| broker.host.is_some())
     }
@@ -129,6 +124,14 @@ pub(super) fn without_secrets(mut settings: BTreeMap<String, String>) -> BTreeMa
         settings.iter_mut().filter(|(key, value)| is_secret(key) && !matches!(value.as_str(), "" | "{}"));
     secret.for_each(|(_, value)| "...".clone_into(value));
     settings
+}
+
+/// Whether a broker setting holds a secret of its operators.
+pub(crate) fn is_secret(key: &str) -> bool {
+    let key = key.to_lowercase();
+    let words =
+        ["password", "secret", "credential", "initauthenticationuser", "socksproxy", "exporterheader"];
+    words.iter().any(|word| key.contains(word))
 }
 
 /// The brokers of a cluster. With several clusters one must be named, so that no load reaches a cluster by mistake.

@@ -4,17 +4,21 @@ use super::bench::Bench;
 use super::probes::OfBroker;
 use super::progress::Progress;
 use crate::Error;
-use crate::archive::{BrokerSecond, Event, Histograms, HostSecond, LoadSecond, RepeatDirectory, Rows};
+use crate::archive::{
+    BrokerSecond, END_TO_END, Event, Histograms, HostSecond, LATE, LoadSecond, RepeatDirectory, Rows,
+    SEND_LATENCY,
+};
 use crate::generator::IntervalSample;
 use crate::measure::HostProbe;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// The open files of a repeat and what they need between two rows.
 pub(super) struct Files {
     load: Rows<LoadSecond>,
     latency: Histograms,
-    end_to_end: Option<Histograms>,
-    late: Option<Histograms>,
+    /// The histograms of what only some loads have, opened with their first values.
+    more: BTreeMap<String, Histograms>,
     host: Rows<HostSecond>,
     others: BTreeMap<String, Rows<HostSecond>>,
     brokers: BTreeMap<String, Rows<BrokerSecond>>,
@@ -26,9 +30,8 @@ impl Files {
     pub fn create(bench: &Bench, directory: &RepeatDirectory) -> Result<Self, Error> {
         Ok(Self {
             load: directory.write_load()?,
-            latency: directory.write_latency()?,
-            end_to_end: None,
-            late: None,
+            latency: directory.write_histograms(SEND_LATENCY)?,
+            more: BTreeMap::new(),
             host: directory.write_host(&bench.cluster().host.name)?,
             others: BTreeMap::new(),
             brokers: BTreeMap::new(),
@@ -40,49 +43,41 @@ impl Files {
     /// Writes a second of the load and of this machine.
     pub fn second(
         &mut self,
-        taken: &IntervalSample,
+        sample: &IntervalSample,
         probe: &mut HostProbe,
         progress: &Progress,
     ) -> Result<(), Error> {
-        self.load(taken)?;
-        if let Some(host) = probe.sample(taken.at_ms) {
+        self.load(sample)?;
+        if let Some(host) = probe.sample(sample.at_ms) {
             self.host.append(&host)?;
             if host.cpu_steal > 0.1 {
                 let detail = format!("the hypervisor took {:.0} % of the processors", host.cpu_steal * 100.0);
-                self.lasted(taken, "steal", detail)?;
+                self.lasted(sample, "steal", detail)?;
             }
         }
-        if taken.refused > 0 {
-            self.lasted(taken, "flow-control", refused(taken))?;
+        if sample.refused > 0 {
+            self.lasted(sample, "flow-control", refused(sample))?;
         }
-        if taken.failed > 0 {
-            self.lasted(taken, "no-answer", format!("{} requests have no answer", taken.failed))?;
+        if sample.failed > 0 {
+            self.lasted(sample, "no-answer", format!("{} requests have no answer", sample.failed))?;
         }
         progress.second();
         Ok(())
     }
 
     /// Writes an interval of the load.
-    pub fn load(&mut self, taken: &IntervalSample) -> Result<(), Error> {
-        self.load.append(&taken.second())?;
-        self.latencies(taken)
+    pub fn load(&mut self, sample: &IntervalSample) -> Result<(), Error> {
+        self.load.append(&sample.second())?;
+        self.latencies(sample)
     }
 
-    fn latencies(&mut self, taken: &IntervalSample) -> Result<(), Error> {
-        self.latency.append(taken.at_ms, taken.lasted_ms, &taken.latency)?;
-        if !taken.end_to_end.is_empty() {
-            if self.end_to_end.is_none() {
-                self.end_to_end = Some(self.directory.write_end_to_end()?);
+    fn latencies(&mut self, sample: &IntervalSample) -> Result<(), Error> {
+        self.latency.append(sample.at_ms, sample.lasted_ms, &sample.latency)?;
+        for (name, histogram) in [(END_TO_END, &sample.end_to_end), (LATE, &sample.late)] {
+            if !histogram.is_empty() {
+                let log = opened(&mut self.more, name, || self.directory.write_histograms(name))?;
+                log.append(sample.at_ms, sample.lasted_ms, histogram)?;
             }
-            let log = self.end_to_end.as_mut().expect("just opened");
-            log.append(taken.at_ms, taken.lasted_ms, &taken.end_to_end)?;
-        }
-        if !taken.late.is_empty() {
-            if self.late.is_none() {
-                self.late = Some(self.directory.write_late()?);
-            }
-            let log = self.late.as_mut().expect("just opened");
-            log.append(taken.at_ms, taken.lasted_ms, &taken.late)?;
         }
         Ok(())
     }
@@ -92,8 +87,8 @@ impl Files {
     }
 
     /// Writes an event that lasted for the whole second that ended.
-    fn lasted(&mut self, taken: &IntervalSample, kind: &str, detail: String) -> Result<(), Error> {
-        self.write(during(taken, kind, detail))
+    fn lasted(&mut self, sample: &IntervalSample, kind: &str, detail: String) -> Result<(), Error> {
+        self.write(during(sample, kind, detail))
     }
 
     fn write(&mut self, event: Event) -> Result<(), Error> {
@@ -118,10 +113,7 @@ impl Files {
     }
 
     fn other_host(&mut self, name: &str, second: &HostSecond) -> Result<(), Error> {
-        if !self.others.contains_key(name) {
-            self.others.insert(name.to_owned(), self.directory.write_host(name)?);
-        }
-        self.others.get_mut(name).expect("just inserted").append(second)
+        opened(&mut self.others, name, || self.directory.write_host(name))?.append(second)
     }
 
     /// Writes the figures or an event of a broker.
@@ -136,22 +128,31 @@ impl Files {
     }
 
     fn broker_second(&mut self, name: &str, second: &BrokerSecond) -> Result<(), Error> {
-        if !self.brokers.contains_key(name) {
-            self.brokers.insert(name.to_owned(), self.directory.write_broker(name)?);
-        }
-        self.brokers.get_mut(name).expect("just inserted").append(second)
+        opened(&mut self.brokers, name, || self.directory.write_broker(name))?.append(second)
+    }
+}
+
+/// The file of a name, which is opened when something is written to it for the first time.
+fn opened<'a, T>(
+    files: &'a mut BTreeMap<String, T>,
+    name: &str,
+    open: impl FnOnce() -> Result<T, Error>,
+) -> Result<&'a mut T, Error> {
+    match files.entry(name.to_owned()) {
+        Entry::Occupied(file) => Ok(file.into_mut()),
+        Entry::Vacant(place) => Ok(place.insert(open()?)),
     }
 }
 
 /// The number of refused requests, with the answer to the first of them.
-fn refused(taken: &IntervalSample) -> String {
-    let first = taken.refusal.as_ref().map(|refusal| format!(", the first with {refusal}"));
-    format!("{} requests were refused{}", taken.refused, first.unwrap_or_default())
+fn refused(sample: &IntervalSample) -> String {
+    let first = sample.refusal.as_ref().map(|refusal| format!(", the first with {refusal}"));
+    format!("{} requests were refused{}", sample.refused, first.unwrap_or_default())
 }
 
 /// An event that began with the second that ended.
-pub(super) fn during(taken: &IntervalSample, kind: &str, detail: String) -> Event {
-    let (at_ms, lasted_ms) = (taken.at_ms.saturating_sub(taken.lasted_ms), taken.lasted_ms);
+pub(super) fn during(sample: &IntervalSample, kind: &str, detail: String) -> Event {
+    let (at_ms, lasted_ms) = (sample.at_ms.saturating_sub(sample.lasted_ms), sample.lasted_ms);
     Event { at_ms, kind: kind.to_owned(), detail, lasted_ms, ..Event::default() }
 }
 

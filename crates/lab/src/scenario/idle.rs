@@ -2,11 +2,12 @@
 
 use super::bench::Bench;
 use super::probes::Probes;
-use super::record::epoch_ms;
 use crate::Error;
 use crate::archive::{HostSecond, RunFile, Window};
 use crate::judge::guards::{Guard, Limits, Watch, guards};
-use crate::judge::{Language, validity};
+use crate::judge::validity;
+use crate::runtime::epoch_ms;
+use crate::sentences::Sentence;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -70,21 +71,21 @@ fn broken(file: &RunFile, hosts: &BTreeMap<String, Vec<HostSecond>>, limits: &Li
     let window = Window { hosts: hosts.collect(), ..Window::default() };
     let guards = guards(file, &window, limits).into_iter();
     let guards = guards.filter(|guard| WATCHED.contains(&guard.watch) && guard.is_broken());
-    let told = |guard: Guard| format!("{} {}", guard.node, guard.reading.get(Language::En)).trim().to_owned();
-    let others = validity::others_now(&window, file).into_iter().map(|text| text.en);
+    let told = |guard: Guard| format!("{} {}", guard.node, guard.sentence().en).trim().to_owned();
+    let others = validity::others_now(&window, file).into_iter().map(|why| why.sentence().en);
     guards.map(told).chain(others).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::fixture;
+    use crate::judge::testing;
 
     fn idle(change: impl Fn(&mut HostSecond)) -> Vec<String> {
         let mut second = HostSecond { memory_available: 12 << 30, ..HostSecond::default() };
         change(&mut second);
         let hosts = ["lab", "b1"].map(|name| (name.to_owned(), vec![second.clone(); SECONDS.0]));
-        broken(&fixture::file(), &hosts.into(), &Limits::default())
+        broken(&testing::file(), &hosts.into(), &Limits::default())
     }
 
     #[test]

@@ -1,25 +1,35 @@
 //! The machines of a run: this one, and those that agents describe.
 
-use super::bench::Watched;
 use super::cluster::{Cluster, Machine, asked_of};
+use super::design::RunOptions;
 use crate::Error;
 use crate::agent::{Asked, Link};
 use crate::archive::{HostFile, Target, plain};
 use crate::output::say;
-use crate::scenario_arguments::ScenarioArguments;
+
+/// A machine that an agent observes.
+#[derive(Clone, Debug)]
+pub(super) struct Watched {
+    /// Address of the agent.
+    pub address: String,
+    /// The request that tells the agent what to observe.
+    pub asked: Asked,
+    /// Name of the machine and of its series.
+    pub name: String,
+}
 
 /// The descriptions of this machine and of the agents' machines, the machines to observe, and the largest clock
 /// difference between the machines that send and consume, in microseconds.
 pub(super) async fn hosts(
     cluster: &mut Cluster,
-    arguments: &ScenarioArguments,
+    options: &RunOptions,
 ) -> Result<(Vec<HostFile>, Vec<Watched>, u64), Error> {
     let (mut hosts, mut watched, mut skew_us) = (vec![cluster.host.clone()], Vec::new(), 0);
     let mut strangers = Vec::new();
-    for address in &arguments.load_agents {
+    for address in &options.load_agents {
         skew_us = skew_us.max(Link::connect(address, &Asked::default()).await?.skew_us);
     }
-    for address in &arguments.agents {
+    for address in &options.agents {
         let (brokers, asked) = asked_of(&cluster.target, address).await;
         let asked = if brokers.is_empty() { asked.without_disk() } else { asked };
         let link = Link::connect(address, &asked).await?;
@@ -70,7 +80,7 @@ fn own_name(hosts: &[HostFile], found: &str, address: &str) -> String {
 mod tests {
     use super::*;
     use crate::judge::figures::broker_host_names;
-    use crate::judge::fixture;
+    use crate::judge::testing;
     use crate::measure::{self, device_of, store_of};
 
     #[test]
@@ -87,7 +97,7 @@ mod tests {
 
     #[test]
     fn what_is_said_of_an_agent_that_matches_no_broker_is_what_is_done_with_it() {
-        let mut file = fixture::file();
+        let mut file = testing::file();
         let far = HostFile { name: "far".to_owned(), ..HostFile::default() };
         file.hosts.push(far);
         assert_eq!(broker_host_names(&file), ["b1"]);

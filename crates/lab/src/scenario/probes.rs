@@ -1,11 +1,12 @@
 //! The probes of a repeat: agents observe their machines, and brokers report their figures.
 
-use super::bench::{Bench, Watched};
+use super::bench::Bench;
+use super::machines::Watched;
 use super::presence::Presence;
-use super::record::epoch_ms;
 use crate::agent::Link;
 use crate::archive::{BrokerSecond, Event, HostSecond};
 use crate::measure::BrokerProbe;
+use crate::runtime::epoch_ms;
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;

@@ -1,5 +1,7 @@
 //! Shows the progress of a run: as a bar on a terminal, otherwise as lines.
 
+use crate::archive::{Cell, LoadSecond, Phase};
+use crate::judge::{numbers, stats};
 use crate::output::say;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use std::time::Duration;
@@ -12,7 +14,6 @@ pub struct Progress {
 
 impl Progress {
     /// Starts the progress of a run of `seconds` seconds, `done` of which are finished already.
-    #[must_use]
     pub fn new(seconds: u64, done: u64) -> Self {
         let bar = ProgressBar::new(seconds);
         let style = ProgressStyle::with_template("{wide_bar} {percent:>3} %  {eta} left  {msg}");
@@ -34,7 +35,6 @@ impl Progress {
     }
 
     /// Estimated time for the rest of the run, from the speed so far: `4m`, `2h`. `None` when there is no estimate yet.
-    #[must_use]
     pub fn left(&self) -> Option<String> {
         let left = self.bar.eta().as_secs();
         (left > 0).then(|| format!("{:#}", HumanDuration(Duration::from_secs(left))))
@@ -62,5 +62,56 @@ impl Progress {
     /// Removes the bar.
     pub fn end(&self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// Describes the position in a run: `cell 3 of 24, repeat 1 of 3`.
+pub(super) fn place((number, all): (u32, Option<usize>), (repeat, repeats): (u32, u32)) -> String {
+    let all = all.map(|all| format!(" of {all}")).unwrap_or_default();
+    let repeat = if repeats > 1 { format!(", repeat {repeat} of {repeats}") } else { String::new() };
+    format!("cell {number}{all}{repeat}")
+}
+
+/// The line that is printed about a repeat.
+pub(super) fn told(cell: &Cell, repeat: u32, seconds: &[LoadSecond]) -> String {
+    let phases = cell.phases.iter().filter(|phase| phase.repeat == repeat && phase.name != "warmup");
+    let phase = |phase: &Phase| {
+        let rows: Vec<_> =
+            seconds.iter().filter(|row| row.at_ms > phase.from_ms && row.at_ms <= phase.to_ms).collect();
+        let mean = |of: fn(&LoadSecond) -> f64| {
+            let rates: Vec<f64> = rows.iter().map(|row| of(row)).collect();
+            numbers::count(stats::mean(&rates))
+        };
+        let p99 = rows.iter().map(|row| row.p99_us).max().unwrap_or_default();
+        let failures: u64 = rows.iter().map(|row| row.failed + row.refused).sum();
+        let consumed = if rows.iter().any(|row| row.consumed > 0) {
+            format!(", consumed {}/s", mean(LoadSecond::consumed_rate))
+        } else {
+            String::new()
+        };
+        let failed = if failures > 0 { format!(", {failures} failed") } else { String::new() };
+        format!(
+            "{}: {}/s{consumed}, worst second's p99 {:.2} ms{failed}",
+            phase.name,
+            mean(LoadSecond::sent_rate),
+            p99 as f64 / 1000.0
+        )
+    };
+    let mut phases: Vec<_> = phases.map(phase).collect();
+    if !cell.checked.is_empty() {
+        let counts: Vec<_> = cell.checked.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        phases.push(counts.join(", "));
+    }
+    format!("{} {repeat}: {}", cell.name, phases.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_says_how_far_it_is() {
+        assert_eq!(place((3, Some(24)), (1, 3)), "cell 3 of 24, repeat 1 of 3");
+        assert_eq!(place((3, None), (1, 1)), "cell 3");
     }
 }

@@ -3,83 +3,18 @@
 use super::bench::Bench;
 use super::files::Files;
 use super::probes::Probes;
+use super::stage::{Action, Stage, Until};
 use crate::Error;
 use crate::agent::Fleet;
 use crate::archive::{Cell, CellDirectory, Phase, RepeatDirectory};
 use crate::generator::{Generator, IntervalSample, Workload};
 use crate::measure::HostProbe;
+use crate::runtime::epoch_ms;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Number of checks for requests without an answer at the end of a repeat, and the time between two checks.
 const ANSWER_LOOKS: (u32, Duration) = (70, Duration::from_millis(50));
-
-/// A stage of a repeat.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Stage {
-    /// Name of the phase that the stage records.
-    pub name: &'static str,
-    /// Longest duration in seconds.
-    pub seconds: u32,
-    /// What happens at the beginning of the stage.
-    pub action: Action,
-    /// Condition that ends the stage before its time limit.
-    pub until: Until,
-}
-
-/// Condition that ends a stage before its time limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Until {
-    /// No condition.
-    Time,
-    /// The groups have consumed everything.
-    Drained,
-    /// This many bytes of bodies were sent in the stage.
-    Sent(u64),
-}
-
-impl Until {
-    fn is_met(self, sent_bytes: u64, is_drained: impl FnOnce() -> bool) -> bool {
-        match self {
-            Self::Time => false,
-            Self::Drained => is_drained(),
-            Self::Sent(bytes) => sent_bytes >= bytes,
-        }
-    }
-}
-
-/// Action at the beginning of a stage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// No action.
-    None,
-    /// Start the consumers.
-    StartReaders,
-    /// Stop the consumers; when started again they go on where they stopped.
-    StopReaders,
-    /// Start the producers.
-    StartProducers,
-    /// Stop the producers.
-    StopProducers,
-}
-
-impl Stage {
-    /// A stage without an action.
-    #[must_use]
-    pub fn new(name: &'static str, seconds: u32) -> Self {
-        Self { name, seconds, action: Action::None, until: Until::Time }
-    }
-
-    /// The stages of an ordinary repeat: start of consumers and producers, warm-up, and the measured part.
-    #[must_use]
-    pub fn plain(warmup: u32, steady: u32) -> Vec<Self> {
-        vec![
-            Self { action: Action::StartReaders, ..Self::new("start", 0) },
-            Self { action: Action::StartProducers, ..Self::new("warmup", warmup) },
-            Self::new("steady", steady),
-        ]
-    }
-}
 
 /// What a repeat recorded.
 #[derive(Debug)]
@@ -202,12 +137,13 @@ impl<'a> RunningRepeat<'a> {
                 _ = self.clock.tick() => {}
                 () = self.bench.interrupted() => return Ok(Ended::Interrupted),
             }
-            let taken = self.second().await?;
-            sent_bytes += taken.sent_bytes;
+            let sample = self.second().await?;
+            sent_bytes += sample.sent_bytes;
             let (generator, sending) = (&self.generator, self.sending);
             let waits = Waits { behind: generator.behind(), in_flight: generator.in_flight(), sending };
             let groups = self.workload.groups;
-            let is_drained = || second > 0 && generator.knows_positions() && waits.is_drained(&taken, groups);
+            let is_drained =
+                || second > 0 && generator.knows_positions() && waits.is_drained(&sample, groups);
             if stage.until.is_met(sent_bytes, is_drained) {
                 let what = "it ended by what it waited for".to_owned();
                 self.files.event(self.last_ms, stage.name, what)?;
@@ -219,10 +155,10 @@ impl<'a> RunningRepeat<'a> {
 
     /// Records the second that ended.
     async fn second(&mut self) -> Result<IntervalSample, Error> {
-        let mut taken = self.generator.take();
-        self.fleet.add_to(&mut taken).await?;
-        self.last_ms = taken.at_ms;
-        self.files.second(&taken, &mut self.probe, self.bench.progress())?;
+        let mut sample = self.generator.take();
+        self.fleet.add_to(&mut sample).await?;
+        self.last_ms = sample.at_ms;
+        self.files.second(&sample, &mut self.probe, self.bench.progress())?;
         while let Some(second) = self.probes.broker() {
             self.files.broker(self.bench, second)?;
         }
@@ -230,7 +166,7 @@ impl<'a> RunningRepeat<'a> {
             self.files.afar(self.bench, self.last_ms, name, second)?;
         }
         self.bench.check_space()?;
-        Ok(taken)
+        Ok(sample)
     }
 
     /// Performs the action at the beginning of a stage.
@@ -280,16 +216,16 @@ impl<'a> RunningRepeat<'a> {
         let (mut last, mut lasted_ms) = (IntervalSample::default(), 0);
         let mut is_over = false;
         for _ in 0..ANSWER_LOOKS.0 {
-            let mut taken = self.generator.take();
-            self.fleet.add_to(&mut taken).await?;
-            lasted_ms += taken.lasted_ms;
-            last.add(&taken);
+            let mut sample = self.generator.take();
+            self.fleet.add_to(&mut sample).await?;
+            lasted_ms += sample.lasted_ms;
+            last.add(&sample);
             // An answer may arrive between counting and the check of requests in flight; it is counted by the next
             // call.
             if is_over {
                 break;
             }
-            is_over = taken.in_flight == 0;
+            is_over = sample.in_flight == 0;
             tokio::time::sleep(ANSWER_LOOKS.1).await;
         }
         Ok(IntervalSample { lasted_ms, in_flight: 0, ..last })
@@ -311,18 +247,12 @@ impl Waits {
     /// counts as drained when it is no more than what is sent in 0.1 s, for each group. When producers have stopped,
     /// nothing may wait and nothing may have arrived in the last second, because a message that is missing then counts
     /// as lost.
-    pub fn is_drained(&self, taken: &IntervalSample, groups: u32) -> bool {
+    pub fn is_drained(&self, sample: &IntervalSample, groups: u32) -> bool {
         if self.sending {
-            return self.behind <= taken.sent.max(100) / 10 * u64::from(groups.max(1));
+            return self.behind <= sample.sent.max(100) / 10 * u64::from(groups.max(1));
         }
-        self.behind == 0 && self.in_flight == 0 && taken.consumed == 0
+        self.behind == 0 && self.in_flight == 0 && sample.consumed == 0
     }
-}
-
-/// Milliseconds since 1970.
-pub(super) fn epoch_ms() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
 //! Resuming an interrupted run, which is possible only with the same target, the same load and the same agents.
 //! Otherwise cells of different clusters or durations would be compared as if only their factors differed.
 
-use super::bench::Plan;
+use super::design::{CellLoad, Design, RunOptions};
 use super::settings::changes;
 use crate::Error;
 use crate::archive::{Archive, BrokerFile, Factors, HostFile, RunFile};
 use crate::generator::Payload;
 use crate::judge::factor::Factor;
-use crate::scenario_arguments::ScenarioArguments;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -37,30 +36,27 @@ pub(super) fn begin_or_resume(root: &Path, mut run: RunFile) -> Result<(Archive,
 }
 
 /// The flags that hold for every cell of a run, beside its factors, with their values.
-pub(super) fn held(
-    arguments: &ScenarioArguments,
-    plan: &impl Plan,
-    cells: &[Factors],
-) -> BTreeMap<String, String> {
-    let stages = |cell: &Factors| {
-        let stages = plan.stages(cell).into_iter().filter(|stage| stage.seconds > 0);
+pub(super) fn held(options: &RunOptions, design: &Design) -> BTreeMap<String, String> {
+    let stages = |cell: &CellLoad| {
+        let stages = cell.stages.iter().filter(|stage| stage.seconds > 0);
         stages.map(|stage| format!("{} {} s", stage.name, stage.seconds)).collect::<Vec<_>>().join(" + ")
     };
-    let mut all: Vec<String> = cells.iter().map(stages).collect();
+    let load = &options.load;
+    let mut all: Vec<String> = design.cells.iter().map(stages).collect();
     all.dedup();
     let mut held: BTreeMap<String, String> = [
         ("stages", all.join(", ")),
-        ("--seed", arguments.seed.to_string()),
-        ("--cores", arguments.cores.to_string()),
-        ("-t", arguments.topic.clone()),
-        ("--ramp", arguments.ramp.map(|seconds| seconds.to_string()).unwrap_or_default()),
-        ("--payload", payload(&arguments.payload)),
-        ("--agents", arguments.agents.join(",")),
-        ("--load-agents", arguments.load_agents.join(",")),
+        ("--seed", load.seed.to_string()),
+        ("--cores", load.cores.to_string()),
+        ("-t", load.topic.clone()),
+        ("--ramp", load.ramp.map(|(_, seconds)| seconds.to_string()).unwrap_or_default()),
+        ("--payload", payload(&load.payload)),
+        ("--agents", options.agents.join(",")),
+        ("--load-agents", options.load_agents.join(",")),
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into();
-    held.extend(plan.held().into_iter().map(|(name, value)| (name.to_owned(), value)));
+    held.extend(design.held.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
     held
 }
 
@@ -155,11 +151,11 @@ fn changed(one: &BrokerFile, other: &BrokerFile) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::archive::FLUSH;
-    use crate::judge::fixture;
+    use crate::judge::testing;
 
     fn run() -> RunFile {
         let held = [("stages".to_owned(), "warmup 5 s + steady 30 s".to_owned())].into();
-        RunFile { id: String::new(), cells: vec![fixture::factors(1)], held, ..fixture::file() }
+        RunFile { id: String::new(), cells: vec![testing::factors(1)], held, ..testing::file() }
     }
 
     /// The message when a run is resumed after `change`; empty when it is resumed without error.
@@ -198,7 +194,7 @@ mod tests {
         check(|run| run.repeats = 9, "--repeats was 3, is 9");
         check(|run| run.cells[0].threads = 2, "cell 1: threads was 1, is 2");
         check(
-            |run| run.cells.push(fixture::factors(9)),
+            |run| run.cells.push(testing::factors(9)),
             "the list of cells was one of 1, is another one of 2",
         );
         check(|run| run.cells[0].flush = "sync".to_owned(), "cell 1: flush was -, is sync");

@@ -11,22 +11,22 @@
 //! a rate that may have been unsafe by chance is tried a second time: a rate that was safe by chance is caught by the
 //! confirmation, while an unsafe one would not be tried again.
 
-use super::bench::{Bench, Plan};
+use super::bench::Bench;
+use super::design::{CellLoad, Design, RunOptions};
 use super::idle::wait_for_idle;
-use super::record::Stage;
 use crate::Error;
-use crate::archive::{Archive, Factors, LoadSecond, Record, RecordedCell, RunFile, Slo};
-use crate::generator::{Send, Workload};
+use crate::archive::{Archive, LoadSecond, Purpose, Record, RecordedCell, RunFile, Slo};
+use crate::generator::Sizes;
 use crate::judge::ceiling::flat_part;
-use crate::judge::conclusion::{CEILING, CONFIRM, Case, PROBE, levels_off};
+use crate::judge::conclusion::{Case, levels_off};
 use crate::judge::figures::{broker_host_names, series};
 use crate::judge::guards::{Guard, Limits, Watch, next_to_break};
 use crate::judge::selftest::without_beaten;
 use crate::judge::stats::mean;
+use crate::judge::validity;
 use crate::judge::validity::REPEATS_MIN;
-use crate::judge::{Language, validity};
-use crate::scenario_arguments::{SafeTpsFlags, ScenarioArguments};
-use crate::session;
+use crate::runtime;
+use crate::sentences::Sentence;
 
 /// Most steps of the ladder of closed loops.
 const LADDER_MAX: usize = 8;
@@ -46,80 +46,125 @@ const FAR_OVER: f64 = 1.2;
 /// Share by which an unconfirmed rate is lowered, and how many times at most.
 const LOWER: (f64, u32) = (0.05, 4);
 
+/// Requests in flight that an open loop has places for, so that a pause of the server does not stop it.
+const ROOM: u32 = 10_000;
+
+/// A search, and the load with which it begins.
+#[derive(Clone, Debug)]
+pub struct Search {
+    /// Limits to keep in addition to the guards; `None` for those that a resumed run began with.
+    pub slo: Option<Slo>,
+    /// Seconds of each confirming repeat.
+    pub confirm: u32,
+    /// Requests in flight of the first closed loop of the ladder.
+    pub threads: u32,
+    /// Sizes of bodies.
+    pub size: Sizes,
+    /// Queues per topic.
+    pub queues: u32,
+}
+
+/// The cells that a search may run.
+pub(crate) struct Steps {
+    base: CellLoad,
+    limits: Limits,
+    confirm: u32,
+    repeats: u32,
+}
+
 /// Runs the search.
 ///
 /// # Errors
 /// As for [`super::matrix`].
-pub fn run(flags: &SafeTpsFlags) -> Result<(), Error> {
-    let refused = |flag, why: &str| Err(Error::Flag { flag, why: why.to_owned() });
-    match (flags.arguments.rate, flags.arguments.send) {
-        (Some(_), _) => {
-            return refused("--rate", "the rate is what is searched; lab matrix runs a given one");
-        }
-        (_, Send::OneWay) => {
-            let why = "nobody answers what is sent one way, so no rate can be called safe; \
-                       lab matrix --send oneway --rate R sends it";
-            return refused("--send", why);
-        }
-        _ => {}
-    }
-    session::block_on(async {
-        let slo = slo(flags)?;
-        let plan = Search { arguments: arguments(&flags.arguments, &slo), confirm: flags.confirm };
-        let limits = Limits { slo: slo.clone(), ..Limits::default() };
-        let base = plan.arguments.factors(flags.threads, &flags.size, flags.queues);
-        let first = cell(&base, None, CEILING);
-        let mut bench = Bench::open(&plan.arguments, "safe-tps", vec![first.clone()], &plan).await?;
-        bench.keep(&slo)?;
-        let searched = match wait_for_idle(&bench, &limits).await {
-            Ok(()) => search(&mut bench, &plan, (&base, &first), &limits).await,
+pub fn run(options: &RunOptions, search: &Search) -> Result<(), Error> {
+    runtime::block_on(async {
+        let (steps, design) = search.design(options)?;
+        let mut bench = Bench::open(options, design).await?;
+        bench.keep(&steps.limits.slo)?;
+        let searched = match wait_for_idle(&bench, &steps.limits).await {
+            Ok(()) => find(&mut bench, &steps).await,
             busy => busy,
         };
         bench.close(searched).await
     })
 }
 
-/// The limits to keep. A resumed run keeps the limits that it was started with, unless new ones are given.
-pub(super) fn slo(flags: &SafeTpsFlags) -> Result<Slo, Error> {
-    let begun = flags.arguments.out.as_ref().filter(|root| root.join("run.json").exists());
-    match (&flags.slo, begun) {
-        (Some(slo), _) => Ok(slo.clone()),
-        (None, Some(root)) => Ok(Archive::open(root)?.run()?.slo),
-        (None, None) => Ok(Slo::default()),
+impl Search {
+    /// The cells that the search may run, and the first of them.
+    ///
+    /// # Errors
+    /// [`Error::File`] when the run to resume cannot be read.
+    pub(crate) fn design(&self, options: &RunOptions) -> Result<(Steps, Design), Error> {
+        let slo = self.slo(options)?;
+        let mut options = options.clone();
+        // The time from send to consumption needs a consumer group.
+        options.load.groups = options.load.groups.max(u32::from(slo.end_to_end_p99_us.is_some()));
+        let steps = Steps {
+            base: options.cell(self.threads, &self.size, self.queues),
+            limits: Limits { slo, ..Limits::default() },
+            confirm: self.confirm,
+            repeats: options.repeats,
+        };
+        let design = Design {
+            held: vec![("--confirm", self.confirm.to_string())],
+            ..Design::new("safe-tps", vec![steps.closed(self.threads)])
+        };
+        Ok((steps, design))
+    }
+
+    /// The limits to keep. A resumed run keeps the limits that it was started with, unless new ones are given.
+    fn slo(&self, options: &RunOptions) -> Result<Slo, Error> {
+        let begun = options.out.as_ref().filter(|root| root.join("run.json").exists());
+        match (&self.slo, begun) {
+            (Some(slo), _) => Ok(slo.clone()),
+            (None, Some(root)) => Ok(Archive::open(root)?.run()?.slo),
+            (None, None) => Ok(Slo::default()),
+        }
     }
 }
 
-/// Adds a consumer group when the limits include the time from send to consumption, which needs one.
-pub(super) fn arguments(arguments: &ScenarioArguments, slo: &Slo) -> ScenarioArguments {
-    let least = u32::from(slo.end_to_end_p99_us.is_some());
-    ScenarioArguments { groups: arguments.groups.max(least), ..arguments.clone() }
+impl Steps {
+    /// A step of the ladder of closed loops.
+    fn closed(&self, threads: u32) -> CellLoad {
+        let mut cell = self.base.clone().meant_for(Purpose::Ceiling);
+        (cell.factors.threads, cell.load.threads) = (threads, threads);
+        cell
+    }
+
+    /// An open loop at this rate, which is run once to decide where to go on.
+    pub(crate) fn probe(&self, rate: f64) -> CellLoad {
+        CellLoad { repeats: Some(1), ..self.open(rate, Purpose::Probe) }
+    }
+
+    /// An open loop at this rate that is long enough to call the rate safe.
+    pub(crate) fn confirm(&self, rate: f64) -> CellLoad {
+        let mut cell = self.open(rate, Purpose::Confirm);
+        let steady = cell.stages.iter_mut().filter(|stage| stage.name == "steady");
+        steady.for_each(|stage| stage.seconds = self.confirm);
+        // With fewer repeats no rate could be confirmed.
+        CellLoad { repeats: Some(self.repeats.max(REPEATS_MIN as u32)), ..cell }
+    }
+
+    fn open(&self, rate: f64, purpose: Purpose) -> CellLoad {
+        let mut cell = self.base.clone().meant_for(purpose);
+        cell.factors.rate = Some(rate);
+        (cell.load.rate, cell.load.threads) = (Some(rate), cell.load.threads.max(ROOM));
+        cell
+    }
 }
 
-fn cell(base: &Factors, rate: Option<f64>, purpose: &str) -> Factors {
-    let mut cell = Factors { rate, ..base.clone() };
-    cell.more.insert("purpose".to_owned(), purpose.to_owned());
-    cell
+/// The second try of a cell.
+pub(super) fn again(first: &CellLoad) -> CellLoad {
+    first.clone().with("again", "again")
 }
 
-/// The factors for the second try of a cell.
-pub(super) fn again(first: &Factors) -> Factors {
-    let mut cell = first.clone();
-    cell.more.insert("again".to_owned(), "again".to_owned());
-    cell
-}
-
-async fn search(
-    bench: &mut Bench,
-    plan: &Search,
-    (base, first): (&Factors, &Factors),
-    limits: &Limits,
-) -> Result<(), Error> {
-    let Some(rates) = ladder(bench, plan, first).await? else { return Ok(()) };
+async fn find(bench: &mut Bench, steps: &Steps) -> Result<(), Error> {
+    let Some(rates) = ladder(bench, steps).await? else { return Ok(()) };
     let (ceiling, highest) = (flat_part(&rates), rates.iter().copied().fold(0.0, f64::max));
     bench.line(&format!("closed loop: {ceiling:.0}/s, {highest:.0} in its highest step; searching"));
     let mut halving = Halving::new(ceiling);
     while let Some(rate) = halving.next() {
-        let Some(is_safe) = probe(bench, plan, &cell(base, Some(rate), PROBE), limits).await? else {
+        let Some(is_safe) = probe(bench, &steps.probe(rate), &steps.limits).await? else {
             return Ok(());
         };
         halving.note(rate, is_safe);
@@ -129,12 +174,12 @@ async fn search(
         if rate < 1.0 {
             break;
         }
-        let Some(found) = bench.add(&cell(base, Some(rate.round()), CONFIRM), plan).await? else {
+        let Some(found) = bench.add(&steps.confirm(rate.round())).await? else {
             return Ok(());
         };
         // The cell is judged as the report will judge it, so that both name the same rate.
         let record = record_of(bench, found);
-        let case = Case::new(&record, &record.cells[0], limits);
+        let case = Case::new(&record, &record.cells[0], &steps.limits);
         let reasons = why_not(&case);
         bench.line(&format!("confirming {rate:.0}/s: {}", told(&reasons)));
         if case.is_safe() {
@@ -153,16 +198,11 @@ async fn search(
 }
 
 /// Whether a rate seems safe at the first or at the second try; `None` when the run was interrupted.
-async fn probe(
-    bench: &mut Bench,
-    plan: &Search,
-    first: &Factors,
-    limits: &Limits,
-) -> Result<Option<bool>, Error> {
+async fn probe(bench: &mut Bench, first: &CellLoad, limits: &Limits) -> Result<Option<bool>, Error> {
     for cell in [first, &again(first)] {
-        let Some(found) = bench.add(cell, plan).await? else { return Ok(None) };
+        let Some(found) = bench.add(cell).await? else { return Ok(None) };
         let (broken, is_certain) = broken(bench, found, limits);
-        bench.line(&format!("{:.0}/s: {}", cell.rate.unwrap_or_default(), told(&broken)));
+        bench.line(&format!("{:.0}/s: {}", cell.factors.rate.unwrap_or_default(), told(&broken)));
         if broken.is_empty() || is_certain {
             return Ok(Some(broken.is_empty()));
         }
@@ -171,15 +211,15 @@ async fn probe(
 }
 
 /// The rates of closed loops, each with twice the requests in flight; `None` when the run was interrupted.
-async fn ladder(bench: &mut Bench, plan: &Search, first: &Factors) -> Result<Option<Vec<f64>>, Error> {
-    let (mut rates, mut step) = (Vec::new(), first.clone());
+async fn ladder(bench: &mut Bench, steps: &Steps) -> Result<Option<Vec<f64>>, Error> {
+    let (mut rates, mut threads) = (Vec::new(), steps.base.load.threads);
     loop {
-        let Some(found) = bench.add(&step, plan).await? else { return Ok(None) };
+        let Some(found) = bench.add(&steps.closed(threads)).await? else { return Ok(None) };
         rates.push(mean_rate(&found));
-        if levels_off(&rates) || rates.len() >= LADDER_MAX || step.threads > 32_768 {
+        if levels_off(&rates) || rates.len() >= LADDER_MAX || threads > 32_768 {
             return Ok(Some(rates));
         }
-        step.threads *= 2;
+        threads *= 2;
     }
 }
 
@@ -239,7 +279,7 @@ fn broken(bench: &Bench, found: RecordedCell, limits: &Limits) -> (Vec<String>, 
     let outages = validity::outages(&case.judged.windows);
     let others = validity::others(&case.judged.windows, &record.file);
     let invalid = generator.iter().chain(&outages).chain(&others).chain(&unobserved);
-    (broken.chain(invalid.map(|why| why.get(Language::En).to_owned())).collect(), is_certain)
+    (broken.chain(invalid.map(|why| why.sentence().en)).collect(), is_certain)
 }
 
 /// Whether the mean use of a resource was so far above its limit that a second try would show the same.
@@ -253,7 +293,7 @@ pub(super) fn is_far_over(guard: &Guard) -> bool {
 fn why_not(case: &Case<'_>) -> Vec<String> {
     let broken = case.guards.iter().filter(|guard| guard.is_broken()).map(reading);
     let invalid = case.judged.outcome.as_ref().err().into_iter().flatten();
-    broken.chain(invalid.map(|why| why.get(Language::En).to_owned())).collect()
+    broken.chain(invalid.map(|why| why.sentence().en)).collect()
 }
 
 fn told(broken: &[String]) -> String {
@@ -277,7 +317,7 @@ fn next(guards: &[Guard]) -> String {
 }
 
 fn reading(guard: &Guard) -> String {
-    format!("{} {}", guard.node, guard.reading.get(Language::En)).trim().to_owned()
+    format!("{} {}", guard.node, guard.sentence().en).trim().to_owned()
 }
 
 /// Mean messages per second over the steady windows of all repeats.
@@ -287,52 +327,14 @@ pub(super) fn mean_rate(found: &RecordedCell) -> f64 {
     mean(&series(&windows, LoadSecond::sent_rate).concat())
 }
 
-#[derive(Clone, Debug)]
-pub(super) struct Search {
-    pub arguments: ScenarioArguments,
-    /// Seconds of each confirming repeat.
-    pub confirm: u32,
-}
-
-impl Search {
-    fn is_for(cell: &Factors, purpose: &str) -> bool {
-        cell.more.get("purpose").is_some_and(|found| found == purpose)
-    }
-}
-
-impl Plan for Search {
-    fn workload(&self, cell: &Factors) -> Workload {
-        // An open loop needs places for the requests that wait while a server pauses.
-        let threads = if cell.rate.is_some() { cell.threads.max(10_000) } else { cell.threads };
-        Workload { threads, ..self.arguments.workload(cell) }
-    }
-
-    fn stages(&self, cell: &Factors) -> Vec<Stage> {
-        let steady = if Self::is_for(cell, CONFIRM) { self.confirm } else { self.arguments.duration() };
-        Stage::plain(self.arguments.warmup(), steady)
-    }
-
-    fn held(&self) -> Vec<(&'static str, String)> {
-        vec![("--confirm", self.confirm.to_string())]
-    }
-
-    fn repeats(&self, cell: &Factors) -> Option<u32> {
-        if Self::is_for(cell, PROBE) {
-            return Some(1);
-        }
-        // With fewer repeats no rate could be confirmed.
-        Self::is_for(cell, CONFIRM).then(|| self.arguments.repeats().max(REPEATS_MIN as u32))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::fixture;
+    use crate::judge::testing;
 
     #[test]
     fn a_safe_rate_of_machines_that_nobody_saw_is_commented_on() {
-        let mut file = fixture::file();
+        let mut file = testing::file();
         assert_eq!(unobserved(&file), None);
         file.hosts.truncate(1);
         file.target.brokers[0].host = None;

@@ -3,17 +3,63 @@
 use super::cluster::Cluster;
 use crate::Error;
 use crate::archive::{BrokerFile, FLUSH, Factors, TargetKind};
+use crate::output::say;
 use std::collections::BTreeSet;
 
 /// What Vostok answers for a setting that it accepts but does not use.
 const WITHOUT_EFFECT: &str = "has no effect";
 
-/// Sets the swept settings of a cell on every master.
-pub(super) async fn sweep(cluster: &Cluster, cell: &Factors) -> Result<(), Error> {
+/// Brings the masters into the state that a cell of a run needs: swept settings and flush mode. The replication mode is
+/// only checked.
+pub(super) async fn prepare(cluster: &Cluster, cells: &[Factors], cell: &Factors) -> Result<(), Error> {
     for (key, value) in cell.settings() {
         set(cluster, key, Some(value)).await?;
     }
-    Ok(())
+    if cells.iter().any(|cell| !cell.flush.is_empty()) {
+        set(cluster, FLUSH, disk_type(&cell.flush)?).await?;
+    }
+    // A run that an earlier version of the lab began may hold cells of other replication modes.
+    possible(std::slice::from_ref(&cell.replication), replication(cluster)).map(drop)
+}
+
+/// The value of `flushDiskType` for a mode; `None` for the mode that the brokers had when the run began.
+///
+/// # Errors
+/// [`Error::Flag`] when there is no such mode.
+pub(crate) fn disk_type(word: &str) -> Result<Option<&'static str>, Error> {
+    match word {
+        "" => Ok(None),
+        "sync" => Ok(Some("SYNC_FLUSH")),
+        "async" => Ok(Some("ASYNC_FLUSH")),
+        other => {
+            let why = format!("expected async or sync, found {other}");
+            Err(Error::Flag { flag: "--flush", why })
+        }
+    }
+}
+
+/// Replication mode of the cluster.
+pub(super) fn replication(cluster: &Cluster) -> &'static str {
+    cluster.target.replication().unwrap_or("none")
+}
+
+/// The mode among those asked for that can be run: the cluster's own. Prints which other modes need further runs.
+pub(super) fn possible(asked: &[String], found: &str) -> Result<String, Error> {
+    let Some(one) = asked.iter().find(|word| word.is_empty() || *word == found) else {
+        return Err(Error::Broken(format!(
+            "replication {} was asked for, the cluster has {found}; start its brokers that way",
+            asked.join(", ")
+        )));
+    };
+    let others: Vec<&str> = asked.iter().filter(|word| *word != one).map(String::as_str).collect();
+    if !others.is_empty() {
+        say!(
+            "replication {} is left out: the cluster has {found}; start its brokers that way for a run of its own, then \
+             vostok lab compare",
+            others.join(", ")
+        );
+    }
+    Ok(one.clone())
 }
 
 /// Tries every value of the swept settings at the start, so that none is refused after hours. Settings that a broker
@@ -103,4 +149,21 @@ fn is_fixed(cluster: &Cluster, key: &str) -> bool {
     let at_start =
         [FLUSH, "useReentrantLockWhenPutMessage"].contains(&key) || key.ends_with("ThreadPoolNums");
     at_start && cluster.target.kind == TargetKind::Rocketmq
+}
+
+#[cfg(test)]
+mod tests {
+    use super::possible;
+
+    #[test]
+    fn of_several_replications_that_of_the_cluster_is_run() {
+        let asked = ["async", "sync", "quorum"].map(str::to_owned);
+        assert_eq!(possible(&asked, "sync").unwrap(), "sync");
+        assert_eq!(possible(&[String::new()], "none").unwrap(), "");
+        let said = possible(&asked, "none").unwrap_err().to_string();
+        assert!(
+            said.starts_with("replication async, sync, quorum was asked for, the cluster has none"),
+            "{said}"
+        );
+    }
 }

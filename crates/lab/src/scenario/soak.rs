@@ -1,47 +1,35 @@
 //! `vostok lab soak`: hours of load in which every message is checked.
 
-use super::bench::{Bench, Plan};
-use super::record::{Action, Stage, Until};
+use super::bench;
+use super::design::{CellLoad, Design, RunOptions};
+use super::stage::{Action, Stage, Until};
 use crate::Error;
-use crate::archive::Factors;
-use crate::generator::Workload;
 use crate::judge::validity::SOAK_SECONDS_MIN;
 use crate::output::say;
-use crate::scenario_arguments::{ScenarioArguments, SoakFlags};
-use crate::session;
 
 /// Longest wait for the last messages, in seconds.
 const LAST_SECONDS: u32 = 120;
 
-/// Runs the scenario.
+/// Runs the soak of a cell, which lasts as long as its options say.
 ///
 /// # Errors
 /// As for [`super::matrix`].
-pub fn run(flags: &SoakFlags) -> Result<(), Error> {
-    let refused = |flag, why: &str| Err(Error::Flag { flag, why: why.to_owned() });
-    match (flags.arguments.duration, flags.arguments.repeats) {
-        (Some(_), _) => return refused("--duration", "a soak lasts as long as --hours says"),
-        (_, Some(2..)) => return refused("--repeats", "a soak is run once"),
-        _ => {}
+pub fn run(options: &RunOptions, cell: CellLoad) -> Result<(), Error> {
+    if options.duration < SOAK_SECONDS_MIN {
+        say!("{}", too_short(options.duration));
     }
-    session::block_on(async {
-        let seconds = (flags.hours * 3600.0).max(1.0) as u32;
-        if seconds < SOAK_SECONDS_MIN {
-            say!("{}", too_short(seconds));
-        }
-        let groups = flags.arguments.groups.max(1);
-        let arguments = ScenarioArguments {
-            groups,
-            duration: Some(seconds),
-            repeats: Some(1),
-            ..flags.arguments.clone()
-        };
-        let mut cell = arguments.factors(flags.threads, &flags.size, flags.queues);
-        cell.more.insert("soak".to_owned(), seconds.to_string());
-        let plan = Soak { arguments };
-        let mut bench = Bench::open(&plan.arguments, "soak", vec![cell], &plan).await?;
-        bench.run(&plan).await
-    })
+    bench::run(options, Design::new("soak", vec![soak(cell, options.duration, LAST_SECONDS)]))
+}
+
+/// Makes a cell a soak of so many seconds: the content of its messages is checked, and in a last stage every message
+/// arrives.
+pub(super) fn soak(cell: CellLoad, seconds: u32, last_seconds: u32) -> CellLoad {
+    let mut cell = cell.with("soak", seconds.to_string());
+    cell.load.checked = true;
+    cell.stages.iter_mut().filter(|stage| stage.name == "steady").for_each(|stage| stage.seconds = seconds);
+    let (action, until) = (Action::StopProducers, Until::Drained);
+    cell.stages.push(Stage { name: "rest", seconds: last_seconds, action, until });
+    cell
 }
 
 /// The warning at the beginning of a soak that is too short for valid figures.
@@ -52,29 +40,6 @@ fn too_short(seconds: u32) -> String {
          (--hours {})",
         f64::from(SOAK_SECONDS_MIN) / 3600.0
     )
-}
-
-/// The plan of a soak: load with checked content, and a last stage in which every message arrives.
-#[derive(Clone, Debug)]
-pub(super) struct Soak {
-    pub arguments: ScenarioArguments,
-}
-
-impl Plan for Soak {
-    fn workload(&self, cell: &Factors) -> Workload {
-        Workload { checked: true, ..self.arguments.workload(cell) }
-    }
-
-    fn stages(&self, _cell: &Factors) -> Vec<Stage> {
-        let mut stages = Stage::plain(self.arguments.warmup(), self.arguments.duration());
-        stages.push(Stage {
-            name: "rest",
-            seconds: LAST_SECONDS,
-            action: Action::StopProducers,
-            until: Until::Drained,
-        });
-        stages
-    }
 }
 
 #[cfg(test)]

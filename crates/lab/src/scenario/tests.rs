@@ -1,167 +1,44 @@
-use super::bench::{Plan as _, Watched};
-use super::cluster::{asked_of, brokers_of};
+use super::cluster::{Cluster, asked_of, brokers_of};
+use super::machines::Watched;
 use super::probes::watch;
 use super::safe_tps::{Halving, again, is_far_over};
-use super::seed::Seed;
 use super::*;
-use crate::agent::{self, Asked};
-use crate::archive::{BrokerFile, Factors, HostFile, Target};
-use crate::generator::{Consume, IntervalSample, Send, Sizes};
+use crate::agent::{self, AgentOptions, Asked};
+use crate::archive::{BrokerFile, HostFile, Target};
+use crate::generator::{Consume, IntervalSample};
 use crate::judge::ceiling::flat_part;
 use crate::judge::conclusion::levels_off;
-use crate::scenario_arguments::mix;
-use crate::scenario_arguments::{AgentFlags, MatrixFlags, ScenarioArguments, SeedFlags};
-use crate::session;
-use crate::sizes::bytes;
-use clap::Parser;
+use crate::runtime;
 
-#[derive(Parser)]
-struct Line {
-    #[command(flatten)]
-    flags: MatrixFlags,
-}
-
-fn flags(line: &str) -> MatrixFlags {
-    Line::parse_from(std::iter::once("x").chain(line.split_whitespace())).flags
-}
-
-#[test]
-fn sizes_are_read_as_people_write_them() {
-    let check = |text: &str, expected: Option<u64>| assert_eq!(bytes(text).ok(), expected, "{text}");
-    check("512", Some(512));
-    check("1k", Some(1024));
-    check("1.5K", Some(1536));
-    check("4m", Some(4 << 20));
-    check("2g", Some(2 << 30));
-    check("", None);
-    check("k", None);
-    check("-1", None);
-    check("ten", None);
-    assert_eq!(mix("512:9/10k"), Ok(Sizes(vec![(512, 9), (10_240, 1)])));
-    assert!(mix("1k:x").is_err());
-}
-
-#[test]
-fn a_matrix_has_every_combination_once() {
-    let flags = flags("--threads 1,10,30,60 --size 1k,5k --queues 1,8,16 --groups 2");
-    let cells = cells(&flags);
-    assert_eq!(cells.len(), 24);
-    let names: std::collections::BTreeSet<_> = cells.iter().map(|cell| cell.name(0)).collect();
-    assert_eq!(names.len(), 24);
-    assert_eq!((cells[1].threads, cells[1].size, cells[1].queues, cells[1].groups), (10, 1024, 1, 2));
-    let workload = flags.arguments.workload(&cells[23]);
-    assert_eq!((workload.threads, workload.queues, workload.sizes), (60, 16, Sizes::one(5120)));
-}
-
-#[test]
-fn requests_of_scenarios_are_signed_where_that_is_asked_for() {
-    let signed = flags("-a true --ak me --sk hush");
-    let access = signed.arguments.workload(&cells(&signed)[0]).access.unwrap();
-    assert_eq!((access.access_key.as_str(), access.secret_key.as_str()), ("me", "hush"));
-    assert!(!format!("{access:?}").contains("hush"));
-    let plain = flags("--ak me --sk hush");
-    assert_eq!(plain.arguments.workload(&cells(&plain)[0]).access, None, "as with the scripts");
-}
-
-#[test]
-fn any_flag_of_a_scene_can_differ_between_cells() {
-    let flags = flags(
-        "--threads 8 --tags 3 --vary send=sync,async,transaction --vary consume=pull,orderly --vary headers=binary,json",
-    );
-    let cells = cells(&flags);
-    assert_eq!(cells.len(), 12);
-    let workload = flags.arguments.workload(&cells[11]);
-    assert_eq!(
-        (workload.send, workload.consume, workload.json_headers),
-        (Send::Transaction, Consume::Orderly, true)
-    );
-    assert_eq!(workload.tags, 3);
-    let properties = self::flags("--threads 8 --keys --vary property-size=0,300 --vary keys=false,true");
-    let found = self::cells(&properties);
-    let found: Vec<_> = found.iter().map(|cell| properties.arguments.workload(cell)).collect();
-    let found: Vec<_> = found.iter().map(|workload| (workload.property_size, workload.keys)).collect();
-    assert_eq!(found, [(0, false), (0, true), (300, false), (300, true)]);
-    assert!(!cells[0].more.contains_key("send") && cells[4].more["send"] == "async", "{:?}", cells[4]);
-    let consumers = self::flags("--threads 8 --consumer-threads 4 --consume push --vary consumers=1,3");
-    let found = self::cells(&consumers);
-    let found: Vec<_> = found.iter().map(|cell| consumers.arguments.workload(cell)).collect();
-    let found: Vec<_> =
-        found.iter().map(|workload| (workload.consumers, workload.consumer_threads)).collect();
-    assert_eq!(found, [(1, Some(4)), (3, Some(4))]);
-    for (wrong, says) in [
-        ("send=twice", "expected sync, async, oneway, transaction"),
-        ("colour=red", "expected send, consume"),
-        ("topics=0", "at least 1"),
-        ("consumer-threads=0", "at least 1"),
-        ("groups", "NAME=VALUE"),
-        ("set:=4", "or set:KEY"),
-        ("set:flushLeastPages=", "or set:KEY"),
-        ("set:tlsServerKeyPassword=hush,hash", "set it at the broker"),
-    ] {
-        let error = wrong.parse::<crate::scenario_arguments::Vary>().unwrap_err();
-        assert!(error.contains(says), "{error}");
-    }
-}
-
-#[test]
-fn a_mixture_of_sizes_survives_the_archive() {
-    let flags = flags("--size 512:9/10k:1");
-    let cell = &cells(&flags)[0];
-    assert_eq!(cell.size, 1484);
-    assert_eq!(flags.arguments.workload(cell).sizes, Sizes(vec![(512, 9), (10_240, 1)]));
-}
-
-#[derive(Parser)]
-struct SeedLine {
-    #[command(flatten)]
-    flags: SeedFlags,
-}
-
-fn seed(line: &str) -> Seed {
-    Seed::new(&SeedLine::parse_from(std::iter::once("x").chain(line.split_whitespace())).flags).unwrap()
+fn seed(report: &str, scale: Scale) -> Vec<CellLoad> {
+    let (warmup, duration) = scale.seconds();
+    let options = RunOptions { warmup, duration, ..RunOptions::fixture() };
+    Seed::new(&options, report, scale).unwrap().cells
 }
 
 #[test]
 fn small_reports_end_within_twenty_five_minutes() {
     for report in ["000", "001", "002", "003", "004"] {
-        let seed = seed(report);
-        let seconds = |cell| {
-            let once: u32 = seed.stages(cell).iter().map(|stage| stage.seconds).sum();
-            once * seed.repeats(cell).unwrap_or(3)
-        };
-        let planned: u32 = seed.cells.iter().map(seconds).sum();
-        assert!(
-            planned <= 1400 && seed.cells.len() >= 5,
-            "{report}: {planned} s, {} cells",
-            seed.cells.len()
-        );
+        let cells = seed(report, Scale::Small);
+        let seconds: u64 = cells.iter().map(|cell| cell.seconds(3)).sum();
+        assert!(seconds <= 1400 && cells.len() >= 5, "{report}: {seconds} s, {} cells", cells.len());
     }
 }
 
 #[test]
-fn what_is_typed_counts_more_than_the_scale() {
-    let steady = |line: &str| {
-        let seed = seed(line);
-        seed.stages(&seed.cells[0]).iter().map(|stage| stage.seconds).collect::<Vec<_>>()
-    };
-    assert_eq!(steady("000"), [0, 2, 8]);
-    assert_eq!(steady("000 --warmup 0 --duration 3"), [0, 0, 3]);
-}
-
-#[test]
 fn whole_reports_hold_their_cells() {
-    assert_eq!(seed("000 --scale full").cells.len(), 6 * 5 * 3);
-    let queues: Vec<_> = seed("003 --scale full").cells.iter().map(|cell| cell.queues).collect();
+    assert_eq!(seed("000", Scale::Full).len(), 6 * 5 * 3);
+    let rows = seed("003", Scale::Full);
+    let queues: Vec<_> = rows.iter().map(|cell| cell.factors.queues).collect();
     assert!([1024, 5000, 10_240, 50_000].iter().all(|number| queues.contains(number)));
     let names: std::collections::BTreeSet<_> =
-        seed("003 --scale full").cells.iter().map(|cell| format!("{cell:?}")).collect();
+        rows.iter().map(|cell| format!("{:?}", cell.factors)).collect();
     assert_eq!(names.len(), queues.len(), "no cell twice");
-    let rows = seed("003 --scale full").cells;
     let count = |flush: &str, is_backlog: bool, compression: &str| {
-        let is = |cell: &&Factors| {
-            cell.flush == flush
-                && cell.more.contains_key("fill") == is_backlog
-                && cell.compression == compression
+        let is = |cell: &&CellLoad| {
+            cell.factors.flush == flush
+                && cell.factors.more.contains_key("fill") == is_backlog
+                && cell.factors.compression == compression
         };
         rows.iter().filter(is).count()
     };
@@ -174,14 +51,14 @@ fn whole_reports_hold_their_cells() {
         ]
     });
     assert_eq!(found, [[14, 6, 3, 1], [11, 5, 3, 1]]);
-    assert!(Seed::new(&SeedLine::parse_from(["x", "005"]).flags).is_err());
+    assert!(Seed::new(&RunOptions::fixture(), "005", Scale::Small).is_err());
 }
 
 #[test]
 fn reports_have_the_consumers_they_say() {
-    let of = |line: &str| {
-        let seed = seed(line);
-        let loads = seed.cells.iter().map(|cell| seed.workload(cell)).filter(|load| load.groups > 0);
+    let of = |report: &str, scale: Scale| {
+        let cells = seed(report, scale);
+        let loads = cells.iter().map(|cell| &cell.load).filter(|load| load.groups > 0);
         let loads = loads.inspect(|load| load.check().unwrap());
         let found = loads.map(|load| (load.groups, load.consumers, load.consume, load.consumer_threads));
         found.fold(Vec::new(), |mut all, one| {
@@ -192,33 +69,36 @@ fn reports_have_the_consumers_they_say() {
         })
     };
     let (pull, push) = (Consume::Pull, Consume::Push);
-    assert!(of("000 --scale full").is_empty());
+    assert!(of("000", Scale::Full).is_empty());
     // The last cell is the soak, whose content is checked, which needs pull consumers.
-    assert_eq!(of("001"), [(1, 1, push, Some(1)), (1, 2, push, Some(1)), (1, 2, pull, None)]);
-    assert_eq!(of("002"), [(1, 2, pull, None)]);
-    assert_eq!(of("003 --scale full"), [(1, 10, pull, None), (1, 4, pull, None), (1, 2, pull, None)]);
-    assert_eq!(of("004"), [(1, 2, pull, None)]);
+    assert_eq!(of("001", Scale::Small), [(1, 1, push, Some(1)), (1, 2, push, Some(1)), (1, 2, pull, None)]);
+    assert_eq!(of("002", Scale::Small), [(1, 2, pull, None)]);
+    assert_eq!(of("003", Scale::Full), [(1, 10, pull, None), (1, 4, pull, None), (1, 2, pull, None)]);
+    assert_eq!(of("004", Scale::Small), [(1, 2, pull, None)]);
 }
 
 #[test]
 fn no_two_cells_of_a_report_have_one_name_and_their_soaks_are_long_enough() {
     for report in ["000", "001", "002", "003", "004"] {
-        for scale in ["small", "medium", "full"] {
-            let seed = seed(&format!("{report} --scale {scale}"));
-            let names: Vec<String> = seed.cells.iter().map(|cell| cell.name(0)).collect();
+        for scale in [Scale::Small, Scale::Medium, Scale::Full] {
+            let cells = seed(report, scale);
+            let names: Vec<String> = cells.iter().map(|cell| cell.factors.name(0)).collect();
             let different: std::collections::BTreeSet<&String> = names.iter().collect();
-            assert_eq!(different.len(), names.len(), "{report} {scale}: {names:?}");
-            for seconds in seed.cells.iter().filter_map(|cell| cell.more.get("soak")) {
+            assert_eq!(different.len(), names.len(), "{report} {scale:?}: {names:?}");
+            for seconds in cells.iter().filter_map(|cell| cell.factors.more.get("soak")) {
                 let seconds: u32 = seconds.parse().unwrap();
-                assert!(seconds >= crate::judge::validity::SOAK_SECONDS_MIN, "{report} {scale}: {seconds} s");
+                assert!(
+                    seconds >= crate::judge::validity::SOAK_SECONDS_MIN,
+                    "{report} {scale:?}: {seconds} s"
+                );
             }
         }
     }
 }
 
 fn drained(behind: u64, in_flight: u64, sending: bool, (sent, consumed): (u64, u64)) -> bool {
-    let taken = IntervalSample { sent, consumed, ..IntervalSample::default() };
-    super::record::Waits { behind, in_flight, sending }.is_drained(&taken, 2)
+    let sample = IntervalSample { sent, consumed, ..IntervalSample::default() };
+    super::record::Waits { behind, in_flight, sending }.is_drained(&sample, 2)
 }
 
 #[test]
@@ -235,53 +115,9 @@ fn nothing_may_wait_where_what_is_missing_is_called_lost() {
 
 #[test]
 fn what_a_second_showed_began_with_it() {
-    let taken = IntervalSample { at_ms: 5_000, lasted_ms: 1_000, ..IntervalSample::default() };
-    let event = super::files::during(&taken, "steal", String::new());
+    let sample = IntervalSample { at_ms: 5_000, lasted_ms: 1_000, ..IntervalSample::default() };
+    let event = super::files::during(&sample, "steal", String::new());
     assert_eq!((event.at_ms, event.lasted_ms), (4_000, 1_000));
-}
-
-#[derive(Parser)]
-struct SafeLine {
-    #[command(flatten)]
-    flags: crate::scenario_arguments::SafeTpsFlags,
-}
-
-fn safe_scene(line: &[&str]) -> ScenarioArguments {
-    let flags = SafeLine::parse_from([&["x"], line].concat()).flags;
-    super::safe_tps::arguments(&flags.arguments, &super::safe_tps::slo(&flags).unwrap())
-}
-
-#[test]
-fn a_search_that_is_gone_on_with_keeps_what_it_was_told_to_keep() {
-    let place = tempfile::tempdir().unwrap();
-    let slo: crate::archive::Slo = "e2e.p99<50ms".parse().unwrap();
-    let begun = crate::archive::RunFile { slo, ..crate::judge::fixture::file() };
-    crate::archive::Archive::create(place.path(), &begun).unwrap();
-    let out = place.path().to_str().unwrap();
-    assert_eq!(safe_scene(&["--out", out]).groups, 1);
-    assert_eq!(safe_scene(&["--out", out, "--slo", "errors=0"]).groups, 0);
-}
-
-#[test]
-fn who_asks_for_end_to_end_latency_has_a_consumer() {
-    let groups = |line: &[&str]| safe_scene(line).groups;
-    assert_eq!(groups(&["--slo", "e2e.p99<50ms,errors=0"]), 1);
-    assert_eq!(groups(&["--slo", "e2e.p99<50ms", "--groups", "3"]), 3);
-    assert_eq!(groups(&["--slo", "send.p99<50ms"]), 0);
-}
-
-#[test]
-fn a_rate_is_confirmed_in_three_repeats_at_least() {
-    let repeats = |line: &[&str], purpose: &str| {
-        let arguments = safe_scene(line);
-        let mut cell = arguments.factors(60, &Sizes::one(1024), 8);
-        cell.more.insert("purpose".to_owned(), purpose.to_owned());
-        super::safe_tps::Search { arguments, confirm: 300 }.repeats(&cell)
-    };
-    assert_eq!(repeats(&["--repeats", "1"], "confirm"), Some(3));
-    assert_eq!(repeats(&["--repeats", "5"], "confirm"), Some(5));
-    assert_eq!(repeats(&["--repeats", "5"], "search"), Some(1));
-    assert_eq!(repeats(&["--repeats", "5"], "ceiling"), None);
 }
 
 #[test]
@@ -320,8 +156,13 @@ fn the_ceiling_of_a_server_that_wanders_is_found() {
 
 #[test]
 fn what_may_be_chance_is_tried_again() {
-    use crate::judge::guards::{Guard, Watch};
-    let guard = |watch, used| Guard { watch, node: String::new(), used, reading: Default::default() };
+    use crate::judge::guards::{Guard, Missing, Reading, Watch};
+    let guard = |watch, used| Guard {
+        watch,
+        node: String::new(),
+        used,
+        reading: Reading::NotMeasured(Missing::Agent),
+    };
     assert!(is_far_over(&guard(Watch::CpuBusy, Some(1.33))), "a full processor is no chance");
     assert!(!is_far_over(&guard(Watch::CpuBusy, Some(1.1))));
     for watch in [Watch::Rate, Watch::Errors, Watch::SendP99, Watch::Load] {
@@ -331,9 +172,11 @@ fn what_may_be_chance_is_tried_again() {
 
 #[test]
 fn a_second_try_is_called_one() {
-    let mut cell = crate::judge::fixture::factors(60);
-    cell.more.insert("purpose".to_owned(), "search".to_owned());
-    assert_eq!(again(&cell).name(7), "007-w60-s1024-q8-again-search");
+    let cell = RunOptions::fixture().cell(60, &crate::generator::Sizes::one(1024), 8);
+    assert_eq!(
+        again(&cell.meant_for(crate::archive::Purpose::Probe)).factors.name(7),
+        "007-w60-s1024-q8-again-search"
+    );
 }
 
 #[test]
@@ -362,16 +205,8 @@ fn agent_on(
     listener: tokio::net::TcpListener,
     name: &str,
 ) -> tokio::task::JoinHandle<Result<(), crate::Error>> {
-    let flags = AgentFlags {
-        listen: String::new(),
-        name: Some(name.to_owned()),
-        load: false,
-        pid: None,
-        gc_log: None,
-        selftest: None,
-        roofline: None,
-    };
-    tokio::spawn(async move { agent::serve(listener, &flags).await })
+    let options = AgentOptions { name: Some(name.to_owned()), ..AgentOptions::default() };
+    tokio::spawn(async move { agent::serve(listener, &options).await })
 }
 
 fn brokers(addresses: &[(u64, &str)]) -> Target {
@@ -386,7 +221,7 @@ fn brokers(addresses: &[(u64, &str)]) -> Target {
 
 #[test]
 fn an_agent_knows_the_brokers_of_its_machine_by_any_of_its_names() {
-    session::block_on(async {
+    runtime::block_on(async {
         let target = brokers(&[
             (1, "127.0.0.1:10921"),
             (0, "192.0.2.7:10911"),
@@ -440,15 +275,15 @@ fn of_several_clusters_one_has_to_be_named() {
 
 #[test]
 fn every_machine_has_a_name_that_files_can_have() {
-    session::block_on(async {
+    runtime::block_on(async {
         let agents = [agent("db 1").await.1, agent("db 1").await.1];
-        let arguments = ScenarioArguments { agents: agents.to_vec(), ..flags("").arguments };
+        let options = RunOptions { agents: agents.to_vec(), ..RunOptions::fixture() };
         let host = HostFile { name: "lab".to_owned(), ..HostFile::default() };
         let client = client::Client::start(client::Config::new("127.0.0.1:1"))?;
         let target = brokers(&[(0, "127.0.0.1:10911")]);
         let (given_pid, ports, has_broker, store) = (None, Vec::new(), false, "/".into());
         let mut cluster = Cluster { client, target, host, given_pid, ports, has_broker, store };
-        let (hosts, watched, _) = machines::hosts(&mut cluster, &arguments).await?;
+        let (hosts, watched, _) = machines::hosts(&mut cluster, &options).await?;
         let second = format!("db_1-{}", agents[1].replace(':', "_"));
         let names: Vec<_> = hosts.iter().map(|host| host.name.as_str()).collect();
         assert_eq!(names, ["lab", "db_1", &second]);
@@ -461,7 +296,7 @@ fn every_machine_has_a_name_that_files_can_have() {
 
 #[test]
 fn an_agent_that_ends_is_noticed() {
-    session::block_on(async {
+    runtime::block_on(async {
         let (running, address) = agent("far").await;
         let (sender, mut seen) = tokio::sync::mpsc::unbounded_channel();
         let watched = Watched { address, asked: Asked::default(), name: "far".to_owned() };
@@ -481,7 +316,7 @@ fn an_agent_that_ends_is_noticed() {
 
 #[test]
 fn an_agent_that_is_not_there_at_the_beginning_is_waited_for() {
-    session::block_on(async {
+    runtime::block_on(async {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let (sender, mut seen) = tokio::sync::mpsc::unbounded_channel();
@@ -499,52 +334,4 @@ fn an_agent_that_is_not_there_at_the_beginning_is_waited_for() {
         Ok(())
     })
     .unwrap();
-}
-
-#[test]
-fn a_backlog_can_be_drained_without_producers() {
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        flags: crate::scenario_arguments::BacklogFlags,
-    }
-    let steps = |line: &str| {
-        let flags = Line::parse_from(std::iter::once("x").chain(line.split_whitespace())).flags;
-        let plan = super::backlog::Backlog::new(&flags);
-        let cell = &plan.cells(&flags)[0];
-        plan.stages(cell).iter().map(|stage| (stage.name, stage.action)).collect::<Vec<_>>()
-    };
-    let goes_on = steps("");
-    assert_eq!(goes_on, steps("--keep-producing --then drain"));
-    assert_eq!(goes_on[4], ("drain", Action::StartReaders));
-    let rests = steps("--keep-producing false");
-    let between = [
-        ("rest", Action::StopProducers),
-        ("drain", Action::StartReaders),
-        ("restart", Action::StartProducers),
-        ("after", Action::None),
-    ];
-    assert_eq!(rests[4..], between);
-}
-
-#[test]
-fn a_backlog_is_filled_by_size_or_by_time() {
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        flags: crate::scenario_arguments::BacklogFlags,
-    }
-    let during = |line: &str| {
-        let flags = Line::parse_from(std::iter::once("x").chain(line.split_whitespace())).flags;
-        let plan = super::backlog::Backlog::new(&flags);
-        let cell = &plan.cells(&flags)[0];
-        let stages = plan.stages(cell);
-        assert_eq!((stages[3].name, stages[4].name), ("during", "drain"));
-        (cell.more["fill"].clone(), stages[3].seconds, stages[3].until, stages[4].seconds)
-    };
-    assert_eq!(during("--fill 2k"), ("2048".to_owned(), 600, Until::Sent(2048), 600));
-    assert_eq!(during("--fill 2k --fill-seconds 90"), ("2048".to_owned(), 90, Until::Sent(2048), 600));
-    assert_eq!(during("--fill 2k --fill-seconds 900"), ("2048".to_owned(), 900, Until::Sent(2048), 900));
-    assert_eq!(during("--fill 18h"), ("64800s".to_owned(), 64_800, Until::Time, 64_800));
-    assert_eq!(during("--fill 18h --drain-seconds 9"), ("64800s".to_owned(), 64_800, Until::Time, 9));
 }

@@ -8,14 +8,13 @@ mod producer;
 mod report;
 mod settings;
 
-use lab::arguments::EchoFlags;
 use lab::command::Lab;
-use lab::echo::Echo;
+use lab::echo::{Echo, EchoOptions};
 
 /// Starts an echo server on a free port and returns its address.
 fn echo() -> String {
-    let flags = EchoFlags { port: 0, host: [127, 0, 0, 1].into(), log: None, queues: 4 };
-    let echo = Echo::bind(&flags).unwrap();
+    let options = EchoOptions::local(4);
+    let echo = Echo::bind(&options).unwrap();
     let address = echo.address().unwrap().to_string();
     std::thread::spawn(move || echo.serve());
     address

@@ -36,7 +36,7 @@ fn a_recorded_run_is_judged() {
     assert_eq!((found.cells.len(), found.valid()), (2, 2));
     // Ten requests in flight filled the two cores: that is the limit, and no rate to be called safe.
     let limit = found.bottleneck.as_ref().unwrap();
-    assert_eq!(limit.resource, Resource::Cpu, "{}", limit.evidence.en);
+    assert_eq!(limit.resource, Resource::Cpu, "{:?}", limit.evidence);
     let broken: Vec<Watch> =
         found.cells[1].guards.iter().filter(|guard| guard.is_broken()).map(|guard| guard.watch).collect();
     assert_eq!(broken, [Watch::CpuBusy, Watch::Load, Watch::Drift]);

@@ -1,7 +1,8 @@
 use super::*;
 use crate::archive::{Factors, Phase};
-use crate::judge::fixture;
 use crate::judge::guards::Limits;
+use crate::judge::testing;
+use crate::sentences::Sentence;
 
 /// A run of 20 s before, 20 s filling and 20 s draining. While draining the send rate changes by the factor `times`.
 fn record(times: f64) -> Record {
@@ -9,8 +10,8 @@ fn record(times: f64) -> Record {
 }
 
 fn record_of(rate: Option<f64>, times: f64) -> Record {
-    let factors = Factors { groups: 1, rate, size: 4096, ..fixture::factors(60) };
-    let mut record = fixture::record(&[(factors, 16_000.0)]);
+    let factors = Factors { groups: 1, rate, size: 4096, ..testing::factors(60) };
+    let mut record = testing::record(&[(factors, 16_000.0)]);
     let phases = record.cells[0].cell.phases.clone();
     record.cells[0].cell.phases = phases
         .iter()
@@ -22,7 +23,7 @@ fn record_of(rate: Option<f64>, times: f64) -> Record {
             })
         })
         .collect();
-    fixture::each_second(&mut record, |index, second| {
+    testing::each_second(&mut record, |index, second| {
         match index {
             0..20 => (),
             20..40 => (second.consumed, second.consumed_bytes) = (0, 0),
@@ -32,7 +33,7 @@ fn record_of(rate: Option<f64>, times: f64) -> Record {
             }
         };
     });
-    fixture::each_host_second(&mut record, "b1", |index, second| {
+    testing::each_host_second(&mut record, "b1", |index, second| {
         second.disk_read = if index >= 40 { 139_264_000 } else { 0 }
     });
     record
@@ -46,7 +47,7 @@ fn judge(times: f64) -> Backlog {
 #[test]
 fn a_backlog_that_is_drained_alone_is_one_in_a_closed_loop_too() {
     let mut record = record_of(None, 1.0);
-    fixture::each_second(&mut record, |index, second| {
+    testing::each_second(&mut record, |index, second| {
         if index >= 40 {
             // Answers to the requests in flight when producers stopped.
             (second.sent, second.in_flight) = (if index == 40 { 60 } else { 0 }, 0);
@@ -54,7 +55,7 @@ fn a_backlog_that_is_drained_alone_is_one_in_a_closed_loop_too() {
     });
     let run = crate::judge::conclusion::Conclusion::new(&record, &Limits::default());
     let found = run.cells[0].backlog.as_ref().expect("nothing speaks against it");
-    assert!(found.says.en.starts_with("nothing was produced meanwhile"), "{}", found.says.en);
+    assert!(found.sentence().en.starts_with("nothing was produced meanwhile"), "{}", found.sentence().en);
 }
 
 /// 262,144 messages that are consumed at 150,000 per second without producers, then `idle` seconds until the lab sees
@@ -70,13 +71,13 @@ fn drained_alone(met: Option<bool>, idle: u64) -> Record {
         41 => 112_144,
         _ => 0,
     };
-    fixture::each_second(&mut record, |index, second| {
+    testing::each_second(&mut record, |index, second| {
         if index >= 40 {
             (second.sent, second.in_flight) = (if index == 40 { 60 } else { 0 }, 0);
             (second.consumed, second.consumed_bytes) = (consumed(index), consumed(index) * 4_096);
         }
     });
-    fixture::each_host_second(&mut record, "b1", |index, second| {
+    testing::each_host_second(&mut record, "b1", |index, second| {
         second.disk_read = if index >= 40 { consumed(index) * 4_096 } else { 0 };
         second.load1 = if index >= 42 { 0.0 } else { 2.0 };
     });
@@ -89,11 +90,15 @@ fn the_second_that_shows_that_nothing_is_left_is_no_part_of_the_drain() {
         let record = drained_alone(Some(true), idle);
         let found = backlog(&record, &record.cells[0]).expect("it has the phases");
         let seconds = 1.0 + 112_144.0 / 150_000.0;
-        assert!((found.drain_seconds - seconds).abs() < 1e-6, "{found:?}");
-        assert!((found.drain_tps - 150_000.0).abs() < 1e-6, "{found:?}");
-        assert!(found.says.en.contains("drained at 150,000 msg/s in 1.75 s"), "{}", found.says.en);
-        assert!(found.cold_ratio.is_some_and(|ratio| (ratio - 1.0).abs() < 1e-9), "{found:?}");
-        assert!(found.cold_bytes.is_some_and(|bytes| (bytes - 614_400_000.0).abs() < 1.0), "{found:?}");
+        assert!((found.drain.seconds - seconds).abs() < 1e-6, "{found:?}");
+        assert!((found.drain.tps - 150_000.0).abs() < 1e-6, "{found:?}");
+        assert!(
+            found.sentence().en.contains("drained at 150,000 msg/s in 1.75 s"),
+            "{}",
+            found.sentence().en
+        );
+        assert!(found.drain.cold_ratio.is_some_and(|ratio| (ratio - 1.0).abs() < 1e-9), "{found:?}");
+        assert!(found.drain.cold_bytes.is_some_and(|bytes| (bytes - 614_400_000.0).abs() < 1.0), "{found:?}");
         let drain = &found.stages[2];
         assert_eq!((drain.producers, &drain.stability), (None, &None), "nothing was produced");
         assert_eq!(drain.host.as_ref().map(|host| host.load1), Some(2.0), "while it drained");
@@ -104,8 +109,8 @@ fn the_second_that_shows_that_nothing_is_left_is_no_part_of_the_drain() {
 fn seconds_without_a_message_count_where_it_was_not_drained() {
     let check = |record: Record| {
         let found = backlog(&record, &record.cells[0]).expect("it has the phases");
-        assert_eq!(found.drain_seconds, 3.0, "{found:?}");
-        assert!((found.drain_tps - 262_144.0 / 3.0).abs() < 1e-6, "{found:?}");
+        assert_eq!(found.drain.seconds, 3.0, "{found:?}");
+        assert!((found.drain.tps - 262_144.0 / 3.0).abs() < 1e-6, "{found:?}");
     };
     check(drained_alone(Some(false), 1));
     // Recorded by a version of the lab that did not record whether the phase met its condition.
@@ -118,7 +123,7 @@ fn seconds_without_a_message_count_where_it_was_not_drained() {
 #[test]
 fn seconds_count_whole_while_producers_go_on() {
     let mut record = record(1.0);
-    fixture::each_second(&mut record, |index, second| {
+    testing::each_second(&mut record, |index, second| {
         second.consumed = match index {
             58 => 20_000,
             59 => 0,
@@ -126,7 +131,7 @@ fn seconds_count_whole_while_producers_go_on() {
         }
     });
     let found = backlog(&record, &record.cells[0]).expect("it has the phases");
-    assert_eq!((found.drain_seconds, found.drain_tps), (20.0, (18.0 * 68_000.0 + 20_000.0) / 20.0));
+    assert_eq!((found.drain.seconds, found.drain.tps), (20.0, (18.0 * 68_000.0 + 20_000.0) / 20.0));
 }
 
 #[test]
@@ -152,9 +157,9 @@ fn the_time_to_drain_is_right_at_its_bounds() {
 fn a_backlog_that_costs_nothing() {
     // Seed 003 #34: producers reach 39,000 messages per second whether the backlog drains or not.
     let found = judge(1.0);
-    assert!(found.says.en.contains("costs producers nothing"), "{}", found.says.en);
-    assert_eq!((found.drain_tps, found.drain_seconds), (68_000.0, 20.0));
-    assert!(found.cold_ratio.is_some_and(|ratio| (ratio - 0.5).abs() < 1e-9));
+    assert!(found.sentence().en.contains("costs producers nothing"), "{}", found.sentence().en);
+    assert_eq!((found.drain.tps, found.drain.seconds), (68_000.0, 20.0));
+    assert!(found.drain.cold_ratio.is_some_and(|ratio| (ratio - 0.5).abs() < 1e-9));
     assert_eq!(
         found.stages.iter().map(|stage| stage.name.as_str()).collect::<Vec<_>>(),
         ["before", "during", "drain"]
@@ -164,9 +169,13 @@ fn a_backlog_that_costs_nothing() {
 #[test]
 fn a_backlog_that_costs_a_third() {
     let found = judge(0.66);
-    assert!(found.says.en.contains("what producers reach against before: during "), "{}", found.says.en);
-    assert!(found.says.en.contains(" drain -3"), "{}", found.says.en);
-    assert!(found.says.zh.contains("排空中 -3"), "{}", found.says.zh);
+    assert!(
+        found.sentence().en.contains("what producers reach against before: during "),
+        "{}",
+        found.sentence().en
+    );
+    assert!(found.sentence().en.contains(" drain -3"), "{}", found.sentence().en);
+    assert!(found.sentence().zh.contains("排空中 -3"), "{}", found.sentence().zh);
     let costs: Vec<_> =
         found.stages.iter().map(|stage| stage.producers.map(|ratio| ratio.high < 0.7)).collect();
     assert_eq!(costs, [None, Some(false), Some(true)]);
@@ -175,7 +184,7 @@ fn a_backlog_that_costs_a_third() {
 #[test]
 fn every_phase_has_its_own_percentiles_and_stability() {
     let mut record = record(1.0);
-    fixture::each_second(&mut record, |index, second| {
+    testing::each_second(&mut record, |index, second| {
         // Flow control refuses requests in the first seconds of filling.
         if (20..26).contains(&index) {
             (second.sent, second.refused) = (second.sent / 4, 9);
@@ -192,9 +201,9 @@ fn every_phase_has_its_own_percentiles_and_stability() {
     assert!(before.send_p99_ms < 5.0 && drain.send_p999_ms < 5.0, "{before:?} {drain:?}");
     let fluctuates = |stage: &Stage| stage.stability.as_ref().is_some_and(|stability| stability.fluctuates);
     assert_eq!([before, during, drain].map(fluctuates), [false, true, false]);
-    assert!(found.says.en.contains("; during: the rate fluctuates by "), "{}", found.says.en);
-    assert!(found.says.en.contains("because of flow-control"), "{}", found.says.en);
-    assert!(found.says.zh.contains("；堆积中：TPS 波动"), "{}", found.says.zh);
+    assert!(found.sentence().en.contains("; during: the rate fluctuates by "), "{}", found.sentence().en);
+    assert!(found.sentence().en.contains("because of flow-control"), "{}", found.sentence().en);
+    assert!(found.sentence().zh.contains("；堆积中：TPS 波动"), "{}", found.sentence().zh);
 }
 
 #[test]
@@ -203,7 +212,7 @@ fn a_backlog_that_is_left_over_is_not_drained() {
         let mut record = record(1.0);
         let phases = &mut record.cells[0].cell.phases;
         phases.iter_mut().filter(|phase| phase.name == "drain").for_each(|phase| phase.met = met);
-        backlog(&record, &record.cells[0]).expect("it has the phases").says.en
+        backlog(&record, &record.cells[0]).expect("it has the phases").sentence().en
     };
     assert!(says(Some(false)).contains("not drained: read at 68,000 msg/s, 20.0 s were not enough"));
     assert!(says(Some(true)).contains("drained at 68,000 msg/s in 20.0 s"));
@@ -222,7 +231,7 @@ fn every_broker_reads_what_is_cold() {
         repeat.hosts.insert("b2".to_owned(), seconds);
     }
     let found = backlog(&record, &record.cells[0]).expect("it has the phases");
-    assert!(found.cold_ratio.is_some_and(|ratio| (ratio - 1.0).abs() < 1e-9), "{found:?}");
+    assert!(found.drain.cold_ratio.is_some_and(|ratio| (ratio - 1.0).abs() < 1e-9), "{found:?}");
 }
 
 #[test]
@@ -233,25 +242,25 @@ fn one_run_of_a_backlog_is_told_as_one() {
     let run = crate::judge::conclusion::Conclusion::new(&record, &Limits::default());
     let case = &run.cells[0];
     let found = case.backlog.as_ref().expect("its phases are told");
-    assert!(found.says.en.ends_with("one repeat"), "{}", found.says.en);
+    assert!(found.sentence().en.ends_with("one repeat"), "{}", found.sentence().en);
     assert!(case.judged.figures().is_none() && !case.is_safe(), "one run is no figure");
 }
 
 #[test]
 fn a_phase_in_which_the_generator_was_the_limit_makes_no_backlog() {
     let mut record = record(1.0);
-    fixture::each_second(&mut record, |index, second| {
+    testing::each_second(&mut record, |index, second| {
         second.lab_cores = if index >= 40 { 7.9 } else { 1.0 };
     });
     let run = crate::judge::conclusion::Conclusion::new(&record, &Limits::default());
     let reasons = run.cells[0].judged.outcome.as_ref().expect_err("the generator was the limit");
-    assert!(reasons[0].en.starts_with("drain: the load generator used"), "{reasons:?}");
+    assert!(reasons[0].sentence().en.starts_with("drain: the load generator used"), "{reasons:?}");
     assert_eq!(run.cells[0].backlog, None, "an invalid cell has no numbers");
 }
 
 #[test]
 fn other_cells_are_no_backlog() {
-    let record = fixture::record(&[(fixture::factors(60), 1_000.0)]);
+    let record = testing::record(&[(testing::factors(60), 1_000.0)]);
     assert_eq!(backlog(&record, &record.cells[0]), None);
 }
 
@@ -261,6 +270,6 @@ fn what_was_ended_early_is_not_called_not_drained() {
     record.cells[0].cell.interrupted = true;
     record.cells[0].cell.phases.iter_mut().for_each(|phase| phase.met = None);
     let found = backlog(&record, &record.cells[0]).expect("it has the phases");
-    assert!(found.says.en.contains("ended early while draining: read at "), "{}", found.says.en);
-    assert!(!found.says.en.contains("not drained"), "{}", found.says.en);
+    assert!(found.sentence().en.contains("ended early while draining: read at "), "{}", found.sentence().en);
+    assert!(!found.sentence().en.contains("not drained"), "{}", found.sentence().en);
 }

@@ -1,10 +1,11 @@
 use super::*;
 use crate::archive::Record;
-use crate::judge::{fixture, judged};
+use crate::judge::{judged, testing};
+use crate::sentences::Sentence;
 
 fn terms(groups: u32, change: impl Fn(&mut Record)) -> Vec<bool> {
-    let factors = Factors { groups, ..fixture::factors(60) };
-    let mut record = fixture::record(&[(factors, 30_000.0)]);
+    let factors = Factors { groups, ..testing::factors(60) };
+    let mut record = testing::record(&[(factors, 30_000.0)]);
     change(&mut record);
     let judged = judged(&record);
     let figures = judged[0].figures().expect("a valid cell");
@@ -20,10 +21,10 @@ fn a_clean_run_adds_up() {
 #[test]
 fn bytes_that_are_missing_or_too_many() {
     let halved =
-        |record: &mut Record| fixture::each_host_second(record, "b1", |_, second| second.net_in /= 2);
+        |record: &mut Record| testing::each_host_second(record, "b1", |_, second| second.net_in /= 2);
     assert_eq!(terms(1, halved), [true, false, false]);
     let twice =
-        |record: &mut Record| fixture::each_host_second(record, "b1", |_, second| second.disk_written *= 2);
+        |record: &mut Record| testing::each_host_second(record, "b1", |_, second| second.disk_written *= 2);
     assert_eq!(terms(1, twice), [false, false, true]);
 }
 
@@ -69,7 +70,7 @@ fn masters_and_slaves_that_stand_crosswise_add_up() {
 fn loopback_holds_both_directions() {
     let one_machine = |record: &mut Record| {
         record.file.hosts.remove(0);
-        fixture::each_host_second(record, "b1", |_, second| {
+        testing::each_host_second(record, "b1", |_, second| {
             let both = second.net_in + second.net_out;
             (second.net_in, second.net_out) = (both, both);
         });
@@ -84,7 +85,7 @@ fn loopback_holds_both_directions_of_what_stays_on_the_machine_alone() {
         terms(0, |record| {
             record.file.hosts.remove(0);
             record.file.target.brokers.push(beside.clone());
-            fixture::each_host_second(record, "b1", |_, second| {
+            testing::each_host_second(record, "b1", |_, second| {
                 let wire = second.net_in;
                 let through = wire / loopback + second.net_out;
                 (second.net_in, second.net_out) = (through + wire * more_in, through + wire / 2 * more_out);
@@ -107,15 +108,15 @@ fn loopback_holds_both_directions_of_what_stays_on_the_machine_alone() {
 fn no_disk_is_held_against_what_was_written_to_one_nobody_looked_at() {
     let unseen = |record: &mut Record| {
         record.file.hosts[1].disk.clear();
-        fixture::each_host_second(record, "b1", |_, second| second.disk_written = 0);
+        testing::each_host_second(record, "b1", |_, second| second.disk_written = 0);
     };
     assert_eq!(terms(1, unseen), [false, false]);
 }
 
-fn ceilings(rates: &[(u64, f64)]) -> Vec<ByteCeiling> {
-    let cell = |(size, tps): &(u64, f64)| (Factors { size: *size, ..fixture::factors(60) }, *tps);
-    let record = fixture::record(&rates.iter().map(cell).collect::<Vec<_>>());
-    byte_ceilings(&record.file, &judged(&record))
+fn ceilings(rates: &[(u64, f64)]) -> Vec<BandwidthLimit> {
+    let cell = |(size, tps): &(u64, f64)| (Factors { size: *size, ..testing::factors(60) }, *tps);
+    let record = testing::record(&rates.iter().map(cell).collect::<Vec<_>>());
+    bandwidth_limits(&record.file, &judged(&record))
 }
 
 #[test]
@@ -124,14 +125,14 @@ fn the_bandwidth_ceiling_of_seed_000_is_seen() {
     let found = ceilings(&[(1024, 34_931.0), (5_120, 18_528.0), (10_240, 9_000.0), (1_048_576, 92.0)]);
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].sizes, [5_120, 10_240, 1_048_576]);
-    assert!(found[0].says.en.contains("0.7"), "{}", found[0].says.en);
+    assert!(found[0].sentence().en.contains("0.7"), "{}", found[0].sentence().en);
 }
 
 #[test]
 fn a_ceiling_is_compared_with_the_machines_of_brokers_alone() {
-    let cell = |size| (Factors { size, ..fixture::factors(60) }, 90e6 / size as f64);
-    let mut record = fixture::record(&[cell(5_120), cell(10_240), cell(20_480)]);
-    let said = |record: &Record| byte_ceilings(&record.file, &judged(record))[0].says.en.clone();
+    let cell = |size| (Factors { size, ..testing::factors(60) }, 90e6 / size as f64);
+    let mut record = testing::record(&[cell(5_120), cell(10_240), cell(20_480)]);
+    let said = |record: &Record| bandwidth_limits(&record.file, &judged(record))[0].sentence().en;
     assert!(said(&record).ends_with("its limits: network 125 MB/s, disk 1.00 GB/s"), "{}", said(&record));
     record.file.hosts[1].roofline.as_mut().expect("has one").disk_write_bytes = 0.0;
     assert!(said(&record).ends_with("network 125 MB/s, disk ?"), "not measured: {}", said(&record));

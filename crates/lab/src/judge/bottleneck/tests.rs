@@ -1,20 +1,21 @@
 use super::*;
 use crate::archive::{FLUSH, HostSecond, LoadSecond, Record};
-use crate::judge::fixture;
+use crate::judge::testing;
+use crate::sentences::Sentence;
 
 fn judge(saturated: bool, change: impl Fn(&mut Record)) -> Bottleneck {
-    let mut record = fixture::record(&[(fixture::factors(60), 30_000.0)]);
+    let mut record = testing::record(&[(testing::factors(60), 30_000.0)]);
     change(&mut record);
     bottleneck(&record.file, &record.windows(&record.cells[0], "steady"), saturated)
 }
 
 fn on_broker(change: impl Fn(&mut HostSecond)) -> Bottleneck {
-    judge(true, |record| fixture::each_host_second(record, "b1", |_, second| change(second)))
+    judge(true, |record| testing::each_host_second(record, "b1", |_, second| change(second)))
 }
 
 fn check(found: &Bottleneck, resource: Resource, evidence: &str) {
-    assert_eq!(found.resource, resource, "{}", found.evidence.en);
-    assert!(found.evidence.en.contains(evidence), "{}", found.evidence.en);
+    assert_eq!(found.resource, resource, "{}", found.evidence.sentence().en);
+    assert!(found.evidence.sentence().en.contains(evidence), "{}", found.evidence.sentence().en);
 }
 
 #[test]
@@ -34,7 +35,7 @@ fn a_busy_disk_and_a_throttled_one() {
 fn a_disk_that_nobody_knows_is_not_called_idle() {
     let told = |disk: &str| {
         let found = judge(true, |record| disk.clone_into(&mut record.file.hosts[1].disk));
-        found.ranked.iter().any(|used| used.reading.en.starts_with("disk: busy"))
+        found.ranked.iter().any(|used| used.reading.sentence().en.starts_with("disk: busy"))
     };
     assert!(told("vda") && !told(""));
 }
@@ -46,14 +47,14 @@ fn brokers_that_flush_before_they_answer_are_limited_by_flushes() {
             flush.clone_into(&mut record.cells[0].cell.factors.flush);
             let settings = &mut record.file.target.brokers[0].settings;
             settings.insert(FLUSH.to_owned(), setting.to_owned());
-            fixture::each_host_second(record, "b1", |_, second| second.disk_writes = 7_600);
+            testing::each_host_second(record, "b1", |_, second| second.disk_writes = 7_600);
         })
     };
     for (flush, setting) in [("sync", "ASYNC_FLUSH"), ("", "SYNC_FLUSH")] {
         check(&writing(flush, setting), Resource::Disk, "7,600 writes/s of 8,000 flushes/s");
     }
     for (flush, setting) in [("async", "SYNC_FLUSH"), ("", "ASYNC_FLUSH")] {
-        assert!(!writing(flush, setting).evidence.en.contains("flushes"), "{flush} {setting}");
+        assert!(!writing(flush, setting).evidence.sentence().en.contains("flushes"), "{flush} {setting}");
     }
 }
 
@@ -65,14 +66,14 @@ fn a_disk_with_few_requests_is_full_of_them() {
             let host = &mut record.file.hosts[1];
             (host.disk, host.disk_rotational) = ("sda".to_owned(), Some(spins));
             record.file.hosts[1].roofline.as_mut().unwrap().disk_random_writes = most;
-            fixture::each_host_second(record, "b1", |_, second| {
+            testing::each_host_second(record, "b1", |_, second| {
                 (second.disk_reads, second.disk_writes) = (900, 2_000);
                 second.disk_written = 20_000_000;
             });
         })
     };
     let used = |found: Bottleneck| {
-        found.ranked.iter().find(|used| used.reading.en.contains("IOPS")).map(|used| used.used)
+        found.ranked.iter().find(|used| used.reading.sentence().en.contains("IOPS")).map(|used| used.used)
     };
     check(&limited(3_000.0, false), Resource::Disk, "2,900 IOPS of 3,000");
     assert_eq!(used(limited(0.0, false)), None, "nobody measured it");
@@ -99,7 +100,7 @@ fn a_shaped_network_nobody_knows_the_speed_of() {
             host.nics.clear();
             host.roofline = None;
         }
-        fixture::each_second(record, |_, second| {
+        testing::each_second(record, |_, second| {
             second.sent = 10_000;
             second.sent_bytes = 10_240_000;
         });
@@ -118,10 +119,10 @@ fn processors_and_their_quota() {
     };
     check(&one_core(1.0, 0.5), Resource::Cpu, "the busiest core is 100 % busy");
     let others = one_core(0.5, 1.0);
-    assert!(!others.evidence.en.contains("busiest core"), "{}", others.evidence.en);
+    assert!(!others.evidence.sentence().en.contains("busiest core"), "{}", others.evidence.sentence().en);
     let quota = judge(true, |record| {
         record.file.hosts[1].cores_allowed = Some(0.5);
-        fixture::each_host_second(record, "b1", |_, second| {
+        testing::each_host_second(record, "b1", |_, second| {
             second.process_cores = 0.5;
             second.cpu_throttled = 0.4;
             second.cpu_user = 0.05;
@@ -152,7 +153,7 @@ fn other_programs_are_no_limit_until_the_broker_waits_for_them() {
 #[test]
 fn bytes_that_stay_on_the_way_are_the_networks() {
     let stuck = |record: &mut Record| {
-        fixture::each_host_second(record, "lab", |_, second| second.net_unacked = 55 << 10);
+        testing::each_host_second(record, "lab", |_, second| second.net_unacked = 55 << 10);
     };
     check(&judge(true, stuck), Resource::Network, "of the bytes in flight were not yet confirmed");
     check(&judge(false, stuck), Resource::Client, "× 60 requests in flight");
@@ -162,12 +163,12 @@ fn bytes_that_stay_on_the_way_are_the_networks() {
 fn a_slow_client() {
     let slow = |_: usize, second: &mut LoadSecond| second.lab_cores = 7.0;
     check(
-        &judge(true, |record| fixture::each_second(record, slow)),
+        &judge(true, |record| testing::each_second(record, slow)),
         Resource::Client,
         "87.5 % of its processors",
     );
     let late = |_: usize, second: &mut LoadSecond| second.lag_p99_us = 5_000;
-    check(&judge(false, |record| fixture::each_second(record, late)), Resource::Client, "5.00 ms late");
+    check(&judge(false, |record| testing::each_second(record, late)), Resource::Client, "5.00 ms late");
 }
 
 #[test]
@@ -192,7 +193,7 @@ fn something_inside_the_server() {
     let uneven = |index: usize, second: &mut LoadSecond| {
         second.sent_bytes = if index.is_multiple_of(2) { 20 << 20 } else { 30 << 20 }
     };
-    check(&judge(true, |record| fixture::each_second(record, uneven)), Resource::Server, "nothing is busy");
+    check(&judge(true, |record| testing::each_second(record, uneven)), Resource::Server, "nothing is busy");
 }
 
 #[test]

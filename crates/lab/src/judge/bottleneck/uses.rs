@@ -1,15 +1,15 @@
-//! How much of each resource is used, with the words that describe it.
+//! How much of each resource is used.
 
+use super::reading::{Cpu, Disk, Network, Reading};
 use crate::archive::{HostFile, HostSecond, LoadSecond, RunFile, Window};
 use crate::judge::figures::{broker_host_names, series};
 use crate::judge::guards::{cpu_busy_beside, loopback_bytes, network_bytes};
 use crate::judge::stats::{mean, slope};
 use crate::judge::validity::{GENERATOR_CPU_MAX, generator_share, lag_p99_us};
-use crate::judge::{Text, both, numbers};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// A kind of resource that can limit the rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Resource {
     /// Processors, or a CPU quota.
@@ -28,25 +28,8 @@ pub enum Resource {
     Unknown,
 }
 
-impl Resource {
-    /// The name of the resource as reports print it.
-    #[must_use]
-    pub fn name(self) -> Text {
-        let (en, zh) = match self {
-            Self::Cpu => ("CPU", "CPU"),
-            Self::Disk => ("disk", "磁盘"),
-            Self::Network => ("network", "网络"),
-            Self::Replica => ("replica", "副本"),
-            Self::Client => ("client", "客户端"),
-            Self::Server => ("server internals", "服务端内部"),
-            Self::Unknown => ("not known", "未知"),
-        };
-        Text { en: en.to_owned(), zh: zh.to_owned() }
-    }
-}
-
 /// The use of one resource of one machine.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Use {
     /// The resource.
     pub resource: Resource,
@@ -54,8 +37,8 @@ pub struct Use {
     pub node: String,
     /// Use of the resource, where 1 means fully used.
     pub used: f64,
-    /// The measured figure behind `used`, as text.
-    pub reading: Text,
+    /// The measured figure behind `used`.
+    pub reading: Reading,
 }
 
 /// I/O pressure (percent of time in which all tasks waited for the disk) that counts as a use of three quarters.
@@ -74,7 +57,6 @@ const FULL: f64 = 0.95;
 const THROTTLED_HIGH: f64 = 0.25;
 
 /// Returns the use of every resource for which the windows hold figures.
-#[must_use]
 pub fn uses(file: &RunFile, windows: &[Window<'_>]) -> Vec<Use> {
     let names = broker_host_names(file);
     let mut all: Vec<Use> = Vec::new();
@@ -103,7 +85,14 @@ impl Machine<'_> {
         mean(&self.seconds.iter().map(value).collect::<Vec<_>>())
     }
 
-    fn uses(&self, resource: Resource, used: f64, reading: Text) -> Use {
+    fn uses(&self, used: f64, reading: Reading) -> Use {
+        let resource = match reading {
+            Reading::Cpu(_) => Resource::Cpu,
+            Reading::Disk(_) => Resource::Disk,
+            Reading::Network(_) => Resource::Network,
+            Reading::FallsBehind(_) => Resource::Replica,
+            Reading::Generator(_) | Reading::SendsLate(_) => Resource::Client,
+        };
         Use { resource, node: self.host.name.clone(), used, reading }
     }
 }
@@ -132,65 +121,46 @@ fn processors(machine: &Machine<'_>, lab: f64) -> Vec<Use> {
     let others = machine.mean(|second| second.others_cores);
     let busy = cpu_busy_beside(machine.host, machine.seconds, others);
     let cores = machine.host.cores_allowed.unwrap_or(whole);
-    let (value, of) = (numbers::percent(busy), numbers::short(cores));
-    let text = both!("CPU: {value} of {of} cores busy", "CPU：{of} 核使用 {value}");
-    let mut all = vec![machine.uses(Resource::Cpu, busy, text)];
+    let mut all = vec![machine.uses(busy, Reading::Cpu(Cpu::Busy { busy, cores }))];
     let waiting = machine.mean(|second| second.process_waiting);
     let used = machine.mean(|second| second.process_cores);
     if waiting > 0.0 {
-        let [used_text, wait, rest, of] = [used, waiting, others, whole].map(numbers::short);
-        let text = both!(
-            "CPU: the broker used {used_text} cores and waited for {wait} more; other programs used {rest} of {of}",
-            "CPU：Broker 使用 {used_text} 核，另有 {wait} 核在等待；其他程序使用 {rest} 核（共 {of} 核）"
-        );
-        all.push(machine.uses(Resource::Cpu, ((used + waiting) / cores).min(1.0), text));
+        let reading = Reading::Cpu(Cpu::Waiting { used, waiting, others, cores: whole });
+        all.push(machine.uses(((used + waiting) / cores).min(1.0), reading));
     }
     let throttled = machine.mean(|second| second.cpu_throttled);
     if throttled > 0.0 {
-        let value = numbers::percent(throttled);
-        let text =
-            both!("CPU: a quota stopped the processes {value} of the time", "CPU：配额限流占 {value} 的时间");
-        all.push(machine.uses(Resource::Cpu, (throttled / THROTTLED_HIGH).min(1.0), text));
+        all.push(machine.uses((throttled / THROTTLED_HIGH).min(1.0), Reading::Cpu(Cpu::Quota(throttled))));
     }
     // No figure says which process fills the busiest core. It counts as a hint when the broker uses at least a core and
     // neither other programs nor the lab do.
     let core = machine.mean(|second| second.cpu_core_max);
     if core > FULL && used >= FULL && others < FULL && lab < FULL {
-        let value = numbers::percent(core);
-        let text = both!("CPU: the busiest core is {value} busy", "CPU：最忙的核 {value}");
         // Ranked below the use of the whole machine, which tells more when both are full.
-        all.push(machine.uses(Resource::Cpu, core * 0.8, text));
+        all.push(machine.uses(core * 0.8, Reading::Cpu(Cpu::BusiestCore(core))));
     }
     all
 }
 
 fn disk(machine: &Machine<'_>) -> Vec<Use> {
     let util = machine.mean(|second| second.disk_util);
-    let value = numbers::percent(util);
-    let text = both!("disk: busy {value} of the time", "磁盘：util {value}");
     // A host without a disk name had no disk observed.
     let is_known = !machine.host.disk.is_empty();
-    let mut all: Vec<Use> = is_known.then(|| machine.uses(Resource::Disk, util, text)).into_iter().collect();
+    let mut all: Vec<Use> =
+        is_known.then(|| machine.uses(util, Reading::Disk(Disk::Busy(util)))).into_iter().collect();
     let pressure = machine.mean(|second| second.io_pressure);
     if pressure > 0.0 {
-        let wait = machine.mean(|second| second.cpu_iowait);
+        let iowait = machine.mean(|second| second.cpu_iowait);
         let written = machine.mean(|second| second.disk_written as f64);
-        let (value, wait, written) =
-            (numbers::short(pressure), numbers::percent(wait), numbers::bytes(written));
-        let text = both!(
-            "disk: everything waits for it {value} % of the time (iowait {wait}) while {written}/s are written",
-            "磁盘：全部任务等待 I/O 占 {value} %（iowait {wait}），写入 {written}/s"
-        );
-        all.push(machine.uses(Resource::Disk, (pressure / PRESSURE_HIGH * 0.75).min(1.0), text));
+        let reading = Reading::Disk(Disk::Pressure { percent: pressure, iowait, written });
+        all.push(machine.uses((pressure / PRESSURE_HIGH * 0.75).min(1.0), reading));
     }
     all.extend(blocked(machine));
     if let Some(most) =
         machine.host.roofline.as_ref().map(|roofline| roofline.disk_write_bytes).filter(|b| *b > 0.0)
     {
         let bytes = machine.mean(|second| second.disk_written as f64);
-        let (value, limit) = (numbers::bytes(bytes), numbers::bytes(most));
-        let text = both!("disk: {value}/s written of {limit}/s", "磁盘：写入 {value}/s，能力 {limit}/s");
-        all.push(machine.uses(Resource::Disk, bytes / most, text));
+        all.push(machine.uses(bytes / most, Reading::Disk(Disk::Written { bytes, most })));
     }
     all.extend(requests(machine));
     all
@@ -205,21 +175,14 @@ fn requests(machine: &Machine<'_>) -> Option<Use> {
         return None;
     }
     let done = machine.mean(|second| (second.disk_reads + second.disk_writes) as f64);
-    let (value, limit) = (numbers::count(done), numbers::count(most));
-    let text = both!("disk: {value} IOPS of {limit}", "磁盘：IOPS {value}，能力 {limit}");
-    Some(machine.uses(Resource::Disk, (done / most).min(1.0), text))
+    Some(machine.uses((done / most).min(1.0), Reading::Disk(Disk::Requests { done, most })))
 }
 
 /// How often a sampled thread of the broker waited for the disk. A throttled disk shows here even while other programs
 /// keep the processors busy, which the pressure figure of the whole machine counts as progress.
 fn blocked(machine: &Machine<'_>) -> Option<Use> {
     let share = machine.mean(|second| f64::from(u8::from(second.process_blocked > 0)));
-    let value = numbers::percent(share);
-    let text = both!(
-        "disk: a thread of the broker waited for it in {value} of the seconds",
-        "磁盘：{value} 的采样中 Broker 有线程在等待"
-    );
-    (share > 0.0).then(|| machine.uses(Resource::Disk, share, text))
+    (share > 0.0).then(|| machine.uses(share, Reading::Disk(Disk::Awaited(share))))
 }
 
 /// Whether acknowledgements wait for a flush: as the factors of the cell say, otherwise as the brokers are configured.
@@ -234,12 +197,7 @@ fn flushes(machine: &Machine<'_>) -> Option<Use> {
         return None;
     }
     let writes = machine.mean(|second| second.disk_writes as f64);
-    let (value, limit) = (numbers::count(writes), numbers::count(most));
-    let text = both!(
-        "disk: {value} writes/s of {limit} flushes/s",
-        "磁盘：写 {value} 次/s，flush 能力 {limit} 次/s"
-    );
-    Some(machine.uses(Resource::Disk, writes / most, text))
+    Some(machine.uses(writes / most, Reading::Disk(Disk::Flushes { writes, most })))
 }
 
 fn network(machine: &Machine<'_>) -> Vec<Use> {
@@ -247,30 +205,20 @@ fn network(machine: &Machine<'_>) -> Vec<Use> {
         (machine.mean(|second| second.net_in as f64), machine.mean(|second| second.net_out as f64));
     let within = machine.mean(|second| second.net_loopback as f64);
     let mut all = Vec::new();
-    if let Some(speed) = network_bytes(machine.host) {
-        let limit = numbers::bytes(speed);
-        for (bytes, en, zh) in [(inward, "in", "流入"), (outward, "out", "流出")] {
-            let bytes = (bytes - within).max(0.0);
-            let value = numbers::bytes(bytes);
-            let text = both!("network: {value}/s {en} of {limit}/s", "网络：{zh} {value}/s，能力 {limit}/s");
-            all.push(machine.uses(Resource::Network, bytes / speed, text));
-        }
+    if let Some(most) = network_bytes(machine.host) {
+        let (received, sent) = ((inward - within).max(0.0), (outward - within).max(0.0));
+        all.push(machine.uses(received / most, Reading::Network(Network::In { bytes: received, most })));
+        all.push(machine.uses(sent / most, Reading::Network(Network::Out { bytes: sent, most })));
     }
-    if let Some(speed) = loopback_bytes(machine.host).filter(|_| within > 0.0) {
-        let (value, limit) = (numbers::bytes(within), numbers::bytes(speed));
-        let text = both!(
-            "network: {value}/s over loopback of {limit}/s",
-            "网络：本机回环 {value}/s，能力 {limit}/s"
-        );
-        all.push(machine.uses(Resource::Network, within / speed, text));
+    if let Some(most) = loopback_bytes(machine.host).filter(|_| within > 0.0) {
+        all.push(machine.uses(within / most, Reading::Network(Network::Loopback { bytes: within, most })));
     }
     let segments = (inward + outward) / SEGMENT;
     let again = machine.mean(|second| second.net_retransmits as f64);
     if again > 0.0 && segments > 0.0 {
         let share = again / segments;
-        let value = numbers::percent(share);
-        let text = both!("network: {value} of the segments were sent again", "网络：重传 {value}");
-        all.push(machine.uses(Resource::Network, (share / RETRANSMITS_HIGH * 0.75).min(1.0), text));
+        let reading = Reading::Network(Network::SentAgain(share));
+        all.push(machine.uses((share / RETRANSMITS_HIGH * 0.75).min(1.0), reading));
     }
     all
 }
@@ -282,15 +230,11 @@ fn replicas(windows: &[Window<'_>]) -> Vec<Use> {
     let falls = |(name, seconds): &(&str, &[crate::archive::BrokerSecond])| {
         let behind: Vec<f64> = seconds.iter().map(|second| second.replica_behind as f64).collect();
         let growth = slope(&behind).per_step;
-        (growth > 0.05 * sent && sent > 0.0).then(|| {
-            let value = numbers::bytes(growth);
-            let reading = both!("replica: falls behind by {value}/s", "副本：每秒落后 {value}");
-            Use {
-                resource: Resource::Replica,
-                node: (*name).to_owned(),
-                used: 0.75 + growth / sent / 4.0,
-                reading,
-            }
+        (growth > 0.05 * sent && sent > 0.0).then(|| Use {
+            resource: Resource::Replica,
+            node: (*name).to_owned(),
+            used: 0.75 + growth / sent / 4.0,
+            reading: Reading::FallsBehind(growth),
         })
     };
     brokers.filter_map(falls).collect()
@@ -310,11 +254,7 @@ pub(super) fn on_the_way(file: &RunFile, windows: &[Window<'_>]) -> Option<Use> 
     let in_flight = mean(&rows().map(|second| second.in_flight as f64).collect::<Vec<_>>()) * each;
     let share =
         (in_flight > 0.0).then(|| (mean(&unacked) / in_flight).min(1.0)).filter(|share| *share > 0.0)?;
-    let value = numbers::percent(share);
-    let reading = both!(
-        "network: {value} of the bytes in flight were not yet confirmed by the other machine",
-        "网络：在途字节的 {value} 尚未被对端确认"
-    );
+    let reading = Reading::Network(Network::OnTheWay(share));
     Some(Use { resource: Resource::Network, node: host.name.clone(), used: share, reading })
 }
 
@@ -324,17 +264,12 @@ fn client(file: &RunFile, windows: &[Window<'_>]) -> Vec<Use> {
     let mut add =
         |used, reading| all.push(Use { resource: Resource::Client, node: node.clone(), used, reading });
     if let Some(share) = generator_share(windows, file) {
-        let value = numbers::percent(share);
-        let text =
-            both!("client: the generator uses {value} of its processors", "客户端：压测端 CPU {value}");
         // R0 accepts a generator up to `GENERATOR_CPU_MAX`; from there on the generator itself is the bottleneck.
-        add(share / GENERATOR_CPU_MAX, text);
+        add(share / GENERATOR_CPU_MAX, Reading::Generator(share));
     }
     let lag = lag_p99_us(windows);
     if lag > 0.0 {
-        let value = numbers::micros(lag);
-        let text = both!("client: sends up to {value} late", "客户端：发送滞后 {value}");
-        add((lag / 1_000.0).min(1.0), text);
+        add((lag / 1_000.0).min(1.0), Reading::SendsLate(lag));
     }
     all
 }

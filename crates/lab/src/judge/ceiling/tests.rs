@@ -1,11 +1,12 @@
 use super::*;
 use crate::archive::Record;
-use crate::judge::{fixture, judged};
+use crate::judge::{judged, testing};
+use crate::sentences::Sentence;
 
 /// Judges a ladder of (threads, rate); `change` may alter the record first.
 fn ladder(rates: &[(u32, f64)], change: impl Fn(&mut Record)) -> Ceiling {
-    let cells: Vec<_> = rates.iter().map(|(threads, tps)| (fixture::factors(*threads), *tps)).collect();
-    let mut record = fixture::record(&cells);
+    let cells: Vec<_> = rates.iter().map(|(threads, tps)| (testing::factors(*threads), *tps)).collect();
+    let mut record = testing::record(&cells);
     change(&mut record);
     let judged = judged(&record);
     let step = |(index, (threads, _)): (usize, &(u32, f64))| Step {
@@ -35,7 +36,7 @@ fn a_rate_that_rises_and_falls_has_its_ceiling_at_the_top() {
     // Seed 001, test 1.
     let found = ladder(&[(1, 8_000.0), (10, 20_000.0), (32, 30_000.0), (64, 26_000.0)], |_| ());
     assert!(
-        matches!(&found, Ceiling::Found { step: 2, why, .. } if why.en.contains("stays below")),
+        matches!(&found, Ceiling::Found { step: 2, sign, .. } if sign.sentence().en.contains("stays below")),
         "{found:?}"
     );
 }
@@ -44,7 +45,10 @@ fn a_rate_that_rises_and_falls_has_its_ceiling_at_the_top() {
 fn a_step_that_makes_up_for_a_dip_gains_nothing() {
     let found = ladder(&[(60, 20_000.0), (120, 30_000.0), (240, 25_000.0), (480, 29_500.0)], |_| ());
     let says = "the last step stays below the best before it (-1.";
-    assert!(matches!(&found, Ceiling::Found { step: 1, why, .. } if why.en.starts_with(says)), "{found:?}");
+    assert!(
+        matches!(&found, Ceiling::Found { step: 1, sign, .. } if sign.sentence().en.starts_with(says)),
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -52,9 +56,9 @@ fn two_steps_that_gain_little_each_are_flat() {
     let gained = |rates: [f64; 3], expected: f64, says: &str| {
         let steps = [(60, rates[0]), (120, rates[1]), (240, rates[2])];
         match ladder(&steps, |_| ()) {
-            Ceiling::Found { step: 2, tps, why } => {
+            Ceiling::Found { step: 2, tps, sign } => {
                 assert!((tps / expected - 1.0).abs() < 0.005, "the flat part, not the highest step: {tps}");
-                assert_eq!(why.en, says);
+                assert_eq!(sign.sentence().en, says);
             }
             other => panic!("{other:?}"),
         }
@@ -67,7 +71,7 @@ fn two_steps_that_gain_little_each_are_flat() {
 fn one_step_that_gains_little_asks_for_another() {
     let found = ladder(&[(54, 18_100.0), (60, 20_000.0), (61, 20_200.0)], |_| ());
     assert!(
-        matches!(&found, Ceiling::Undecided { why } if why.en.ends_with("extend the ladder")),
+        matches!(&found, Ceiling::Undecided { .. } if found.sentence().en.ends_with("extend the ladder")),
         "{found:?}"
     );
 }
@@ -76,7 +80,10 @@ fn one_step_that_gains_little_asks_for_another() {
 fn a_knee_is_a_ceiling() {
     // The last step gains 3 %, the one before 11 %; latency grows out of proportion.
     let found = ladder(&[(10, 9_000.0), (30, 18_000.0), (60, 20_000.0), (120, 20_600.0)], |_| ());
-    assert!(matches!(&found, Ceiling::Found { why, .. } if why.en.contains("knee")), "{found:?}");
+    assert!(
+        matches!(&found, Ceiling::Found { sign, .. } if sign.sentence().en.contains("knee")),
+        "{found:?}"
+    );
 }
 
 #[test]

@@ -1,5 +1,6 @@
 use super::*;
 use crate::archive::{Factors, Roofline};
+use crate::sentences::Sentence;
 
 const GIB: u64 = 1 << 30;
 
@@ -195,7 +196,7 @@ fn a_long_pause_every_two_minutes_is_not_hidden_by_the_quiet_seconds() {
 fn a_store_whose_disk_is_not_known_is_called_so() {
     let said = |filesystem: &str| {
         let host = HostFile { disk: String::new(), filesystem: filesystem.to_owned(), ..host() };
-        measured::device(&host, &[calm()], &Limits::default())[0].reading.en.clone()
+        measured::device(&host, &[calm()], &Limits::default())[0].sentence().en
     };
     assert_eq!(said(""), "disk: which one the store is on is not known");
     assert_eq!(said("tmpfs"), "disk: no block device is under the store (tmpfs)");
@@ -264,7 +265,7 @@ fn a_full_machine_of_the_lab_makes_no_rate_unsafe() {
 
 #[test]
 fn a_broker_whose_machine_nobody_saw_is_named() {
-    let mut file = crate::judge::fixture::file();
+    let mut file = crate::judge::testing::file();
     let other = BrokerFile { name: "broker-b".to_owned(), host: None, ..file.target.brokers[0].clone() };
     file.target.brokers.push(other);
     let found: Vec<_> = unwatched(&file).collect();

@@ -1,12 +1,13 @@
 use super::*;
 use crate::archive::{Phase, Record, Repeat};
-use crate::judge::fixture;
+use crate::judge::testing;
+use crate::sentences::Sentence;
 
 const SECONDS: u64 = 1_200;
 
 /// Twenty minutes that repeat the seconds of a valid cell.
 fn long() -> Record {
-    let mut record = fixture::record(&[(fixture::factors(60), 30_000.0)]);
+    let mut record = testing::record(&[(testing::factors(60), 30_000.0)]);
     let (name, to_ms) = ("steady".to_owned(), u64::MAX);
     let phase = Phase { repeat: 1, name, from_ms: 0, to_ms, met: None };
     let short = record.cells[0].repeats[0].clone();
@@ -14,7 +15,7 @@ fn long() -> Record {
     let mut repeat = Repeat::default();
     let mut seconds = Vec::new();
     for index in 0..SECONDS {
-        let at_ms = fixture::START_MS + (index + 1) * 1_000;
+        let at_ms = testing::START_MS + (index + 1) * 1_000;
         let pick = random.usize(..short.load.len());
         repeat.load.push(crate::archive::LoadSecond { at_ms, ..short.load[pick].clone() });
         seconds.push(crate::archive::HostSecond { at_ms, ..short.hosts["b1"][pick].clone() });
@@ -33,7 +34,9 @@ fn faults(change: impl Fn(&mut Record)) -> String {
     let cell = &record.cells[0];
     let found = soak(&record.file, cell, &record.windows(cell, "steady")).expect("long enough");
     assert!(found.checked);
-    found.broken.into_iter().chain(found.drifts).map(|fault| fault.en).collect::<Vec<_>>().join("; ")
+    let broken = found.broken.iter().map(Sentence::sentence);
+    let all = broken.chain(found.drifts.iter().map(Sentence::sentence));
+    all.map(|fault| fault.en).collect::<Vec<_>>().join("; ")
 }
 
 #[test]
@@ -65,9 +68,12 @@ fn what_is_still_to_be_read_is_not_lost() {
         soak(&record.file, cell, &record.windows(cell, "steady")).expect("long enough")
     };
     let unread = judge(Some(false));
-    assert!(unread.broken.is_empty() && unread.says().en.contains("not read yet 120 s after"), "{unread:?}");
+    assert!(
+        unread.broken.is_empty() && unread.sentence().en.contains("not read yet 120 s after"),
+        "{unread:?}"
+    );
     for met in [Some(true), None] {
-        assert!(judge(met).says().en.starts_with("3 messages are missing"), "{met:?}");
+        assert!(judge(met).sentence().en.starts_with("3 messages are missing"), "{met:?}");
     }
 }
 
@@ -78,23 +84,23 @@ fn what_was_under_way_when_a_run_was_ended_early_is_not_lost() {
     record.cells[0].cell.interrupted = true;
     let cell = &record.cells[0];
     let found = soak(&record.file, cell, &record.windows(cell, "steady")).expect("long enough");
-    assert!(found.broken.is_empty() && found.says().en.contains("ended early"), "{found:?}");
+    assert!(found.broken.is_empty() && found.sentence().en.contains("ended early"), "{found:?}");
 }
 
 #[test]
 fn drifts_are_seen() {
     let fading = |r: &mut Record| {
-        fixture::each_second(r, |index, second| {
+        testing::each_second(r, |index, second| {
             second.sent = (second.sent as f64 * (1.0 - index as f64 / 12_000.0)) as u64
         })
     };
     assert!(faults(fading).starts_with("the rate drifts by -3"));
     let leak = |r: &mut Record| {
-        fixture::each_host_second(r, "b1", |index, second| second.process_anonymous += index as u64 * 100_000)
+        testing::each_host_second(r, "b1", |index, second| second.process_anonymous += index as u64 * 100_000)
     };
     assert!(faults(leak).starts_with("anonymous memory drifts by +"));
     let files = |r: &mut Record| {
-        fixture::each_host_second(r, "b1", |index, second| second.process_files += index as u64 / 10)
+        testing::each_host_second(r, "b1", |index, second| second.process_files += index as u64 / 10)
     };
     assert!(faults(files).starts_with("open files drifts by +"));
 }
@@ -102,14 +108,14 @@ fn drifts_are_seen() {
 #[test]
 fn shrinking_memory_is_no_fault() {
     let shrink = |r: &mut Record| {
-        fixture::each_host_second(r, "b1", |index, second| second.process_anonymous -= index as u64 * 100_000)
+        testing::each_host_second(r, "b1", |index, second| second.process_anonymous -= index as u64 * 100_000)
     };
     assert_eq!(faults(shrink), "");
 }
 
 #[test]
 fn a_short_cell_is_no_soak() {
-    let record = fixture::record(&[(fixture::factors(60), 30_000.0)]);
+    let record = testing::record(&[(testing::factors(60), 30_000.0)]);
     let cell = &record.cells[0];
     assert_eq!(soak(&record.file, cell, &record.windows(cell, "steady")), None);
 }

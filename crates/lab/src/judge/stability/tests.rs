@@ -1,6 +1,7 @@
 use super::*;
 use crate::archive::{BrokerSecond, Event, Record};
-use crate::judge::fixture;
+use crate::judge::testing;
+use crate::sentences::Sentence;
 
 /// Whether this second belongs to the dip: seconds 20 to 34 of every repeat.
 fn dips(index: usize) -> bool {
@@ -8,8 +9,8 @@ fn dips(index: usize) -> bool {
 }
 
 fn dipping() -> Record {
-    let mut record = fixture::record(&[(fixture::factors(60), 30_000.0)]);
-    fixture::each_second(&mut record, |index, second| second.sent /= if dips(index) { 4 } else { 1 });
+    let mut record = testing::record(&[(testing::factors(60), 30_000.0)]);
+    testing::each_second(&mut record, |index, second| second.sent /= if dips(index) { 4 } else { 1 });
     record
 }
 
@@ -23,12 +24,12 @@ fn check(change: impl Fn(&mut Record), kind: &str) {
     let found = judge(&record);
     assert!(found.fluctuates);
     assert_eq!(found.causes.first().map(|cause| cause.kind.as_str()), Some(kind), "{found:?}");
-    assert!(found.says.en.contains(kind));
+    assert!(found.sentence().en.contains(kind));
 }
 
 #[test]
 fn a_clean_run_is_steady() {
-    let found = judge(&fixture::record(&[(fixture::factors(60), 30_000.0)]));
+    let found = judge(&testing::record(&[(testing::factors(60), 30_000.0)]));
     assert!(!found.fluctuates && found.causes.is_empty(), "{found:?}");
 }
 
@@ -43,7 +44,7 @@ fn a_dip_without_a_cause_has_none() {
 fn refusals_are_flow_control() {
     // Seed 003 #11: the rate fluctuates because flow control fired.
     check(
-        |record| fixture::each_second(record, |index, second| second.refused = u64::from(dips(index)) * 88),
+        |record| testing::each_second(record, |index, second| second.refused = u64::from(dips(index)) * 88),
         "flow-control",
     );
 }
@@ -51,22 +52,22 @@ fn refusals_are_flow_control() {
 #[test]
 fn what_a_machine_shows() {
     check(
-        |r| fixture::each_host_second(r, "b1", |i, s| s.gc_pause_ms = if dips(i) { 400.0 } else { 5.0 }),
+        |r| testing::each_host_second(r, "b1", |i, s| s.gc_pause_ms = if dips(i) { 400.0 } else { 5.0 }),
         "gc",
     );
-    check(|r| fixture::each_host_second(r, "b1", |i, s| s.gc_full = u64::from(dips(i))), "full-gc");
+    check(|r| testing::each_host_second(r, "b1", |i, s| s.gc_full = u64::from(dips(i))), "full-gc");
     check(
-        |r| fixture::each_host_second(r, "b1", |i, s| s.cpu_steal = if dips(i) { 0.3 } else { 0.0 }),
+        |r| testing::each_host_second(r, "b1", |i, s| s.cpu_steal = if dips(i) { 0.3 } else { 0.0 }),
         "steal",
     );
     let other = |record: &mut Record| {
-        fixture::each_host_second(record, "b1", |index, second| {
+        testing::each_host_second(record, "b1", |index, second| {
             (second.others_cores, second.process_waiting) = if dips(index) { (6.0, 2.0) } else { (0.2, 0.0) };
         });
     };
     check(other, "other-programs");
     check(
-        |r| fixture::each_host_second(r, "b1", |i, s| s.disk_util = if dips(i) { 1.0 } else { 0.3 }),
+        |r| testing::each_host_second(r, "b1", |i, s| s.disk_util = if dips(i) { 1.0 } else { 0.3 }),
         "disk",
     );
 }
@@ -134,21 +135,21 @@ fn what_a_broker_says_of_itself() {
 #[test]
 fn flow_control_is_told_with_the_cause_that_the_broker_gives() {
     let mut record = dipping();
-    fixture::each_second(&mut record, |index, second| second.refused = u64::from(dips(index)) * 88);
+    testing::each_second(&mut record, |index, second| second.refused = u64::from(dips(index)) * 88);
     each_broker_second(&mut record, |index, second| {
         second.refused_total = refused(index);
         second.refused_causes = format!("refusedDiskFull={}", refused(index));
     });
     let found = judge(&record);
-    assert!(found.says.en.ends_with("the broker's cause: refusedDiskFull"), "{}", found.says.en);
-    assert!(found.says.zh.ends_with("磁盘已满"), "{}", found.says.zh);
+    assert!(found.sentence().en.ends_with("the broker's cause: refusedDiskFull"), "{}", found.sentence().en);
+    assert!(found.sentence().zh.ends_with("磁盘已满"), "{}", found.sentence().zh);
     assert_eq!(found.causes[1].times, 3 * 15 * 7);
 }
 
 #[test]
 fn a_second_of_refusals_is_counted_once_and_where_it_was() {
     let mut record = dipping();
-    fixture::each_second(&mut record, |index, second| second.refused = u64::from(dips(index)) * 88);
+    testing::each_second(&mut record, |index, second| second.refused = u64::from(dips(index)) * 88);
     for repeat in &mut record.cells[0].repeats {
         let refusing: Vec<u64> =
             repeat.load.iter().filter(|second| second.refused > 0).map(|second| second.at_ms).collect();
@@ -165,12 +166,12 @@ fn a_second_of_refusals_is_counted_once_and_where_it_was() {
     let found = judge(&record);
     let cause = &found.causes[0];
     assert_eq!((cause.kind.as_str(), cause.times, cause.in_others), ("flow-control", 3 * 15 * 88, 0.0));
-    assert!(found.says.zh.contains("原因 流控"), "{}", found.says.zh);
+    assert!(found.sentence().zh.contains("原因 流控"), "{}", found.sentence().zh);
 }
 
 #[test]
 fn what_is_there_all_the_time_is_no_cause() {
     let mut record = dipping();
-    fixture::each_host_second(&mut record, "b1", |_, second| second.disk_util = 1.0);
+    testing::each_host_second(&mut record, "b1", |_, second| second.disk_util = 1.0);
     assert_eq!(judge(&record).causes, []);
 }

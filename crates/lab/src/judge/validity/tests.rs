@@ -1,20 +1,21 @@
 use crate::archive::{Factors, LoadSecond, Phase, Record, Repeat};
-use crate::judge::{fixture, validity};
+use crate::judge::{testing, validity};
+use crate::sentences::Sentence;
 
 fn reasons(record: &Record) -> String {
     let windows = record.windows(&record.cells[0], "steady");
     let reasons = validity::too_few(&windows).into_iter().chain(validity::faults(&windows, &record.file));
-    reasons.map(|reason| reason.en).collect::<Vec<_>>().join("; ")
+    reasons.map(|reason| reason.sentence().en).collect::<Vec<_>>().join("; ")
 }
 
 fn clean() -> Record {
-    fixture::record(&[(fixture::factors(60), 30_000.0)])
+    testing::record(&[(testing::factors(60), 30_000.0)])
 }
 
 /// Checks the reason that R0 finds when `change` is applied to every second of load.
 fn check(change: impl Fn(usize, &mut LoadSecond), expected: &str) {
     let mut record = clean();
-    fixture::each_second(&mut record, change);
+    testing::each_second(&mut record, change);
     let found = reasons(&record);
     assert!(found.contains(expected) && !found.contains("; "), "`{found}` should be `{expected}` alone");
 }
@@ -96,7 +97,7 @@ fn a_busy_generator() {
 fn a_quota_of_the_generator_is_all_it_has() {
     let mut record = clean();
     record.file.lab_cores_allowed = Some(0.2);
-    fixture::each_second(&mut record, |_, second| second.lab_cores = 0.19);
+    testing::each_second(&mut record, |_, second| second.lab_cores = 0.19);
     assert_eq!(
         reasons(&record),
         "the load generator used 95.0 % of its processors, limit 70.0 %: it was itself the limit"
@@ -117,7 +118,7 @@ fn a_soak_is_run_once() {
     let phase = Phase { repeat: 1, name, from_ms: 0, to_ms, met: None };
     let short = record.cells[0].repeats[0].load.clone();
     let second = |index: u64| LoadSecond {
-        at_ms: fixture::START_MS + index * 1_000,
+        at_ms: testing::START_MS + index * 1_000,
         ..short[index as usize % short.len()].clone()
     };
     let cell = &mut record.cells[0];
@@ -155,7 +156,7 @@ fn nothing_sent() {
 #[test]
 fn nothing_sent_is_told_with_what_the_broker_said() {
     let mut record = clean();
-    fixture::each_second(&mut record, |_, second| (second.sent, second.refused) = (0, 60));
+    testing::each_second(&mut record, |_, second| (second.sent, second.refused) = (0, 60));
     for repeat in &mut record.cells[0].repeats {
         let event = |second: &LoadSecond| crate::archive::Event {
             at_ms: second.at_ms - 1_000,
@@ -171,8 +172,8 @@ fn nothing_sent_is_told_with_what_the_broker_said() {
 
 #[test]
 fn an_open_loop_may_have_any_number_in_flight() {
-    let factors = Factors { rate: Some(10_000.0), ..fixture::factors(1_000) };
-    assert_eq!(reasons(&fixture::record(&[(factors, 10_000.0)])), "");
+    let factors = Factors { rate: Some(10_000.0), ..testing::factors(1_000) };
+    assert_eq!(reasons(&testing::record(&[(factors, 10_000.0)])), "");
 }
 
 #[test]
@@ -235,6 +236,6 @@ fn machines_that_other_programs_use_tell_nothing() {
     check("b1", 0.7, "");
     let mut record = clean();
     record.file.others_max = Some(1.0);
-    fixture::each_host_second(&mut record, "b1", |_, second| second.others_cores = 7.44);
+    testing::each_host_second(&mut record, "b1", |_, second| second.others_cores = 7.44);
     assert_eq!(reasons(&record), "", "a run that was told to bear them");
 }

@@ -7,9 +7,9 @@
 
 use super::{Aspect, Pairing};
 use crate::archive::Factors;
+use crate::judge::Judged;
 use crate::judge::ceiling::{Step, is_found};
 use crate::judge::factor::{Factor, ladders};
-use crate::judge::{Judged, Text, both};
 use serde::{Deserialize, Serialize};
 
 /// The ladders that both runs have, and how many of them were saturated.
@@ -30,27 +30,6 @@ pub(super) struct Top {
 }
 
 impl Ladders {
-    /// The reservation that is printed beside the capacity; `None` when every ladder shows its ceiling in both runs.
-    #[must_use]
-    pub fn says(&self) -> Option<Text> {
-        let (all, (first, second)) = (self.compared, self.unsaturated);
-        if first + second == 0 {
-            return None;
-        }
-        if first.min(second) == all {
-            return Some(both!(
-                "the ladders were not saturated in either run: their rates are lower bounds of both capacities, and \
-                 the ratio may be that of round trips; extend the ladders",
-                "双方的负载阶梯均未饱和：所得 TPS 只是双方容量的下界，比值可能只反映往返时延；请继续加压"
-            ));
-        }
-        Some(both!(
-            "of {all} ladders {first} were not saturated in A and {second} in B by the loads that both have: what those \
-             tell is a lower bound; extend the ladders",
-            "在双方共有的负载内，{all} 个负载阶梯中 A 有 {first} 个、B 有 {second} 个未饱和：其结果只是容量下界；请继续加压"
-        ))
-    }
-
     /// Looks for the ceiling of each ladder in both runs. `load` gives the factors of a cell without those in which the
     /// runs differ.
     pub(super) fn of(

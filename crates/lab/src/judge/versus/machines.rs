@@ -2,24 +2,26 @@
 //! faster machine, or from one that other programs used less that day.
 
 use crate::archive::{HostFile, Roofline, RunFile};
+use crate::judge::Told;
 use crate::judge::figures::broker_host_names;
-use crate::judge::{Text, both, numbers};
 
 /// Ratio from which on two self-tests differ. A self-test takes a second or two and varies by a fifth on many machines.
 const APART: f64 = 1.5;
 
 /// The limits in which the self-tests of two runs differ, the lab's machine first. A figure that one of them lacks is
 /// not compared.
-#[must_use]
-pub fn apart(first: &RunFile, second: &RunFile) -> Vec<Text> {
+pub fn apart(first: &RunFile, second: &RunFile) -> Vec<Told<Apart>> {
     let labs = first.hosts.first().zip(second.hosts.first());
     let (one, other) = (broker_hosts(first), broker_hosts(second));
     let mut found = Vec::new();
     for (one, other) in labs.into_iter().chain(one.into_iter().zip(other)) {
         if let (Some(before), Some(after)) = (&one.roofline, &other.roofline) {
-            found.extend(
-                limits(before, after).into_iter().filter_map(|limit| limit.says(&one.name, &other.name)),
-            );
+            found.extend(TESTED.into_iter().filter_map(|(limit, of)| {
+                let machines = (one.name.clone(), other.name.clone());
+                let apart = Apart { limit, machines, values: (of(before), of(after)) };
+                let is_known = apart.values.0 > 0.0 && apart.values.1 > 0.0;
+                (is_known && apart.times() >= APART).then_some(Told::Verdict(apart))
+            }));
         }
     }
     // The lab's machine may also run a broker.
@@ -34,50 +36,59 @@ fn broker_hosts(file: &RunFile) -> Vec<&HostFile> {
     file.hosts.iter().filter(is_other).collect()
 }
 
-/// A limit that both machines measured.
-struct Limit {
-    name: Text,
-    values: (f64, f64),
-    unit: fn(f64) -> String,
+/// A limit in which the self-tests of two machines differ.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Apart {
+    /// Which limit.
+    pub limit: Tested,
+    /// Names of the machines of the first and of the second run.
+    pub machines: (String, String),
+    /// What their self-tests found, per second.
+    pub values: (f64, f64),
 }
 
-fn limits(one: &Roofline, other: &Roofline) -> [Limit; 6] {
-    let limit =
-        |name: Text, of: fn(&Roofline) -> f64, unit| Limit { name, values: (of(one), of(other)), unit };
-    [
-        limit(both!("disk writes", "磁盘写"), |all| all.disk_write_bytes, numbers::bytes),
-        limit(both!("disk flushes", "磁盘 flush"), |all| all.disk_flushes, numbers::count),
-        limit(both!("loopback", "本机回环"), |all| all.net_bytes, numbers::bytes),
-        limit(both!("loopback round trips", "本机往返"), |all| all.net_round_trips, numbers::count),
-        limit(both!("messages of the lab", "压测端消息"), |all| all.lab_messages, numbers::count),
-        limit(both!("CRC32", "CRC32"), |all| all.cpu_crc_bytes, numbers::bytes),
-    ]
+/// A figure of a self-test that two machines are compared by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "fields of `Roofline`")]
+pub enum Tested {
+    DiskWrite,
+    DiskFlushes,
+    Loopback,
+    RoundTrips,
+    LabMessages,
+    Crc,
 }
 
-impl Limit {
-    fn says(self, first: &str, second: &str) -> Option<Text> {
+type Of = fn(&Roofline) -> f64;
+
+/// Every figure that is compared, with where it stands.
+const TESTED: [(Tested, Of); 6] = [
+    (Tested::DiskWrite, |all| all.disk_write_bytes),
+    (Tested::DiskFlushes, |all| all.disk_flushes),
+    (Tested::Loopback, |all| all.net_bytes),
+    (Tested::RoundTrips, |all| all.net_round_trips),
+    (Tested::LabMessages, |all| all.lab_messages),
+    (Tested::Crc, |all| all.cpu_crc_bytes),
+];
+
+impl Apart {
+    /// How many times one is as much as the other.
+    pub fn times(&self) -> f64 {
         let (one, other) = self.values;
-        let times = (one / other).max(other / one);
-        (one > 0.0 && other > 0.0 && times >= APART).then(|| {
-            let (times, one, other) = (numbers::short(times), (self.unit)(one), (self.unit)(other));
-            let Text { en, zh } = self.name;
-            both!(
-                "self-tests differ {times} times in {en}: {one}/s on {first} in A, {other}/s on {second} in B",
-                "双方自测相差 {times} 倍（{zh}）：A 主机 {first} 为 {one}/s，B 主机 {second} 为 {other}/s"
-            )
-        })
+        (one / other).max(other / one)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::fixture;
+    use crate::judge::testing;
+    use crate::sentences::Sentence;
 
     fn said(change: impl Fn(&mut Roofline)) -> Vec<String> {
-        let (first, mut second) = (fixture::file(), fixture::file());
+        let (first, mut second) = (testing::file(), testing::file());
         change(second.hosts[1].roofline.as_mut().expect("the fixture has one"));
-        apart(&first, &second).into_iter().map(|text| text.en).collect()
+        apart(&first, &second).into_iter().map(|apart| apart.sentence().en).collect()
     }
 
     #[test]

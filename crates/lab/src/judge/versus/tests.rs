@@ -1,13 +1,14 @@
 use super::*;
 use crate::archive::Record;
-use crate::judge::{fixture, judged};
+use crate::judge::{judged, testing};
+use crate::sentences::{Sentence, reservation};
 
 fn compare(first: &Record, second: &Record) -> Versus {
     versus(&judged(first), &judged(second), 7)
 }
 
 fn run(tps: f64) -> Record {
-    fixture::record(&[(fixture::factors(60), tps)])
+    testing::record(&[(testing::factors(60), tps)])
 }
 
 fn verdict(first: f64, second: f64) -> Verdict {
@@ -32,7 +33,7 @@ fn a_run_is_equal_to_itself() {
 #[test]
 fn one_thread_tells_the_round_trip_not_the_capacity() {
     // Seed 000: with one thread, 741 and 334 messages per second are round trips of 1.35 and 3.19 ms.
-    let single = |tps| fixture::record(&[(fixture::factors(1), tps)]);
+    let single = |tps| testing::record(&[(testing::factors(1), tps)]);
     let found = compare(&single(741.0), &single(334.0));
     assert_eq!((found.pairings[0].aspect, found.pairings[0].verdict), (Aspect::RoundTrip, Verdict::Worse));
     assert_eq!(found.capacity, None);
@@ -41,9 +42,9 @@ fn one_thread_tells_the_round_trip_not_the_capacity() {
 #[test]
 fn latency_is_compared_at_equal_rate_only() {
     let open = |slower: u64| {
-        let factors = Factors { rate: Some(10_000.0), ..fixture::factors(100) };
-        let mut record = fixture::record(&[(factors, 10_000.0)]);
-        fixture::each_second(&mut record, |_, second| second.p99_us *= slower);
+        let factors = Factors { rate: Some(10_000.0), ..testing::factors(100) };
+        let mut record = testing::record(&[(factors, 10_000.0)]);
+        testing::each_second(&mut record, |_, second| second.p99_us *= slower);
         record
     };
     let found = compare(&open(1), &open(2));
@@ -56,8 +57,8 @@ fn latency_is_compared_at_equal_rate_only() {
 
 /// A ladder of threads on a server that answers after 2 ms and carries at most `most` messages per second.
 fn ladder(threads: &[u32], most: f64) -> Record {
-    let cell = |threads: &u32| (fixture::factors(*threads), (f64::from(*threads) / 0.002).min(most));
-    fixture::record(&threads.iter().map(cell).collect::<Vec<_>>())
+    let cell = |threads: &u32| (testing::factors(*threads), (f64::from(*threads) / 0.002).min(most));
+    testing::record(&threads.iter().map(cell).collect::<Vec<_>>())
 }
 
 const THREADS: [u32; 6] = [1, 10, 30, 60, 120, 200];
@@ -71,13 +72,13 @@ fn the_top_step_of_a_ladder_is_its_capacity() {
     assert_eq!(found.pairings[1].verdict, Verdict::Equal, "10 in flight wait for their answers on both");
     assert!(found.capacity.is_some_and(|ratio| (ratio.mean - 2.0).abs() < 0.05), "{:?}", found.capacity);
     assert_eq!(found.ladders, Ladders { compared: 1, unsaturated: (0, 0) });
-    assert_eq!(found.ladders.says(), None);
+    assert_eq!(reservation(&found.ladders), None);
 }
 
 #[test]
 fn an_overloaded_server_is_judged_by_its_best_step() {
     let cells = [(30, 15_000.0), (60, 30_000.0), (120, 24_000.0), (200, 20_000.0)];
-    let falls = fixture::record(&cells.map(|(threads, tps)| (fixture::factors(threads), tps)));
+    let falls = testing::record(&cells.map(|(threads, tps)| (testing::factors(threads), tps)));
     let found = compare(&falls, &ladder(&[30, 60, 120, 200], 25_000.0));
     let step = Aspect::RateAtLoad;
     let aspects: Vec<_> = found.pairings.iter().map(|pairing| pairing.aspect).collect();
@@ -88,7 +89,7 @@ fn an_overloaded_server_is_judged_by_its_best_step() {
         "{:?}",
         found.capacity
     );
-    assert_eq!(found.ladders.says(), None);
+    assert_eq!(reservation(&found.ladders), None);
 }
 
 #[test]
@@ -96,7 +97,7 @@ fn a_ladder_that_climbs_tells_no_capacity() {
     let said = |one: f64, other: f64| {
         let found = compare(&ladder(&THREADS, one), &ladder(&THREADS, other));
         assert_eq!(found.pairings[5].aspect, Aspect::Capacity);
-        (found.ladders.unsaturated, found.ladders.says().map(|says| says.en).unwrap_or_default())
+        (found.ladders.unsaturated, reservation(&found.ladders).map(|says| says.en).unwrap_or_default())
     };
     let (unsaturated, says) = said(1e9, 1e9);
     assert_eq!(unsaturated, (1, 1));
@@ -121,9 +122,9 @@ fn the_top_of_a_ladder_is_what_both_runs_have() {
 
 #[test]
 fn each_size_has_a_ladder_of_its_own() {
-    let cell = |threads, size, tps| (Factors { size, ..fixture::factors(threads) }, tps);
+    let cell = |threads, size, tps| (Factors { size, ..testing::factors(threads) }, tps);
     let cells = [(10, 1_024), (60, 1_024), (10, 10_240), (60, 10_240)];
-    let record = fixture::record(&cells.map(|(threads, size)| cell(threads, size, 5_000.0)));
+    let record = testing::record(&cells.map(|(threads, size)| cell(threads, size, 5_000.0)));
     let found = compare(&record, &record);
     let capacity: Vec<_> = found.pairings.iter().map(|pairing| pairing.aspect == Aspect::Capacity).collect();
     assert_eq!(capacity, [false, true, false, true]);
@@ -136,14 +137,14 @@ fn modes_of_which_each_run_has_one_are_what_is_compared() {
     let mode = |cells: &[(&str, &str, f64)]| {
         let cell = |(flush, replication, tps): &(&str, &str, f64)| {
             let (flush, replication) = ((*flush).to_owned(), (*replication).to_owned());
-            (Factors { flush, replication, ..fixture::factors(60) }, *tps)
+            (Factors { flush, replication, ..testing::factors(60) }, *tps)
         };
-        fixture::record(&cells.iter().map(cell).collect::<Vec<_>>())
+        testing::record(&cells.iter().map(cell).collect::<Vec<_>>())
     };
     let found = compare(&mode(&[("async", "", 30_000.0)]), &mode(&[("sync", "sync", 6_000.0)]));
     assert_eq!((found.pairings[0].verdict, found.unmatched), (Verdict::Worse, 0));
-    assert_eq!(found.pairings[0].factors, fixture::factors(60), "of neither run alone");
-    let said: Vec<_> = found.modes.iter().map(|mode| mode.en.as_str()).collect();
+    assert_eq!(found.pairings[0].factors, testing::factors(60), "of neither run alone");
+    let said: Vec<_> = found.modes.iter().map(|mode| mode.sentence().en).collect();
     assert_eq!(said, ["flush: async in A, sync in B", "replication: as the brokers had it in A, sync in B"]);
     // When both runs have both modes, each cell matches the cell of its own mode.
     let both = mode(&[("async", "", 30_000.0), ("sync", "", 6_000.0)]);
@@ -155,15 +156,15 @@ fn modes_of_which_each_run_has_one_are_what_is_compared() {
 #[test]
 fn invalid_cells_are_left_out_with_the_reason() {
     let mut broken = run(40_000.0);
-    fixture::each_second(&mut broken, |_, second| second.lab_cores = 7.9);
+    testing::each_second(&mut broken, |_, second| second.lab_cores = 7.9);
     let found = compare(&run(30_000.0), &broken);
     assert_eq!(found.pairings, []);
-    assert!(found.left_out[0].1.en.starts_with("invalid in the second: the load generator"));
+    assert!(found.left_out[0].1.sentence().en.starts_with("invalid in the second: the load generator"));
 }
 
 #[test]
 fn cells_of_one_run_only_are_counted() {
-    let more = fixture::record(&[(fixture::factors(60), 30_000.0), (fixture::factors(120), 31_000.0)]);
+    let more = testing::record(&[(testing::factors(60), 30_000.0), (testing::factors(120), 31_000.0)]);
     assert_eq!(compare(&run(30_000.0), &more).unmatched, 1);
     assert_eq!(compare(&more, &run(30_000.0)).unmatched, 1);
 }

@@ -42,7 +42,6 @@ pub struct Axis {
 
 impl Axis {
     /// Makes an axis for the values; `range` gives its ends as values instead.
-    #[must_use]
     pub fn new(scale: Scale, values: impl Iterator<Item = f64>, range: Option<(f64, f64)>) -> Self {
         let (low, high) = values
             .map(|value| scale.coordinate(value))
@@ -60,7 +59,6 @@ impl Axis {
     }
 
     /// Makes an axis whose ticks are the given levels, with room on both sides.
-    #[must_use]
     pub fn of_levels(levels: &[(f64, String)]) -> Self {
         let values = || levels.iter().map(|level| level.0);
         let (low, high) =
@@ -73,7 +71,6 @@ impl Axis {
     }
 
     /// Position of a value: 0 at the first end of the axis, 1 at the last.
-    #[must_use]
     pub fn share(&self, value: f64) -> f64 {
         ((self.scale.coordinate(value) - self.first) / (self.last - self.first)).clamp(0.0, 1.0)
     }

@@ -38,7 +38,6 @@ struct Layout<'a> {
 
 impl Chart {
     /// The chart as SVG; empty when there is nothing to draw.
-    #[must_use]
     pub fn svg(&self) -> Markup {
         if self.is_empty() {
             return html! {};
@@ -314,7 +313,6 @@ fn dot(index: usize, (x, y): (f64, f64)) -> String {
 }
 
 /// SVG of the key of a line in a legend.
-#[must_use]
 pub fn key(index: usize, dots: bool) -> Markup {
     html! {
         svg.key viewBox="0 0 30 12" width="30" height="12" aria-hidden="true" {

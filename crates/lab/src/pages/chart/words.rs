@@ -32,7 +32,6 @@ pub struct Area {
 
 impl Area {
     /// Whether two rectangles overlap.
-    #[must_use]
     pub fn meets(&self, other: &Self) -> bool {
         self.left < other.right
             && other.left < self.right
@@ -41,7 +40,6 @@ impl Area {
     }
 
     /// Whether this rectangle contains the other one.
-    #[must_use]
     pub fn holds(&self, other: &Self) -> bool {
         self.left <= other.left
             && other.right <= self.right
@@ -50,7 +48,6 @@ impl Area {
     }
 
     /// The square around a point with sides of twice `half`.
-    #[must_use]
     pub fn around((x, y): (f64, f64), half: f64) -> Self {
         Self { left: x - half, top: y - half, right: x + half, bottom: y + half }
     }
@@ -71,7 +68,6 @@ pub struct Word {
 
 impl Word {
     /// The area of the text in the wider of the two languages.
-    #[must_use]
     pub fn area(&self) -> Area {
         let wide = width(&self.text.en).max(width(&self.text.zh));
         let (x, y) = self.at;
@@ -84,7 +80,6 @@ impl Word {
     }
 
     /// The text as SVG.
-    #[must_use]
     pub fn markup(&self) -> Markup {
         let anchor = match self.anchor {
             Anchor::Start => "start",
@@ -104,7 +99,6 @@ impl Word {
 }
 
 /// Estimated width of a text in pixels: letters of a sans-serif font, and full squares for Chinese.
-#[must_use]
 pub fn width(text: &str) -> f64 {
     let of = |letter: char| match letter {
         'i' | 'j' | 'l' | 'I' | '.' | ',' | ':' | ';' | '\'' | '|' | ' ' => 0.34,
@@ -148,7 +142,6 @@ impl Words {
     }
 
     /// The words written so far.
-    #[must_use]
     pub fn written(&self) -> &[Word] {
         &self.words
     }

@@ -33,7 +33,6 @@ fn titled(title: Text, name: &str, all: &[String]) -> Text {
 
 impl Timeline<'_> {
     /// The trends of rate, latency and processors, for the details of a cell.
-    #[must_use]
     pub fn essentials(&self) -> Vec<Trend> {
         let mut trends = vec![self.rate(), self.latency()];
         trends.extend(self.hosts.iter().map(|host| self.processors(host)));
@@ -41,7 +40,6 @@ impl Timeline<'_> {
     }
 
     /// Every trend, separately for each machine and broker.
-    #[must_use]
     pub fn trends(&self) -> Vec<Trend> {
         let mut trends = vec![self.rate(), self.latency(), self.end_to_end()];
         for host in &self.hosts {

@@ -1,0 +1,66 @@
+//! What a cell of a run is for, when it is not simply one of the run's own cells.
+
+use super::Factors;
+
+/// Name of the factor that holds a purpose.
+const PURPOSE: &str = "purpose";
+
+/// Why a search or a comparison of modes runs a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A step of the ladder with which `vostok lab safe-tps` finds the ceiling.
+    Ceiling,
+    /// `vostok lab safe-tps` runs the cell once, to decide which rate to try next.
+    Probe,
+    /// `vostok lab safe-tps` confirms the rate that it found.
+    Confirm,
+    /// `vostok lab modes` compares latency, at a share of the slowest mode's rate.
+    EqualRate,
+}
+
+impl Purpose {
+    /// The name of the purpose in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ceiling => "ceiling",
+            Self::Probe => "search",
+            Self::Confirm => "confirm",
+            Self::EqualRate => "equal-rate",
+        }
+    }
+}
+
+impl Factors {
+    /// What the cell is for; `None` for one of the run's own cells.
+    pub fn purpose(&self) -> Option<Purpose> {
+        let name = self.more.get(PURPOSE)?;
+        let all = [Purpose::Ceiling, Purpose::Probe, Purpose::Confirm, Purpose::EqualRate];
+        all.into_iter().find(|purpose| purpose.name() == name)
+    }
+
+    /// The factors of a cell with this purpose.
+    pub fn meant_for(mut self, purpose: Purpose) -> Self {
+        self.more.insert(PURPOSE.to_owned(), purpose.name().to_owned());
+        self
+    }
+
+    /// Whether the cell is a soak, which is run once and for long.
+    pub fn is_soak(&self) -> bool {
+        self.more.contains_key("soak")
+    }
+
+    /// Whether the cell builds up a backlog.
+    pub fn is_backlog(&self) -> bool {
+        self.more.contains_key("fill")
+    }
+
+    /// Whether messages are delayed before they can be consumed.
+    pub fn is_delayed(&self) -> bool {
+        self.more.contains_key("delay")
+    }
+
+    /// Whether messages are sent one way, so that nobody answers them.
+    pub fn is_one_way(&self) -> bool {
+        self.more.get("send").is_some_and(|send| send == "oneway")
+    }
+}

@@ -1,0 +1,92 @@
+//! The figures with which R3 names a resource.
+
+/// The measured figure behind the use of a resource. Shares and busy times are parts of 1; bytes and counts are per second;
+/// `most` is what the self-test reached or the network card can do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the variants say what their fields are")]
+pub enum Reading {
+    /// Of the processors.
+    Cpu(Cpu),
+    /// Of the disk that holds the store.
+    Disk(Disk),
+    /// Of the network.
+    Network(Network),
+    /// Bytes by which a slave falls further behind.
+    FallsBehind(f64),
+    /// Share of its processors that the load generator uses.
+    Generator(f64),
+    /// Microseconds by which the load generator sends late (p99).
+    SendsLate(f64),
+}
+
+/// A figure of the processors.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the variants say what their fields are")]
+pub enum Cpu {
+    /// Busy time of the cores that the broker may use.
+    Busy { busy: f64, cores: f64 },
+    /// Cores that the broker used and waited for, and that other programs used, of all cores of the machine.
+    Waiting { used: f64, waiting: f64, others: f64, cores: f64 },
+    /// Share of the time in which a quota stopped the processes.
+    Quota(f64),
+    /// Busy time of the busiest core.
+    BusiestCore(f64),
+}
+
+/// A figure of a disk.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the variants say what their fields are")]
+pub enum Disk {
+    /// Share of the time in which the disk was busy.
+    Busy(f64),
+    /// I/O pressure in percent of the time, with the processors' time of waiting for the disk and the bytes written.
+    Pressure { percent: f64, iowait: f64, written: f64 },
+    /// Share of the seconds in which a thread of the broker waited for the disk.
+    Awaited(f64),
+    /// Bytes written.
+    Written { bytes: f64, most: f64 },
+    /// Reads and writes, beside the random writes of the self-test.
+    Requests { done: f64, most: f64 },
+    /// Writes, beside the flushes of the self-test.
+    Flushes { writes: f64, most: f64 },
+}
+
+/// A figure of the network.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the variants say what their fields are")]
+pub enum Network {
+    /// Bytes received from other machines.
+    In { bytes: f64, most: f64 },
+    /// Bytes sent to other machines.
+    Out { bytes: f64, most: f64 },
+    /// Bytes sent within the machine.
+    Loopback { bytes: f64, most: f64 },
+    /// Share of the TCP segments that were sent again.
+    SentAgain(f64),
+    /// Share of the bytes in flight that the other machine had not yet confirmed.
+    OnTheWay(f64),
+}
+
+/// Why a resource is named as the limit of a rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the variants say what their fields are")]
+pub enum Evidence {
+    /// It is used up.
+    Used(Reading),
+    /// More load gives no more, no resource is used up, and the bytes of bodies flow almost evenly.
+    ShapedNetwork { bytes: f64, variation: f64 },
+    /// More load gives no more, no resource is used up, and the rate varies.
+    NothingBusy { variation: f64 },
+    /// No resource is used up, and more load was not tried or gave a higher rate. `observed` tells whether a machine of a
+    /// broker was.
+    RoomLeft { round_trip_us: f64, in_flight: f64, observed: bool },
+    /// More load gives no more, and no machine of a broker was observed.
+    Unobserved,
+}
+
+impl Evidence {
+    /// Whether the sentence names the resource by itself.
+    pub fn names_resource(&self) -> bool {
+        matches!(self, Self::Used(_) | Self::RoomLeft { observed: true, .. })
+    }
+}

@@ -1,0 +1,121 @@
+//! consumer.sh: a push consumer of the Rust client.
+
+use super::deliveries::{Deliveries, Window};
+use super::{Counts, Outcome, ScriptRun, observe};
+use crate::Error;
+use crate::generator::join;
+use crate::load::{Clock, Snapshot, zone_ms};
+use crate::output::say;
+use crate::runtime;
+use client::{Expression, Received, Verdict};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// What a consumer subscribes to, and what its listener does.
+#[derive(Clone, Debug)]
+pub struct Subscription {
+    /// Consumer group.
+    pub group: String,
+    /// Filter of the messages; `None` for all of them.
+    pub expression: Option<Expression>,
+    /// Share of deliveries for which the listener asks for redelivery, 0 to 1.
+    pub fail_rate: f64,
+}
+
+/// The counts of the deliveries of a run.
+struct Consumed<'a> {
+    run: &'a ScriptRun,
+    deliveries: Arc<Deliveries>,
+    clock: Clock,
+    zone_ms: i64,
+    window: Window,
+    /// Counts at the end of the warm-up.
+    first: Snapshot,
+}
+
+impl Counts for Consumed<'_> {
+    fn measure_from_now(&mut self) {
+        self.first = self.deliveries.snapshot(self.now_ms());
+        self.deliveries.forget_latency();
+        self.window.series.clear();
+    }
+
+    fn sample(&mut self) {
+        self.window.push(self.deliveries.sample(self.now_ms()));
+    }
+
+    fn line(&mut self) -> Option<String> {
+        let now = self.clock.epoch_ms(self.clock.now_ns()).saturating_add_signed(self.zone_ms);
+        self.window.line((now, self.run.format), &self.deliveries)
+    }
+}
+
+impl Consumed<'_> {
+    fn now_ms(&self) -> u64 {
+        self.clock.now_ns() / 1_000_000
+    }
+}
+
+/// Consumes until the time limit or a signal ends the run.
+pub(super) async fn consume(run: &ScriptRun, subscription: &Subscription) -> Result<(), Error> {
+    let deliveries = Arc::new(Deliveries::default());
+    let Subscription { group, expression, fail_rate } = subscription;
+    if let Some(expression) = expression {
+        say!("Expression: {}", expression.text());
+    }
+    let (listened, fails) = (deliveries.clone(), Fails::new(*fail_rate));
+    let listener = move |messages: &[Received]| listen(&listened, &fails, messages);
+    let member = join(group, &run.load, expression.clone().unwrap_or_default(), listener).await?;
+    say!("Consumer Started.");
+    let clock = Clock::start();
+    // Messages that are delivered while the consumer starts count as well.
+    let first = Snapshot { at_ms: clock.now_ns() / 1_000_000, ..Snapshot::default() };
+    let window = Window::default();
+    let mut consumed = Consumed { run, deliveries, clock, zone_ms: zone_ms(), window, first };
+    tokio::select! {
+        () = observe(run, &mut consumed) => {}
+        _ = runtime::signalled() => {}
+    }
+    let (first, last) = (consumed.first, consumed.deliveries.snapshot(consumed.now_ms()));
+    member.shutdown().await;
+    let elapsed = Duration::from_millis(last.at_ms.saturating_sub(first.at_ms));
+    let latency = consumed.deliveries.latency();
+    let outcome =
+        Outcome { series: consumed.window.series, ..Outcome::new(&first, &last, elapsed, &latency) };
+    say!("[Complete] Consume Total: {} | Consume TPS: {:.0}", outcome.messages, outcome.tps);
+    say!("Born to consumer {}", outcome.latency_us);
+    run.json.as_deref().map_or(Ok(()), |path| outcome.write(path))
+}
+
+fn listen(deliveries: &Deliveries, fails: &Fails, messages: &[Received]) -> Verdict {
+    let Some(first) = messages.first() else { return Verdict::Done };
+    let now = runtime::epoch_ms() as i64;
+    let since = |then: i64| now.saturating_sub(then).max(0).unsigned_abs();
+    deliveries.received(since(first.born_timestamp), since(first.store_timestamp));
+    if fails.next() {
+        deliveries.failed();
+        return Verdict::Later;
+    }
+    Verdict::Done
+}
+
+/// Decides which deliveries fail, evenly spread.
+struct Fails {
+    rate: f64,
+    count: AtomicU64,
+}
+
+impl Fails {
+    fn new(rate: f64) -> Self {
+        Self { rate: rate.clamp(0.0, 1.0), count: AtomicU64::new(0) }
+    }
+
+    fn next(&self) -> bool {
+        let number = self.count.fetch_add(1, Relaxed) as f64;
+        ((number + 1.0) * self.rate).floor() > (number * self.rate).floor()
+    }
+}
+
+#[cfg(test)]
+mod tests;

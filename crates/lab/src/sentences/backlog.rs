@@ -1,0 +1,96 @@
+//! R6: what a backlog costs, and how it is drained.
+
+use super::{Sentence, serialized};
+use crate::judge::backlog::{Backlog, Drain, Stage};
+use crate::judge::{Text, both, numbers};
+
+/// The name of a phase as reports print it.
+pub fn phase_name(name: &str) -> Text {
+    let zh = match name {
+        "before" => "堆积前",
+        "during" => "堆积中",
+        "drain" => "排空中",
+        "after" => "排空后",
+        other => other,
+    };
+    Text::of((name, zh))
+}
+
+impl Sentence for Backlog {
+    fn sentence(&self) -> Text {
+        let parts = [
+            self.rests.then(|| both!("nothing was produced meanwhile", "排空期间没有生产")),
+            cost(&self.stages),
+            Some(draining(&self.drain)),
+            cold(&self.drain),
+            (self.filled == Some(false)).then(|| {
+                both!("the time for filling was over before all was there", "堆积时间用尽，未达到目标堆积量")
+            }),
+            (self.repeats == 1).then(|| both!("one repeat", "仅运行一次")),
+        ];
+        let parts: Vec<Text> =
+            parts.into_iter().flatten().chain(self.stages.iter().filter_map(unsteady)).collect();
+        Text::joined(&parts).unwrap_or_default()
+    }
+}
+
+serialized!(Backlog, |backlog| {
+    "stages": backlog.stages,
+    "drain_tps": backlog.drain.tps,
+    "drain_seconds": backlog.drain.seconds,
+    "drained": backlog.drain.met,
+    "cold_ratio": backlog.drain.cold_ratio,
+    "cold_bytes": backlog.drain.cold_bytes,
+    "says": backlog.sentence(),
+});
+
+/// Describes how the send rate changed in each phase.
+fn cost(stages: &[Stage]) -> Option<Text> {
+    let known =
+        || stages.iter().filter_map(|stage| Some((phase_name(&stage.name), stage.producers.as_ref()?)));
+    let texts = known().map(|(name, ratio)| {
+        let [value, low, high] = ratio.changes();
+        let Text { en, zh } = name;
+        both!("{en} {value} ({low} to {high})", "{zh} {value}（{low} 到 {high}）")
+    });
+    let (en, zh): (Vec<String>, Vec<String>) = texts.map(|text| (text.en, text.zh)).unzip();
+    let shows = known().any(|(_, ratio)| ratio.low > 1.0 || ratio.high < 1.0);
+    let (en, zh) = (en.join(", "), zh.join("，"));
+    (!en.is_empty()).then(|| {
+        if shows {
+            both!("what producers reach against before: {en}", "生产 TPS 相比堆积前：{zh}")
+        } else {
+            both!("the backlog costs producers nothing that shows: {en}", "堆积对生产无明显影响：{zh}")
+        }
+    })
+}
+
+/// Describes a phase in which the send rate fluctuates; `None` for a steady phase.
+fn unsteady(stage: &Stage) -> Option<Text> {
+    let stability = stage.stability.as_ref().filter(|stability| stability.fluctuates)?;
+    let (Text { en, zh }, Text { en: says, zh: says_zh }) = (phase_name(&stage.name), stability.sentence());
+    Some(both!("{en}: {says}", "{zh}：{says_zh}"))
+}
+
+fn draining(drain: &Drain) -> Text {
+    let (rate, time) = (numbers::rate(drain.tps), numbers::short(drain.seconds));
+    if drain.ended_early {
+        both!(
+            "ended early while draining: read at {rate} for {time} s",
+            "排空期间提前结束：以 {rate} 消费了 {time} s"
+        )
+    } else if drain.met == Some(false) {
+        both!(
+            "not drained: read at {rate}, {time} s were not enough",
+            "未排空：以 {rate} 消费，{time} s 不足"
+        )
+    } else {
+        both!("drained at {rate} in {time} s", "排空速率 {rate}，用时 {time} s")
+    }
+}
+
+fn cold(drain: &Drain) -> Option<Text> {
+    let (ratio, bytes) = drain.cold_ratio.zip(drain.cold_bytes)?;
+    let (share, bytes) = (numbers::percent(ratio.min(1.0)), numbers::bytes(bytes));
+    Some(both!("{share} of it read from the disk ({bytes}/s)", "其中 {share} 来自磁盘（{bytes}/s）"))
+}

@@ -1,0 +1,110 @@
+//! R9 and R12: how two runs compare.
+
+use super::Sentence;
+use crate::judge::scale::Scaling;
+use crate::judge::stats::Estimate;
+use crate::judge::versus::{Apart, Ladders, Mode, Tested, Verdict};
+use crate::judge::{Text, both, numbers};
+
+impl Verdict {
+    /// The name of the verdict as reports print it.
+    pub fn name(self) -> Text {
+        Text::of(match self {
+            Self::Better => ("better", "更优"),
+            Self::Equal => ("equal", "相当"),
+            Self::Worse => ("worse", "更差"),
+            Self::NotComparable => ("not comparable", "不可比"),
+        })
+    }
+}
+
+/// Writes a ratio as a change with its interval: `+12.3 % (+8.0 % … +16.1 %)`.
+pub fn ratio_text(ratio: &Estimate) -> String {
+    let [value, low, high] = ratio.changes();
+    format!("{value} ({low} … {high})")
+}
+
+impl Sentence for Mode {
+    fn sentence(&self) -> Text {
+        let Text { en, zh } = self.factor.name();
+        let said =
+            |left: &'static str| [&self.first, &self.second].map(|mode| mode.as_deref().unwrap_or(left));
+        let ([from, to], [from_zh, to_zh]) = (said("as the brokers had it"), said("沿用 Broker 设置"));
+        both!("{en}: {from} in A, {to} in B", "{zh}：A 为 {from_zh}，B 为 {to_zh}")
+    }
+}
+
+impl Sentence for Apart {
+    fn sentence(&self) -> Text {
+        let (en, zh, unit): (_, _, fn(f64) -> String) = match self.limit {
+            Tested::DiskWrite => ("disk writes", "磁盘写", numbers::bytes),
+            Tested::DiskFlushes => ("disk flushes", "磁盘 flush", numbers::count),
+            Tested::Loopback => ("loopback", "本机回环", numbers::bytes),
+            Tested::RoundTrips => ("loopback round trips", "本机往返", numbers::count),
+            Tested::LabMessages => ("messages of the lab", "压测端消息", numbers::count),
+            Tested::Crc => ("CRC32", "CRC32", numbers::bytes),
+        };
+        let (times, one, other) = (numbers::short(self.times()), unit(self.values.0), unit(self.values.1));
+        let (first, second) = &self.machines;
+        both!(
+            "self-tests differ {times} times in {en}: {one}/s on {first} in A, {other}/s on {second} in B",
+            "双方自测相差 {times} 倍（{zh}）：A 主机 {first} 为 {one}/s，B 主机 {second} 为 {other}/s"
+        )
+    }
+}
+
+impl Sentence for Scaling {
+    fn sentence(&self) -> Text {
+        let (few, many) = self.masters;
+        let Estimate { mean, low, high } = self.efficiency;
+        let [value, low, high] = [mean, low, high].map(numbers::percent);
+        let (bound, bound_zh) = bound(self.climb);
+        let Text { en, zh } = both!(
+            "each of {many} masters carries {value} ({low} to {high}) of what each of {few} does{bound}",
+            "{many} 主时单主能力为 {few} 主时的 {value}（{low} 到 {high}）{bound_zh}"
+        );
+        let Some(limit) = &self.shared else { return Text { en, zh } };
+        let (name, why) = (limit.resource.name(), limit.evidence.sentence());
+        let (shared, shared_zh, why, why_zh) = (name.en, name.zh, &why.en, &why.zh);
+        both!("{en}; they share the {shared}: {why}", "{zh}；共享资源为{shared_zh}：{why_zh}")
+    }
+}
+
+/// The words for what unsaturated ladders leave of an efficiency; `climb` is as in [`Scaling`].
+fn bound(climb: (bool, bool)) -> (&'static str, &'static str) {
+    match climb {
+        (false, false) => ("", ""),
+        (true, false) => (
+            ", at most: the ladders of the fewer were not saturated",
+            "，此为上界：主节点少的一方负载阶梯未饱和",
+        ),
+        (false, true) => (
+            ", at least: the ladders of the more were not saturated",
+            "，此为下界：主节点多的一方负载阶梯未饱和",
+        ),
+        (true, true) => (
+            ", which is no efficiency: the ladders of both were not saturated; extend them",
+            "，但这不是扩展效率：双方负载阶梯均未饱和，请继续加压",
+        ),
+    }
+}
+
+/// The reservation that is printed beside the capacity; `None` when every ladder shows its ceiling in both runs.
+pub fn reservation(ladders: &Ladders) -> Option<Text> {
+    let (all, (first, second)) = (ladders.compared, ladders.unsaturated);
+    if first + second == 0 {
+        return None;
+    }
+    if first.min(second) == all {
+        return Some(both!(
+            "the ladders were not saturated in either run: their rates are lower bounds of both capacities, and \
+             the ratio may be that of round trips; extend the ladders",
+            "双方的负载阶梯均未饱和：所得 TPS 只是双方容量的下界，比值可能只反映往返时延；请继续加压"
+        ));
+    }
+    Some(both!(
+        "of {all} ladders {first} were not saturated in A and {second} in B by the loads that both have: what those \
+         tell is a lower bound; extend the ladders",
+        "在双方共有的负载内，{all} 个负载阶梯中 A 有 {first} 个、B 有 {second} 个未饱和：其结果只是容量下界；请继续加压"
+    ))
+}
