@@ -1,0 +1,200 @@
+//! The shell of the agent: a broker's side of controller mode, and changes of its role.
+
+use super::{Broker, Note, Output, Role, flushed_of};
+use crate::settings::{Bug, NodeId};
+use replica::acks::{AckConfig, Mode};
+use replica::agent::{Agent, AgentAction, AgentConfig, AgentEvent, CallId};
+use replica::epochs::EpochList;
+use replica::in_sync::{CommittedSet, InSyncConfig};
+use replica::roster::{ConnectionId, Heartbeat, Request};
+use replica::switch::{Master, MasterConfig, MasterEvent, MasterStart, Slave, SlaveEvent, SlaveStart};
+use std::collections::VecDeque;
+use wire::ha::Epoch;
+use wire::ha::switch::Handshake;
+use wire::units::LogOffset;
+
+/// Name of the broker set.
+pub(super) const SET: &str = "set";
+/// The file that keeps the epochs.
+const EPOCHS: &str = "epochFileCheckpoint";
+
+impl Broker {
+    pub(super) fn start_agent(&mut self) {
+        let saved = self.files.load(EPOCHS).and_then(|text| EpochList::from_file(&text).ok());
+        self.epochs = saved.unwrap_or_default();
+        // What begins behind the end of the log went with it.
+        self.epochs.cut(self.store.appended() + 1);
+        let config = AgentConfig {
+            cluster: "cluster".to_owned(),
+            name: SET.to_owned(),
+            address: self.node.name().to_owned(),
+            check_code: format!("{};{}", self.node.name(), self.now.wall_ms),
+            controllers: vec!["controller".to_owned()],
+            log_epoch: self.epochs.last().map_or(Epoch::ZERO, |last| last.epoch),
+            may_have_lost: self.may_have_lost && !self.settings.has(Bug::LossyRestart),
+            ..AgentConfig::default()
+        };
+        self.agent = Some(Agent::new(config));
+        let identity = self.identity();
+        self.step_agent(AgentEvent::Start(identity));
+    }
+
+    pub(super) fn step_agent(&mut self, event: AgentEvent) {
+        let mut events = VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            let Some(agent) = &mut self.agent else { return };
+            let mut actions = Vec::new();
+            agent.step(self.now.ms, event, &mut actions);
+            for action in actions {
+                match action {
+                    AgentAction::AskLeader(call, _) => self.out.push(Output::AskLeader(call)),
+                    AgentAction::Call(call, _, request) => self.ask(call, request),
+                    AgentAction::Heartbeat(own) => self.beat(own),
+                    AgentAction::Save(identity) => {
+                        if self.files.save("brokerIdentity", Some(&identity.to_file())).is_ok() {
+                            events.push_back(AgentEvent::Saved);
+                        }
+                    }
+                    AgentAction::Lead(epoch, set) => self.lead(epoch, set),
+                    AgentAction::LeadOn(epoch, set) => {
+                        self.note(Note::Leads(epoch));
+                        self.step_elected(MasterEvent::SetCommitted(set));
+                        self.step_elected(MasterEvent::Elected(epoch));
+                    }
+                    AgentAction::Follow(_, _, address) => self.follow_elected(&address),
+                    AgentAction::FollowOn(_) => {}
+                    AgentAction::Unfence => self.is_fenced = false,
+                    AgentAction::SetCommitted(set) => self.step_elected(MasterEvent::SetCommitted(set)),
+                    AgentAction::SetRefused => self.step_elected(MasterEvent::SetRefused),
+                    AgentAction::SetUnknown => self.step_elected(MasterEvent::SetUnknown),
+                    AgentAction::StaleEpoch(epoch) => self.note(Note::Broken(format!("{epoch} is stale"))),
+                    AgentAction::Refuse(error) => self.note(Note::Broken(error.to_string())),
+                    AgentAction::WakeAt(at_ms) => self.agent_wake_ms = Some(at_ms),
+                }
+            }
+        }
+    }
+
+    fn ask(&mut self, call: CallId, mut request: Request) {
+        if let Request::Register(registration) = &mut request
+            && self.settings.has(Bug::UntoldEpoch)
+        {
+            registration.log_epoch = None;
+        }
+        self.out.push(Output::Ask(call, request));
+    }
+
+    fn beat(&mut self, own: wire::ha::BrokerId) {
+        let epochs = match &self.role {
+            Role::Elected(master) => master.epochs(),
+            Role::Follower(slave) => slave.epochs(),
+            _ => &self.epochs,
+        };
+        let heartbeat = Heartbeat {
+            name: SET.to_owned(),
+            broker: own,
+            connection: ConnectionId(self.node.0 as u64),
+            timeout_ms: self.settings.heartbeat_timeout_ms,
+            epoch: epochs.last().map(|last| last.epoch),
+            end: self.store.appended(),
+            priority: i32::MAX,
+        };
+        self.out.push(Output::Beat(heartbeat));
+    }
+
+    pub(super) fn save_epochs(&mut self, epochs: EpochList) {
+        if let Err(error) = self.files.save(EPOCHS, epochs.to_file().as_deref()) {
+            self.note(Note::Broken(format!("the epoch file: {error}")));
+        }
+        self.epochs = epochs;
+    }
+
+    fn end_role(&mut self) {
+        match self.role {
+            Role::Elected(_) => self.step_elected(MasterEvent::Stop),
+            Role::Follower(_) => self.step_follower(SlaveEvent::Stop, &[]),
+            _ => {}
+        }
+        self.role = Role::None;
+        self.role_wake_ms = None;
+        let peers: Vec<_> = self.peers.0.keys().copied().collect();
+        peers.into_iter().for_each(|peer| self.end_peer(peer));
+        if let Some(link) = self.link.take() {
+            self.out.push(Output::End(link.peer));
+        }
+    }
+
+    /// What the store says is confirmed; nothing when nobody ever said.
+    fn confirmed(&self, end: LogOffset) -> LogOffset {
+        self.store.confirmed().unwrap_or_default().min(end)
+    }
+
+    fn lead(&mut self, epoch: Epoch, committed: CommittedSet) {
+        self.end_role();
+        let Ok(end) = self.store.stop_following() else {
+            return self.note(Note::Broken("the log cannot be made durable".to_owned()));
+        };
+        let mut epochs = self.epochs.clone();
+        let keeps = epochs.last().is_some_and(|last| last.epoch == epoch) && !self.may_have_lost;
+        if !keeps {
+            if let Err(error) = epochs.begin(epoch, end) {
+                return self.note(Note::Broken(error.to_string()));
+            }
+            self.save_epochs(epochs);
+        }
+        self.may_have_lost = false;
+        self.note(Note::Leads(epoch));
+        let acks = AckConfig {
+            mode: Mode::Controller,
+            is_all_ack: true,
+            min_in_sync_replicas: 2,
+            ..AckConfig::default()
+        };
+        let config =
+            MasterConfig { transfer: self.transfer_config(), acks, in_sync: InSyncConfig::default() };
+        let start = MasterStart {
+            own: self.id().expect("a broker with a role has an id"),
+            committed,
+            epochs: self.epochs.clone(),
+            log: self.range(),
+            confirm: self.confirmed(end),
+        };
+        self.store.set_confirmed(Some(start.confirm));
+        self.published = start.log.end;
+        self.role = Role::Elected(Box::new(Master::new(self.now.ms, config, start)));
+        self.step_elected(MasterEvent::Timer);
+    }
+
+    fn follow_elected(&mut self, address: &str) {
+        self.end_role();
+        self.is_consistent = false;
+        if self.store.start_following().is_err() {
+            return self.note(Note::Broken("the store cannot follow".to_owned()));
+        }
+        let master = NodeId::of_broker(address).expect("a broker's name");
+        self.note(Note::Follows(master));
+        self.may_have_lost = false;
+        let (end, flushed) = flushed_of(&self.store);
+        let broker_id = self.id().expect("a broker with a role has an id");
+        let confirm = self.confirmed(end);
+        self.store.set_confirmed(Some(confirm));
+        let start = SlaveStart {
+            handshake: Handshake { broker_id, is_from_last_file: false, is_learner: false },
+            epochs: self.epochs.clone(),
+            end,
+            flushed,
+            confirm,
+        };
+        self.role = Role::Follower(Box::new(Slave::new(self.slave_config(), start)));
+        self.followed = Some(master);
+        self.out.push(Output::Lookup(master));
+    }
+
+    /// The name server told where the HA port of the master is.
+    pub(super) fn master_at(&mut self, node: NodeId) {
+        if self.followed != Some(node) {
+            return;
+        }
+        self.step_follower(SlaveEvent::Master(Some(node.name().to_owned())), &[]);
+    }
+}

@@ -1,0 +1,421 @@
+//! One broker: a real store without threads, the machines of `replica`, and the shells between them. A broker gets inputs and
+//! gives outputs; it knows nothing of the network's faults.
+//!
+//! The shells do what those of the crate `broker` do, in the same order: `classic` mirrors its `replication`, `elected` and
+//! `follower` what `replica`'s ARCHITECTURE.md demands of the shells of controller mode.
+
+mod agent;
+mod classic;
+mod elected;
+mod files;
+mod follower;
+mod peers;
+mod requests;
+
+use crate::message::Sending;
+use crate::settings::{Bug, Mode, NodeId, Settings};
+use files::Files;
+use peers::{Link, Peers};
+use replica::acks::AckStatus;
+use replica::agent::{Agent, CallId, Identity};
+use replica::epochs::EpochList;
+use replica::roster::{Answer, Heartbeat, Request};
+use replica::slave_log::Attempt;
+use replica::transfer::{LogRange, PeerId};
+use replica::{classic as classic_machines, switch};
+use requests::{Told, Waiting};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use store::{Config, FakeDisk, OpenError, Store};
+use wire::ha::{BrokerId, Epoch};
+use wire::units::LogOffset;
+
+/// The time as a broker reads it.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// Its clock that never goes back.
+    pub ms: u64,
+    /// Its time of day.
+    pub wall_ms: i64,
+}
+
+/// What happens to a broker.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// A time has come that the broker asked for.
+    Wake,
+    /// A slave has connected.
+    Accepted(PeerId, NodeId),
+    /// The connection to the master is there.
+    Opened(Attempt, PeerId),
+    /// The master cannot be reached.
+    NotOpened(Attempt),
+    /// Bytes came on a connection.
+    Received(PeerId, Vec<u8>),
+    /// The network took so many bytes that were written.
+    Taken(PeerId, usize),
+    /// A connection has ended.
+    Ended(PeerId),
+    /// A producer sends a message.
+    Send(u64, Sending),
+    /// A reader wants messages of a queue from an offset on.
+    Read(u64, i32, u64),
+    /// A controller told who leads.
+    Leader(CallId, Option<String>),
+    /// A controller answered.
+    Answered(CallId, Option<Answer>),
+    /// A controller told who was elected.
+    Notified(Epoch),
+    /// The name server told where the master's HA port is.
+    MasterAt(NodeId),
+}
+
+/// How a send ended for its producer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendOutcome {
+    /// `SEND_OK`.
+    Acknowledged,
+    /// Nothing is stored.
+    Refused,
+    /// The message may be stored or not.
+    Unknown,
+}
+
+/// What a broker does.
+#[derive(Clone, Debug)]
+pub enum Output {
+    /// Connect to the HA port of another broker.
+    Connect(Attempt, NodeId),
+    /// Write to a connection.
+    Write(PeerId, Vec<u8>),
+    /// End a connection.
+    End(PeerId),
+    /// Ask the controller who leads.
+    AskLeader(CallId),
+    /// Ask the controller.
+    Ask(CallId, Request),
+    /// Send the controller a heartbeat.
+    Beat(Heartbeat),
+    /// Ask the name server for the HA address of a broker.
+    Lookup(NodeId),
+    /// Answer a producer.
+    Sent(u64, SendOutcome),
+    /// Answer a reader: the messages as (queue offset, number), and where to go on.
+    Found(u64, Vec<(u64, u64)>),
+    /// Something that the checks have to know.
+    Note(Note),
+}
+
+/// What the checks have to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// A send is answered with success.
+    Acknowledged {
+        /// The message's number.
+        number: u64,
+        /// Where its record ends.
+        end: u64,
+        /// Its queue and queue offset.
+        place: (i32, u64),
+        /// The epoch of the master; zero in classic mode.
+        epoch: Epoch,
+    },
+    /// A message is appended.
+    Appended(u64),
+    /// A send is refused.
+    Refused(u64),
+    /// The broker begins to lead.
+    Leads(Epoch),
+    /// The broker begins to follow.
+    Follows(NodeId),
+    /// The slave's log was cut.
+    Cut(u64, u64),
+    /// A slave's log is longer than this classic master's.
+    SlaveAhead(NodeId),
+    /// The broker must not go on.
+    Broken(String),
+}
+
+enum Role {
+    None,
+    ClassicMaster(Box<classic_machines::Master>),
+    ClassicSlave(Box<classic_machines::Slave>),
+    Elected(Box<switch::Master>),
+    Follower(Box<switch::Slave>),
+}
+
+/// A running broker.
+pub struct Broker {
+    node: NodeId,
+    settings: Settings,
+    base: Instant,
+    now: Now,
+    disk: FakeDisk,
+    files: Files,
+    store: Store,
+    role: Role,
+    agent: Option<Agent>,
+    epochs: EpochList,
+    /// What a crash may have cost the end of the log; until the broker has a role again.
+    may_have_lost: bool,
+    is_fenced: bool,
+    /// Whether a slave's log holds nothing that its master does not have.
+    is_consistent: bool,
+    peers: Peers,
+    link: Option<Link>,
+    /// The master that this broker follows in controller mode.
+    followed: Option<NodeId>,
+    role_wake_ms: Option<u64>,
+    agent_wake_ms: Option<u64>,
+    store_wake_ms: Option<u64>,
+    /// How long the disk needs for a round of flushes, and when the present one ends.
+    slow_ms: u64,
+    disk_free_ms: u64,
+    told: Arc<Mutex<VecDeque<Told>>>,
+    waiting: BTreeMap<u64, Waiting>,
+    last_ticket: u64,
+    flush_is_awaited: bool,
+    /// End of the log that the machine was told last.
+    published: LogOffset,
+    out: Vec<Output>,
+}
+
+impl Broker {
+    /// Opens the store and starts the broker.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn start(
+        node: NodeId,
+        settings: Settings,
+        (base, now): (Instant, Now),
+        disk: FakeDisk,
+        may_have_lost: bool,
+    ) -> Result<Self, OpenError> {
+        let config = Config {
+            segment_bytes: settings.segment_bytes,
+            queue_file_bytes: 800,
+            flush: settings.flush,
+            written_ahead_bytes: 4_096,
+            write_back_bytes: 4_096,
+            rebuild_pause: Duration::from_secs(1),
+            controller_mode: settings.mode == Mode::Controller,
+            ..Config::new("/store")
+        };
+        let store = Store::open_without_threads(config, Arc::new(disk.clone()), time(base, now.ms))?;
+        store.wait_healed();
+        let mut broker = Self {
+            node,
+            settings,
+            base,
+            now,
+            files: Files::new(disk.clone()),
+            disk,
+            store,
+            role: Role::None,
+            agent: None,
+            epochs: EpochList::default(),
+            may_have_lost,
+            is_fenced: true,
+            is_consistent: false,
+            peers: Peers::default(),
+            link: None,
+            followed: None,
+            role_wake_ms: None,
+            agent_wake_ms: None,
+            store_wake_ms: None,
+            slow_ms: 0,
+            disk_free_ms: 0,
+            told: Arc::default(),
+            waiting: BTreeMap::new(),
+            last_ticket: 0,
+            flush_is_awaited: false,
+            published: LogOffset::ZERO,
+            out: Vec::new(),
+        };
+        match settings.mode {
+            Mode::Controller => broker.start_agent(),
+            Mode::Classic { .. } if node == NodeId(0) => broker.start_classic_master(),
+            Mode::Classic { .. } => broker.start_classic_slave(),
+        }
+        broker.settle();
+        Ok(broker)
+    }
+
+    /// Takes an input and gives what the broker does.
+    pub fn take(&mut self, now: Now, input: Input) -> Vec<Output> {
+        self.now = now;
+        match input {
+            Input::Wake => self.wake(),
+            Input::Accepted(peer, node) => self.accept(peer, node),
+            Input::Opened(attempt, peer) => self.opened(attempt, Some(peer)),
+            Input::NotOpened(attempt) => self.opened(attempt, None),
+            Input::Received(peer, bytes) => self.received(peer, &bytes),
+            Input::Taken(peer, bytes) => self.taken(peer, bytes),
+            Input::Ended(peer) => self.ended(peer),
+            Input::Send(call, sending) => self.send(call, &sending),
+            Input::Read(call, queue, from) => self.read(call, queue, from),
+            Input::Leader(call, leader) => self.step_agent(replica::agent::AgentEvent::Leader(call, leader)),
+            Input::Answered(call, answer) => {
+                self.step_agent(replica::agent::AgentEvent::Answered(call, answer));
+            }
+            Input::Notified(epoch) => self.step_agent(replica::agent::AgentEvent::Notified(epoch)),
+            Input::MasterAt(node) => self.master_at(node),
+        }
+        self.settle();
+        std::mem::take(&mut self.out)
+    }
+
+    /// What the broker did when it started.
+    pub fn take_outputs(&mut self) -> Vec<Output> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// When the broker wants [`Input::Wake`], on its own clock.
+    #[must_use]
+    pub fn wake_at_ms(&self) -> Option<u64> {
+        [self.role_wake_ms, self.agent_wake_ms, self.store_wake_ms].into_iter().flatten().min()
+    }
+
+    /// The store, for the checks.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Makes every round of flushes take so long from now on.
+    pub fn set_slow(&mut self, slow_ms: u64) {
+        self.slow_ms = slow_ms;
+    }
+
+    /// The epochs of the log.
+    #[must_use]
+    pub fn epochs(&self) -> &EpochList {
+        &self.epochs
+    }
+
+    /// Whether this broker is master.
+    #[must_use]
+    pub fn is_master(&self) -> bool {
+        matches!(self.role, Role::ClassicMaster(_) | Role::Elected(_))
+    }
+
+    /// The broker's id at the controller.
+    #[must_use]
+    pub fn id(&self) -> Option<BrokerId> {
+        self.agent.as_ref().and_then(Agent::broker)
+    }
+
+    /// Whether what a crash may have cost is still untold.
+    #[must_use]
+    pub fn may_have_lost(&self) -> bool {
+        self.may_have_lost
+    }
+
+    fn note(&mut self, note: Note) {
+        self.out.push(Output::Note(note));
+    }
+
+    /// What of the log the machine of a master may send. With sync flush an elected master sends only what is on disk: after a
+    /// loss of power it must not find slaves that have more of its epoch than itself.
+    fn range(&self) -> LogRange {
+        let minimum = self.store.min();
+        let waits = self.settings.mode == Mode::Controller && self.settings.is_sync_flush();
+        let end = match waits && !self.settings.has(Bug::SendUnflushed) {
+            true => self.store.flushed().min(self.store.appended()),
+            false => self.store.appended(),
+        };
+        LogRange { minimum, end: end.max(minimum) }
+    }
+
+    /// Tells the machine of a master that the log has grown.
+    fn publish(&mut self) {
+        let log = self.range();
+        if log.end <= self.published {
+            return;
+        }
+        self.published = log.end;
+        match self.role {
+            Role::Elected(_) => self.step_elected(switch::MasterEvent::Log(log)),
+            Role::ClassicMaster(_) => self.step_classic_master(classic_machines::MasterEvent::Log(log)),
+            _ => {}
+        }
+    }
+
+    fn wake(&mut self) {
+        let is_due = |at: Option<u64>, now: Now| at.is_some_and(|at_ms| at_ms <= now.ms);
+        if is_due(self.agent_wake_ms, self.now) {
+            self.agent_wake_ms = None;
+            self.step_agent(replica::agent::AgentEvent::Timer);
+        }
+        if is_due(self.role_wake_ms, self.now) {
+            self.role_wake_ms = None;
+            match self.role {
+                Role::None => {}
+                Role::ClassicMaster(_) => self.step_classic_master(classic_machines::MasterEvent::Timer),
+                Role::ClassicSlave(_) => self.step_classic_slave(classic_machines::SlaveEvent::Timer, &[]),
+                Role::Elected(_) => self.step_elected(switch::MasterEvent::Timer),
+                Role::Follower(_) => self.step_follower(switch::SlaveEvent::Timer, &[]),
+            }
+        }
+    }
+
+    /// Lets the store work, and takes in what it says, until nothing more happens now.
+    fn settle(&mut self) {
+        loop {
+            self.run_store();
+            self.publish();
+            let told = std::mem::take(&mut *self.told.lock().unwrap_or_else(PoisonError::into_inner));
+            if told.is_empty() {
+                return;
+            }
+            told.into_iter().for_each(|told| self.told(told));
+        }
+    }
+
+    fn run_store(&mut self) {
+        if self.now.ms < self.disk_free_ms {
+            self.store_wake_ms = Some(self.disk_free_ms);
+            return;
+        }
+        let before = self.store.flushed();
+        let next = self.store.run_due(time(self.base, self.now.ms));
+        if self.slow_ms > 0 && self.store.flushed() > before {
+            self.disk_free_ms = self.now.ms + self.slow_ms;
+        }
+        self.store_wake_ms = next.map(|next| {
+            let since = next.saturating_duration_since(self.base);
+            let ms = u64::try_from(since.as_micros().div_ceil(1_000)).expect("small");
+            ms.max(self.now.ms + 1).max(self.disk_free_ms)
+        });
+    }
+
+    fn answer_of(&mut self, call: u64, outcome: SendOutcome) {
+        self.out.push(Output::Sent(call, outcome));
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        self.files.load("brokerIdentity").and_then(|text| Identity::from_file(&text).ok())
+    }
+}
+
+/// A broker's clock as the store reads it.
+fn time(base: Instant, ms: u64) -> Instant {
+    base + Duration::from_millis(ms)
+}
+
+/// Where a log of this length ends for the machines.
+fn flushed_of(store: &Store) -> (LogOffset, LogOffset) {
+    let end = store.followed();
+    (end, store.flushed().min(end))
+}
+
+/// How a send ended whose replicas ended with this status.
+fn outcome_of(status: AckStatus) -> SendOutcome {
+    match status {
+        AckStatus::Ok => SendOutcome::Acknowledged,
+        AckStatus::FlushDiskTimeout | AckStatus::FlushSlaveTimeout => SendOutcome::Unknown,
+        AckStatus::InSyncReplicasNotEnough | AckStatus::ServiceNotAvailable => SendOutcome::Refused,
+    }
+}

@@ -1,0 +1,153 @@
+//! Connections as a broker sees them: those of slaves at a master, and a slave's one to its master.
+
+use super::{Broker, Output, Role};
+use crate::settings::NodeId;
+use replica::slave_log::Attempt;
+use replica::transfer::PeerId;
+use replica::{classic, switch};
+use std::collections::BTreeMap;
+
+/// Bytes on their way on a connection from which on the machine waits before its next frame (`BUFFER_BYTES` of the shell in
+/// the crate `broker`, smaller).
+const BUFFER_BYTES: usize = 2_000;
+
+/// A slave's connection at its master.
+pub(super) struct Peer {
+    pub(super) node: NodeId,
+    pub(super) received: Vec<u8>,
+    unsent: usize,
+    is_held: bool,
+}
+
+/// The connections of slaves.
+#[derive(Default)]
+pub(super) struct Peers(pub(super) BTreeMap<PeerId, Peer>);
+
+/// A slave's connection to its master.
+pub(super) struct Link {
+    pub(super) attempt: Attempt,
+    pub(super) peer: PeerId,
+    pub(super) received: Vec<u8>,
+}
+
+impl Broker {
+    pub(super) fn accept(&mut self, peer: PeerId, node: NodeId) {
+        if !self.is_master() {
+            return self.out.push(Output::End(peer));
+        }
+        let accepted = Peer { node, received: Vec::new(), unsent: 0, is_held: false };
+        self.peers.0.insert(peer, accepted);
+        if matches!(self.role, Role::Elected(_)) {
+            self.accept_follower(peer);
+        } else {
+            self.accept_classic(peer, node);
+        }
+    }
+
+    /// Bytes came from a slave or from the master. What a frame leads to may end the connection.
+    pub(super) fn received(&mut self, id: PeerId, bytes: &[u8]) {
+        if let Some(peer) = self.peers.0.get_mut(&id) {
+            peer.received.extend_from_slice(bytes);
+            match self.role {
+                Role::Elected(_) => self.read_follower(id),
+                _ => self.read_classic_slave(id),
+            }
+        } else if let Some(link) = self.link.as_mut().filter(|link| link.peer == id) {
+            link.received.extend_from_slice(bytes);
+            match self.role {
+                Role::Follower(_) => self.read_elected(id),
+                _ => self.read_classic_master(id),
+            }
+        }
+    }
+
+    /// Writes a frame to a slave; whether there is room for the next one.
+    pub(super) fn write(&mut self, id: PeerId, bytes: Vec<u8>) -> bool {
+        let Some(peer) = self.peers.0.get_mut(&id) else { return false };
+        peer.unsent += bytes.len();
+        peer.is_held = peer.unsent >= BUFFER_BYTES;
+        let has_room = !peer.is_held;
+        self.out.push(Output::Write(id, bytes));
+        has_room
+    }
+
+    pub(super) fn taken(&mut self, id: PeerId, bytes: usize) {
+        let Some(peer) = self.peers.0.get_mut(&id) else { return };
+        peer.unsent = peer.unsent.saturating_sub(bytes);
+        if peer.unsent < BUFFER_BYTES && std::mem::take(&mut peer.is_held) {
+            match self.role {
+                Role::Elected(_) => self.step_elected(switch::MasterEvent::Sent(id)),
+                _ => self.step_classic_master(classic::MasterEvent::Sent(id)),
+            }
+        }
+    }
+
+    pub(super) fn opened(&mut self, attempt: Attempt, peer: Option<PeerId>) {
+        self.link = peer.map(|peer| Link { attempt, peer, received: Vec::new() });
+        match (&self.role, peer) {
+            (Role::Follower(_), Some(_)) => self.step_follower(switch::SlaveEvent::Connected(attempt), &[]),
+            (Role::Follower(_), None) => self.step_follower(switch::SlaveEvent::Closed(attempt), &[]),
+            (Role::ClassicSlave(_), Some(_)) => {
+                self.step_classic_slave(classic::SlaveEvent::Connected(attempt), &[]);
+            }
+            (Role::ClassicSlave(_), None) => {
+                self.step_classic_slave(classic::SlaveEvent::Closed(attempt), &[])
+            }
+            (_, Some(peer)) => {
+                self.link = None;
+                self.out.push(Output::End(peer));
+            }
+            (_, None) => {}
+        }
+    }
+
+    pub(super) fn ended(&mut self, id: PeerId) {
+        if self.peers.0.remove(&id).is_some() {
+            match self.role {
+                Role::Elected(_) => self.step_elected(switch::MasterEvent::Closed(id)),
+                _ => self.step_classic_master(classic::MasterEvent::Closed(id)),
+            }
+        } else if let Some(link) = self.link.take_if(|link| link.peer == id) {
+            match self.role {
+                Role::Follower(_) => self.step_follower(switch::SlaveEvent::Closed(link.attempt), &[]),
+                _ => self.step_classic_slave(classic::SlaveEvent::Closed(link.attempt), &[]),
+            }
+        }
+    }
+
+    /// Ends a slave's connection, which the machine has forgotten.
+    pub(super) fn end_peer(&mut self, id: PeerId) {
+        if self.peers.0.remove(&id).is_some() {
+            self.out.push(Output::End(id));
+        }
+    }
+
+    /// Ends the connection of an attempt to the master.
+    pub(super) fn end_link(&mut self, attempt: Attempt) {
+        if let Some(link) = self.link.take_if(|link| link.attempt == attempt) {
+            self.out.push(Output::End(link.peer));
+        }
+    }
+
+    /// Writes a slave's frame to its master.
+    pub(super) fn write_to_master(&mut self, attempt: Attempt, bytes: &[u8]) {
+        if let Some(link) = self.link.as_ref().filter(|link| link.attempt == attempt) {
+            self.out.push(Output::Write(link.peer, bytes.to_vec()));
+        }
+    }
+
+    /// Takes the next bytes of a connection that `size` finds whole in what was received.
+    pub(super) fn split(received: &mut Vec<u8>, size: usize) -> Vec<u8> {
+        let rest = received.split_off(size);
+        std::mem::replace(received, rest)
+    }
+
+    /// The body of a frame as the log holds it; `None` when it cannot be read.
+    pub(super) fn body_of(&self, from: wire::units::LogOffset, bytes: u32) -> Option<Vec<u8>> {
+        let mut body = Vec::new();
+        if bytes > 0 {
+            self.store.read_log_blocking(from, bytes as usize, &mut body).ok()?;
+        }
+        (body.len() == bytes as usize).then_some(body)
+    }
+}

@@ -1,0 +1,106 @@
+//! What goes wrong in a run. The seed chooses; the world performs.
+
+use crate::random::Random;
+use crate::settings::{BROKERS, CLIENTS, CONTROLLER, Faults, Mode, NodeId, Settings};
+
+/// How a process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crash {
+    /// It is killed; the machine goes on.
+    Kill,
+    /// The machine loses power: what was not synced is lost in part.
+    PowerCut,
+}
+
+/// Something that goes wrong.
+#[derive(Clone, Copy, Debug)]
+pub enum Fault {
+    /// A broker ends and comes back after so many milliseconds.
+    Crash(NodeId, Crash, u64),
+    /// A broker ends at one of its next writes.
+    CrashAtWrite(NodeId, Crash, u64),
+    /// All brokers end at once.
+    CrashAll(Crash, u64),
+    /// Nothing passes from one node to another for so long, or in both directions.
+    Cut(NodeId, NodeId, bool, u64),
+    /// Nothing passes between a node and all others.
+    Isolate(NodeId, u64),
+    /// Nothing passes between one or two brokers and the other brokers and the controller; clients reach all.
+    CutOff(NodeId, Option<NodeId>, u64),
+    /// A stranger connects to a broker's HA port and sends this offset as a report.
+    Stranger(NodeId, u64),
+    /// Everything between two nodes is slow.
+    SlowLink(NodeId, NodeId, u64),
+    /// One of the connections of replication is reset.
+    Reset(u64),
+    /// A node stands still.
+    Pause(NodeId, u64),
+    /// A broker's time of day jumps by so many milliseconds.
+    Jump(NodeId, i64),
+    /// A broker's disk needs so long for a flush, for so long.
+    SlowDisk(NodeId, u64, u64),
+    /// A broker's disk is full for so long.
+    FullDisk(NodeId, u64),
+    /// A broker's disk fails a flush; then the operator starts the broker again.
+    FailingDisk(NodeId),
+}
+
+fn broker(random: &mut Random) -> NodeId {
+    NodeId(usize::try_from(random.below(BROKERS as u64)).expect("small"))
+}
+
+/// The next fault.
+pub fn next(random: &mut Random, settings: &Settings) -> Fault {
+    let chosen = broker(random);
+    let short_ms = random.between(10, 300);
+    let kill = Fault::Crash(chosen, Crash::Kill, short_ms);
+    match (settings.faults, random.below(6)) {
+        (Faults::LostAnswers, 0..=2) => Fault::Cut(CONTROLLER, chosen, false, random.between(50, 6_000)),
+        (Faults::LostAnswers, 3) => Fault::Reset(random.number()),
+        (Faults::LossyRestarts, 0..=2) => Fault::Crash(chosen, Crash::PowerCut, short_ms),
+        (Faults::CutOff, 0..=2) => Fault::CutOff(chosen, None, random.between(1_000, 20_000)),
+        (Faults::CutOff, 3 | 4) => {
+            let second = NodeId((chosen.0 + 1) % BROKERS);
+            Fault::CutOff(chosen, Some(second), random.between(1_000, 20_000))
+        }
+        (Faults::Restarts, 0..=2) => Fault::CrashAll(Crash::Kill, short_ms),
+        (Faults::Strangers, 0..=3) => {
+            let offset = random.number() >> random.below(60);
+            Fault::Stranger(chosen, offset)
+        }
+        (Faults::All, _) => any(random, settings, chosen),
+        _ => kill,
+    }
+}
+
+fn any(random: &mut Random, settings: &Settings, broker: NodeId) -> Fault {
+    let has_controller = settings.mode == Mode::Controller;
+    let long_ms = random.pick(&[200, 1_000, 3_000, 6_000, 12_000, 25_000]);
+    let lasts_ms = random.between(50, long_ms);
+    let crash = if random.once_in(2) { Crash::Kill } else { Crash::PowerCut };
+    let others: Vec<NodeId> = [0, 1, 2, CONTROLLER.0, CLIENTS.0]
+        .map(NodeId)
+        .into_iter()
+        .filter(|node| *node != broker && (has_controller || *node != CONTROLLER))
+        .collect();
+    let other = random.pick(&others);
+    match random.below(22) {
+        0..=2 => Fault::Crash(broker, crash, lasts_ms),
+        3 | 4 => Fault::CrashAtWrite(broker, crash, random.between(1, 40)),
+        5 => Fault::CrashAll(crash, lasts_ms),
+        6..=8 => Fault::Cut(broker, other, true, lasts_ms),
+        9 | 10 => Fault::Cut(broker, other, false, lasts_ms),
+        11 | 12 => Fault::Isolate(broker, lasts_ms),
+        13 => Fault::SlowLink(broker, other, lasts_ms),
+        14 => Fault::Reset(random.number()),
+        15 | 16 => Fault::Pause(broker, lasts_ms),
+        17 if has_controller => Fault::Pause(CONTROLLER, lasts_ms),
+        17 | 18 => {
+            let hour_ms = 3_600_000;
+            Fault::Jump(broker, i64::try_from(random.below(2 * hour_ms)).expect("hours") - 3_600_000)
+        }
+        19 => Fault::SlowDisk(broker, random.between(50, 2_000), lasts_ms),
+        20 => Fault::FullDisk(broker, lasts_ms),
+        _ => Fault::FailingDisk(broker),
+    }
+}

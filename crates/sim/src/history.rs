@@ -1,0 +1,154 @@
+//! What clients were told, and whether it stays true.
+
+use crate::message::Stored;
+use crate::settings::NodeId;
+use std::collections::{BTreeMap, BTreeSet};
+use wire::ha::Epoch;
+
+/// An acknowledged message.
+#[derive(Clone, Copy, Debug)]
+pub struct Acknowledged {
+    /// Where its record ends.
+    pub end: u64,
+    /// Its queue and queue offset.
+    pub place: (i32, u64),
+    /// When it was acknowledged.
+    pub at_ms: u64,
+}
+
+/// What clients were told.
+#[derive(Default)]
+pub struct History {
+    acknowledged: BTreeMap<u64, Acknowledged>,
+    /// The acknowledged messages by place.
+    places: BTreeMap<(i32, u64), u64>,
+    refused: BTreeSet<u64>,
+    /// The message that a reader saw at a place.
+    seen: BTreeMap<(i32, u64), u64>,
+    /// Who has acknowledged in an epoch.
+    leaders: BTreeMap<u32, NodeId>,
+    /// When a message was acknowledged last, and how many were.
+    pub last_ms: u64,
+    /// Number of messages acknowledged.
+    pub count: u64,
+}
+
+impl History {
+    /// A broker has acknowledged a message.
+    ///
+    /// # Errors
+    /// P12: another broker has acknowledged in this epoch. P3: another message was acknowledged or read at this place.
+    pub fn acknowledge(
+        &mut self,
+        node: NodeId,
+        epoch: Epoch,
+        number: u64,
+        acknowledged: Acknowledged,
+    ) -> Result<(), String> {
+        let leader = *self.leaders.entry(epoch.get()).or_insert(node);
+        if leader != node {
+            let (former, now) = (leader.name(), node.name());
+            return Err(format!("P12: {former} and {now} both acknowledge in epoch {epoch}"));
+        }
+        let place = acknowledged.place;
+        if let Some(other) = self.seen.get(&place).filter(|other| **other != number) {
+            return Err(format!("P3: message {number} is acknowledged at {place:?}, where {other} was read"));
+        }
+        if let Some(other) = self.places.insert(place, number) {
+            return Err(format!("P3: messages {other} and {number} are acknowledged at {place:?}"));
+        }
+        self.acknowledged.insert(number, acknowledged);
+        self.last_ms = acknowledged.at_ms;
+        self.count += 1;
+        Ok(())
+    }
+
+    /// A broker has refused a message: nothing is stored.
+    pub fn refuse(&mut self, number: u64) {
+        self.refused.insert(number);
+    }
+
+    /// A reader has got a message; zero is one that nobody sent.
+    ///
+    /// # Errors
+    /// P2: nobody sent it, or it was refused. P3: another message was read there before.
+    pub fn see(&mut self, place: (i32, u64), number: u64) -> Result<(), String> {
+        if number == 0 || self.refused.contains(&number) {
+            return Err(format!("P2: message {number} at {place:?} was never stored"));
+        }
+        let before = *self.seen.entry(place).or_insert(number);
+        if before != number {
+            return Err(format!("P3: message {number} is read at {place:?}, where {before} was before"));
+        }
+        Ok(())
+    }
+
+    /// The queue offset of an acknowledged message.
+    #[must_use]
+    pub fn place_of(&self, number: u64) -> Option<u64> {
+        self.acknowledged.get(&number).map(|acknowledged| acknowledged.place.1)
+    }
+
+    /// Compares a log that must have everything with what clients were told.
+    ///
+    /// # Errors
+    /// P1: an acknowledged message is missing. P2: a refused one is there. P3: one that was read is missing or elsewhere.
+    pub fn check(&self, log: &[Stored], begin: u64) -> Result<(), String> {
+        let by_number: BTreeMap<u64, &Stored> = log.iter().map(|stored| (stored.number, stored)).collect();
+        if by_number.len() != log.len() {
+            return Err("P2: a message is stored twice".to_owned());
+        }
+        if let Some(number) = self.refused.iter().find(|number| by_number.contains_key(number)) {
+            return Err(format!("P2: message {number} was refused and is stored"));
+        }
+        for (number, told) in self.acknowledged.iter().filter(|(_, told)| told.end > begin) {
+            let found =
+                by_number.get(number).map(|it| (it.at + u64::from(it.size), (it.queue, it.queue_offset)));
+            if found != Some((told.end, told.place)) {
+                return Err(format!(
+                    "P1: acknowledged message {number} is lost: told {told:?}, found {found:?}"
+                ));
+            }
+        }
+        let by_place: BTreeMap<(i32, u64), u64> =
+            log.iter().map(|it| ((it.queue, it.queue_offset), it.number)).collect();
+        let first: BTreeMap<i32, u64> = log.iter().rev().map(|it| (it.queue, it.queue_offset)).collect();
+        for (place, number) in &self.seen {
+            let is_behind_begin = begin == 0 || first.get(&place.0).is_some_and(|first| place.1 >= *first);
+            if is_behind_begin && by_place.get(place) != Some(number) {
+                let found = by_place.get(place);
+                return Err(format!("P3: message {number} was read at {place:?}, there is {found:?} now"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The master has lost what was not on its disk, but slaves have shown: forgets that.
+    pub fn forget_unacknowledged(&mut self, log: &[Stored]) {
+        let there: BTreeSet<u64> = log.iter().map(|stored| stored.number).collect();
+        let acknowledged = &self.acknowledged;
+        self.seen.retain(|_, number| there.contains(number) || acknowledged.contains_key(number));
+    }
+
+    /// The log was cut to `end` by a crash that may cost what is younger than `since_ms`: forgets what went.
+    ///
+    /// # Errors
+    /// P1: more is lost than the mode allows.
+    pub fn lose(&mut self, log: &[Stored], end: u64, since_ms: u64) -> Result<(), String> {
+        let there: BTreeSet<u64> = log.iter().map(|stored| stored.number).collect();
+        for (number, told) in self.acknowledged.iter().filter(|(number, _)| !there.contains(number)) {
+            if told.end <= end {
+                return Err(format!(
+                    "P1: message {number} is a hole in the log: {told:?}, the log ends at {end}"
+                ));
+            }
+            if told.at_ms < since_ms {
+                return Err(format!("P1: message {number} is lost, older than {since_ms}: {told:?}"));
+            }
+        }
+        self.acknowledged.retain(|number, _| there.contains(number));
+        self.places.retain(|_, number| there.contains(number));
+        self.seen.retain(|_, number| there.contains(number));
+        Ok(())
+    }
+}

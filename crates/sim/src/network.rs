@@ -1,0 +1,177 @@
+//! The network between the nodes: which links are cut or slow, and the connections of replication with the bytes on their way.
+
+use crate::random::Random;
+use crate::settings::NodeId;
+use replica::transfer::PeerId;
+use std::collections::BTreeMap;
+
+/// A process: the node, and which of its lives.
+pub type Process = (NodeId, u64);
+
+/// Where bytes of a connection go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// To the slave, which has connected.
+    ToSlave,
+    /// To the master.
+    ToMaster,
+}
+
+impl Direction {
+    fn index(self) -> usize {
+        usize::from(self == Self::ToMaster)
+    }
+
+    /// The other direction.
+    #[must_use]
+    pub fn back(self) -> Self {
+        if self == Self::ToSlave { Self::ToMaster } else { Self::ToSlave }
+    }
+}
+
+/// A connection of replication.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    /// The slave and the master; `None` where the process is gone or has closed.
+    ends: [Option<Process>; 2],
+    nodes: [NodeId; 2],
+    /// Bytes on their way to each.
+    on_way: [Vec<u8>; 2],
+    /// Whether a delivery is scheduled.
+    is_due: [bool; 2],
+}
+
+impl Connection {
+    /// The process at the end of a direction, as long as it has not closed.
+    #[must_use]
+    pub fn end(&self, direction: Direction) -> Option<Process> {
+        self.ends[direction.index()]
+    }
+
+    /// The node at the end of a direction.
+    #[must_use]
+    pub fn node(&self, direction: Direction) -> NodeId {
+        self.nodes[direction.index()]
+    }
+}
+
+/// The network.
+#[derive(Default)]
+pub struct Network {
+    /// Until when a link is cut, by sender and receiver.
+    cuts: BTreeMap<(NodeId, NodeId), u64>,
+    /// Until when a link is slow.
+    slow: BTreeMap<(NodeId, NodeId), u64>,
+    connections: BTreeMap<PeerId, Connection>,
+    last_peer: u64,
+}
+
+impl Network {
+    /// Cuts a link in one direction.
+    pub fn cut(&mut self, from: NodeId, to: NodeId, until_ms: u64) {
+        self.cuts.insert((from, to), until_ms);
+    }
+
+    /// Makes a link slow in both directions.
+    pub fn slow_down(&mut self, one: NodeId, other: NodeId, until_ms: u64) {
+        self.slow.insert((one, other), until_ms);
+        self.slow.insert((other, one), until_ms);
+    }
+
+    /// Ends all faults.
+    pub fn heal(&mut self) {
+        self.cuts.clear();
+        self.slow.clear();
+    }
+
+    /// Whether nothing passes from one node to another.
+    #[must_use]
+    pub fn is_cut(&self, now_ms: u64, from: NodeId, to: NodeId) -> bool {
+        self.cuts.get(&(from, to)).is_some_and(|until_ms| *until_ms > now_ms)
+    }
+
+    /// How long something takes from one node to another.
+    pub fn delay(&self, now_ms: u64, from: NodeId, to: NodeId, random: &mut Random) -> u64 {
+        let is_slow = self.slow.get(&(from, to)).is_some_and(|until_ms| *until_ms > now_ms);
+        if is_slow { random.between(50, 1_500) } else { random.between(1, 5) }
+    }
+
+    /// Makes a connection.
+    pub fn connect(&mut self, slave: Process, master: Process) -> PeerId {
+        self.last_peer += 1;
+        let connection = Connection {
+            ends: [Some(slave), Some(master)],
+            nodes: [slave.0, master.0],
+            on_way: [Vec::new(), Vec::new()],
+            is_due: [false, false],
+        };
+        self.connections.insert(PeerId(self.last_peer), connection);
+        PeerId(self.last_peer)
+    }
+
+    /// The connection.
+    #[must_use]
+    pub fn connection(&self, peer: PeerId) -> Option<&Connection> {
+        self.connections.get(&peer)
+    }
+
+    /// Puts bytes of a node on their way; the direction, when a delivery has to be scheduled for them.
+    pub fn write(&mut self, peer: PeerId, from: NodeId, bytes: &[u8]) -> Option<Direction> {
+        let connection = self.connections.get_mut(&peer)?;
+        let direction = if connection.nodes[0] == from { Direction::ToMaster } else { Direction::ToSlave };
+        connection.on_way[direction.index()].extend_from_slice(bytes);
+        let is_due = std::mem::replace(&mut connection.is_due[direction.index()], true);
+        (!is_due).then_some(direction)
+    }
+
+    /// Takes some of the bytes that are on their way, and whether others are left for a later delivery.
+    pub fn arrive(&mut self, peer: PeerId, direction: Direction, random: &mut Random) -> (Vec<u8>, bool) {
+        let Some(connection) = self.connections.get_mut(&peer) else { return (Vec::new(), false) };
+        let on_way = &mut connection.on_way[direction.index()];
+        let count = match on_way.len() {
+            2.. if random.once_in(4) => {
+                usize::try_from(random.between(1, on_way.len() as u64)).expect("small")
+            }
+            all => all,
+        };
+        let rest = on_way.split_off(count);
+        let arrived = std::mem::replace(on_way, rest);
+        let is_left = !on_way.is_empty();
+        connection.is_due[direction.index()] = is_left;
+        (arrived, is_left)
+    }
+
+    /// The process at one end closes. The other end, when it has to be told.
+    pub fn close(&mut self, peer: PeerId, process: Process) -> Option<Direction> {
+        let connection = self.connections.get_mut(&peer)?;
+        let gone = connection.ends.iter().position(|end| *end == Some(process))?;
+        connection.ends[gone] = None;
+        let other = if gone == 0 { Direction::ToMaster } else { Direction::ToSlave };
+        let is_told = connection.ends[other.index()].is_some();
+        if !is_told {
+            self.connections.remove(&peer);
+        }
+        is_told.then_some(other)
+    }
+
+    /// What a process has written and nobody received yet is gone with its machine.
+    pub fn forget(&mut self, process: Process) {
+        for connection in self.connections.values_mut() {
+            if let Some(own) = connection.ends.iter().position(|end| *end == Some(process)) {
+                connection.on_way[1 - own].clear();
+            }
+        }
+    }
+
+    /// The connections of a process.
+    #[must_use]
+    pub fn of(&self, process: Process) -> Vec<PeerId> {
+        let is_its = |(_, it): &(&PeerId, &Connection)| it.ends.contains(&Some(process));
+        self.connections.iter().filter(is_its).map(|(peer, _)| *peer).collect()
+    }
+
+    /// All connections.
+    pub fn peers(&self) -> impl Iterator<Item = PeerId> {
+        self.connections.keys().copied()
+    }
+}

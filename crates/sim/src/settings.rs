@@ -1,0 +1,220 @@
+//! What a run is like: the mode of the group, what its promises are, which faults come, and which bug is planted.
+
+use crate::random::Random;
+use store::FlushMode;
+
+/// Names a node of a run: brokers first, then the controller and the clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NodeId(pub usize);
+
+/// Number of brokers; they are the nodes below this number.
+pub const BROKERS: usize = 3;
+/// The controller.
+pub const CONTROLLER: NodeId = NodeId(BROKERS);
+/// All producers and readers.
+pub const CLIENTS: NodeId = NodeId(BROKERS + 1);
+/// Number of nodes.
+pub const NODES: usize = BROKERS + 2;
+
+impl NodeId {
+    /// The node's name, which is also its address.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        ["a", "b", "c", "controller", "clients"][self.0]
+    }
+
+    /// The broker at this address.
+    #[must_use]
+    pub fn of_broker(address: &str) -> Option<Self> {
+        (0..BROKERS).map(NodeId).find(|node| node.name() == address)
+    }
+
+    /// All brokers.
+    pub fn brokers() -> impl Iterator<Item = Self> {
+        (0..BROKERS).map(NodeId)
+    }
+}
+
+/// Who decides about the master.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Broker `a` is master for ever; sends wait for so many copies.
+    Classic {
+        /// `inSyncReplicas`; one means an asynchronous master.
+        in_sync_replicas: u32,
+    },
+    /// A controller elects (`allAckInSyncStateSet=true`, `minInSyncReplicas=2`).
+    Controller,
+}
+
+/// A fault that is planted into the simulation's shells, to see that the checks find it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Bug {
+    /// A send is answered without waiting for replicas.
+    AckBeforeReplica,
+    /// A send is answered without waiting for the disk.
+    AckBeforeFlush,
+    /// A master takes the smaller in-sync set that it proposes for committed.
+    EarlyShrink,
+    /// The controller does not compare epochs when a master replaces the in-sync set.
+    StaleEpoch,
+    /// A master tells and shows its log's end as confirmed.
+    ConfirmAhead,
+    /// The controller elects brokers outside the in-sync set.
+    UncleanElection,
+    /// A broker that lost the end of its log does not say so.
+    LossyRestart,
+    /// A broker does not tell the last epoch of its log.
+    UntoldEpoch,
+    /// What a slave cuts off its log stays on the disk.
+    CutNotWiped,
+    /// A report that lies beyond what a slave can have counts.
+    FalseReport,
+    /// Each connection of a slave counts as a replica.
+    CountedTwice,
+    /// Readers get what is not confirmed.
+    ReadAboveConfirm,
+    /// A master with sync flush sends what is not on its disk.
+    SendUnflushed,
+}
+
+/// All planted bugs with their names and the scenario that must find each.
+pub const BUGS: [(&str, Bug, &str); 13] = [
+    ("ack-before-replica", Bug::AckBeforeReplica, "classic-sync-async"),
+    ("ack-before-flush", Bug::AckBeforeFlush, "classic-async-sync"),
+    ("early-shrink", Bug::EarlyShrink, "controller-async"),
+    ("stale-epoch", Bug::StaleEpoch, "controller-async"),
+    ("confirm-ahead", Bug::ConfirmAhead, "controller-async"),
+    ("unclean-election", Bug::UncleanElection, "controller-async"),
+    ("lossy-restart", Bug::LossyRestart, "controller-async"),
+    ("untold-epoch", Bug::UntoldEpoch, "controller-async"),
+    ("cut-not-wiped", Bug::CutNotWiped, "cut-off"),
+    ("false-report", Bug::FalseReport, "controller-async"),
+    ("counted-twice", Bug::CountedTwice, "classic-all-async"),
+    ("read-above-confirm", Bug::ReadAboveConfirm, "controller-async"),
+    ("send-unflushed", Bug::SendUnflushed, "controller-sync"),
+];
+
+/// A run, before its seed has decided about the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scenario {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// Who decides about the master.
+    pub mode: Mode,
+    /// When brokers flush.
+    pub flush: FlushMode,
+    /// Which faults come.
+    pub faults: Faults,
+}
+
+/// Which faults come in a run: all kinds, or those of a fault that RocketMQ had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Faults {
+    /// All kinds.
+    All,
+    /// Answers of the controller are lost while the in-sync set grows, and masters end (apache/rocketmq 5663).
+    LostAnswers,
+    /// A broker, or two together, are cut off from controller and group while clients reach them (7017, 6662).
+    CutOff,
+    /// Processes end and come back at once, with sends on their way (7689).
+    Restarts,
+    /// A member loses power and the end of its log, comes back at once, and the master ends (KIP-966).
+    LossyRestarts,
+    /// Strangers connect to the HA port and report any offset (1155, 3015).
+    Strangers,
+}
+
+/// All scenarios.
+pub const SCENARIOS: [Scenario; 13] = {
+    const fn classic(name: &'static str, in_sync_replicas: u32, flush: FlushMode) -> Scenario {
+        Scenario { name, mode: Mode::Classic { in_sync_replicas }, flush, faults: Faults::All }
+    }
+    const fn elected(name: &'static str, flush: FlushMode, faults: Faults) -> Scenario {
+        Scenario { name, mode: Mode::Controller, flush, faults }
+    }
+    let strangers = classic("strangers-classic", 2, FlushMode::Async);
+    [
+        classic("classic-async-async", 1, FlushMode::Async),
+        classic("classic-async-sync", 1, FlushMode::Sync),
+        classic("classic-sync-async", 2, FlushMode::Async),
+        classic("classic-sync-sync", 2, FlushMode::Sync),
+        classic("classic-all-async", 3, FlushMode::Async),
+        elected("controller-async", FlushMode::Async, Faults::All),
+        elected("controller-sync", FlushMode::Sync, Faults::All),
+        elected("lost-answers", FlushMode::Async, Faults::LostAnswers),
+        elected("cut-off", FlushMode::Async, Faults::CutOff),
+        elected("restarts", FlushMode::Async, Faults::Restarts),
+        elected("lossy-restarts", FlushMode::Async, Faults::LossyRestarts),
+        elected("strangers", FlushMode::Async, Faults::Strangers),
+        Scenario { faults: Faults::Strangers, ..strangers },
+    ]
+};
+
+impl Scenario {
+    /// The scenario with this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        SCENARIOS.into_iter().find(|scenario| scenario.name == name)
+    }
+}
+
+/// Everything that a seed decides before the run begins.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Who decides about the master.
+    pub mode: Mode,
+    /// When brokers flush.
+    pub flush: FlushMode,
+    /// Which faults come.
+    pub faults: Faults,
+    /// The planted bug.
+    pub bug: Option<Bug>,
+    /// Size of a commit log file in bytes.
+    pub segment_bytes: u64,
+    /// Largest body of a frame between brokers in bytes.
+    pub batch_bytes: u32,
+    /// After so long without a heartbeat the controller takes a broker for gone, in milliseconds.
+    pub heartbeat_timeout_ms: u64,
+    /// Bytes of a message's body: all have the smaller number, or each one of this range.
+    pub body_bytes: (u64, u64),
+}
+
+impl Settings {
+    /// The settings of a scenario's run.
+    #[must_use]
+    pub fn new(scenario: Scenario, bug: Option<Bug>, random: &mut Random) -> Self {
+        let body_bytes = if random.once_in(2) { (40, 41) } else { (10, random.pick(&[100, 600])) };
+        Self {
+            mode: scenario.mode,
+            flush: scenario.flush,
+            faults: scenario.faults,
+            bug,
+            segment_bytes: random.pick(&[4_096, 16_384, 65_536]),
+            batch_bytes: u32::try_from(random.pick(&[64, 500, 4_000])).expect("small"),
+            heartbeat_timeout_ms: random.pick(&[2_500, 2_500, 10_000]),
+            body_bytes,
+        }
+    }
+
+    /// Whether a planted bug is this one.
+    #[must_use]
+    pub fn has(&self, bug: Bug) -> bool {
+        self.bug == Some(bug)
+    }
+
+    /// Whether brokers answer when a message is on disk.
+    #[must_use]
+    pub fn is_sync_flush(&self) -> bool {
+        self.flush == FlushMode::Sync
+    }
+
+    /// Copies a message needs in classic mode; one when nothing waits for replicas.
+    #[must_use]
+    pub fn copies(&self) -> u32 {
+        match self.mode {
+            Mode::Classic { in_sync_replicas } => in_sync_replicas,
+            Mode::Controller => 1,
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! The world of a run: virtual time, an event queue, processes on disks, and the network between them.
+
+mod brokers;
+mod ends;
+mod perform;
+
+use crate::broker::{Broker, Input, Now, SendOutcome};
+use crate::clients::{Call, Clients};
+use crate::controller::{Action, Controller};
+use crate::faults::Crash;
+use crate::history::History;
+use crate::network::{Direction, Network, Process};
+use crate::random::Random;
+use crate::settings::{BROKERS, Bug, CLIENTS, CONTROLLER, Mode, NODES, NodeId, Scenario, Settings};
+use crate::trace::Trace;
+use replica::agent::CallId;
+use replica::roster::{Answer, Change, ConnectionId, Heartbeat, Mastership, ProposalId, Request};
+use replica::slave_log::Attempt;
+use replica::transfer::PeerId;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
+use store::FakeDisk;
+use wire::ha::BrokerId;
+
+/// When faults begin.
+const FAULTS_MS: u64 = 3_000;
+/// When all faults are over.
+const HEAL_MS: u64 = 60_000;
+/// From then on there must be service (P14).
+const SERVICE_MS: u64 = HEAL_MS + 30_000;
+/// When producers stop.
+const SENDS_END_MS: u64 = SERVICE_MS + 8_000;
+/// When the run ends.
+pub const END_MS: u64 = SENDS_END_MS + 12_000;
+/// The time of day at the beginning, in ms since the epoch.
+const WALL_MS: i64 = 1_700_000_000_000;
+/// How long a call to a controller may take.
+const CALL_MS: u64 = 3_000;
+
+/// How a run ended.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// What did not hold.
+    pub failure: Option<String>,
+    /// The hash of everything that happened.
+    pub hash: u64,
+    /// Number of events.
+    pub events: u64,
+    /// Number of acknowledged messages.
+    pub acknowledged: u64,
+    /// Number of times a broker began to lead.
+    pub elections: u64,
+}
+
+enum Event {
+    Wake(Process),
+    Deliver(PeerId, Direction),
+    Ended(PeerId, Direction),
+    Connect(Process, Attempt, NodeId),
+    NotConnected(Process, Attempt),
+    Clients,
+    Call(NodeId, u64, Call, u64),
+    Sent(NodeId, u64, SendOutcome),
+    Found(NodeId, u64, Vec<(u64, u64)>),
+    AskLeader(Process, CallId),
+    Ask(Process, CallId, Request, u64),
+    Beat(Process, Heartbeat),
+    Leader(Process, CallId, Option<String>),
+    Answer(Process, CallId, Option<Answer>),
+    Notify(NodeId, Mastership),
+    Commit(ProposalId, Vec<Change>),
+    ControllerWake,
+    Disconnected(Process),
+    MasterAt(Process, NodeId),
+    Start(NodeId),
+    Crash(Process, Crash, u64),
+    Wipe(NodeId),
+    FreeDisk(NodeId),
+    Fault,
+    Heal,
+}
+
+struct Node {
+    broker: Option<Box<Broker>>,
+    disk: FakeDisk,
+    life: u64,
+    /// When its process stood still, from and until.
+    pauses: Vec<(u64, u64)>,
+    /// How much faster its clock runs, in thousandths, and how far its time of day is off.
+    drift: i64,
+    jump_ms: i64,
+    armed_ms: Option<u64>,
+    may_have_lost: bool,
+    /// When the machine lost power while its process was up, the oldest moment whose data may be gone.
+    lost_since_ms: Option<u64>,
+    /// How the process ends at a write to come.
+    dies: Option<Crash>,
+    /// Since when its store is fenced; the operator starts it again soon.
+    fenced_ms: Option<u64>,
+    /// How long its disk needs for a round of flushes, since its process began.
+    slow: Option<u64>,
+    /// The furthest end of its log.
+    end_max: u64,
+    /// Its id at the controller.
+    id: Option<BrokerId>,
+}
+
+struct World {
+    settings: Settings,
+    random: Random,
+    trace: Trace,
+    base: Instant,
+    now_ms: u64,
+    events: BTreeMap<(u64, u64), Event>,
+    sequence: u64,
+    nodes: Vec<Node>,
+    network: Network,
+    controller: Controller,
+    clients: Clients,
+    history: History,
+    elections: u64,
+    last_loss_ms: Option<u64>,
+    served_ms: Option<u64>,
+    controller_paused: Option<u64>,
+    failure: Option<String>,
+}
+
+/// Runs a scenario with a seed.
+#[must_use]
+pub fn run(seed: u64, scenario: Scenario, bug: Option<Bug>, is_printed: bool) -> Outcome {
+    let mut world = World::new(seed, scenario, bug, is_printed);
+    let run = catch_unwind(AssertUnwindSafe(|| world.run()));
+    if let Err(panic) = run {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        world.failure = Some(format!("a panic: {}", text.unwrap_or_default()));
+    }
+    Outcome {
+        failure: world.failure.take().map(|what| format!("at {} ms: {what}", world.now_ms)),
+        hash: world.trace.hash(),
+        events: world.trace.events(),
+        acknowledged: world.history.count,
+        elections: world.elections,
+    }
+}
+
+impl World {
+    fn new(seed: u64, scenario: Scenario, bug: Option<Bug>, is_printed: bool) -> Self {
+        let mut random = Random::new(seed);
+        let settings = Settings::new(scenario, bug, &mut random);
+        let has_drift = random.once_in(3);
+        let nodes = (0..BROKERS).map(|_| Node {
+            broker: None,
+            disk: FakeDisk::new(512),
+            life: 0,
+            pauses: Vec::new(),
+            drift: if has_drift { i64::try_from(random.below(101)).expect("small") - 50 } else { 0 },
+            jump_ms: 0,
+            armed_ms: None,
+            may_have_lost: false,
+            lost_since_ms: None,
+            dies: None,
+            fenced_ms: None,
+            slow: None,
+            end_max: 0,
+            id: None,
+        });
+        let nodes = nodes.collect();
+        let clients = Clients::new(&settings, Random::new(random.number()));
+        #[expect(clippy::disallowed_methods, reason = "where the clocks begin; only differences count")]
+        let base = Instant::now();
+        Self {
+            settings,
+            random,
+            trace: Trace::new(is_printed),
+            base,
+            now_ms: 0,
+            events: BTreeMap::new(),
+            sequence: 0,
+            nodes,
+            network: Network::default(),
+            controller: Controller::new(bug),
+            clients,
+            history: History::default(),
+            elections: 0,
+            last_loss_ms: None,
+            served_ms: None,
+            controller_paused: None,
+            failure: None,
+        }
+    }
+
+    fn run(&mut self) {
+        let actions = self.controller.start(0);
+        self.perform_all(actions);
+        NodeId::brokers().for_each(|node| self.schedule(0, Event::Start(node)));
+        self.schedule(300, Event::Clients);
+        self.schedule(FAULTS_MS, Event::Fault);
+        self.schedule(HEAL_MS, Event::Heal);
+        while let Some(((time_ms, sequence), event)) = self.events.pop_first() {
+            if time_ms > END_MS || self.failure.is_some() {
+                break;
+            }
+            self.now_ms = time_ms;
+            let paused = Self::target(&event, &self.network).and_then(|node| self.paused_until(node));
+            if let Some(until_ms) = paused {
+                // In the order in which they came.
+                self.events.insert((until_ms, sequence), event);
+                continue;
+            }
+            self.happen(event);
+        }
+        if self.failure.is_none() {
+            self.now_ms = END_MS;
+            self.failure = self.check_end().err();
+        }
+    }
+
+    fn schedule(&mut self, after_ms: u64, event: Event) {
+        self.sequence += 1;
+        self.events.insert((self.now_ms + after_ms, self.sequence), event);
+    }
+
+    /// Something travels from one node to another.
+    fn travel(&mut self, from: NodeId, to: NodeId, event: Event) {
+        let delay_ms = self.network.delay(self.now_ms, from, to, &mut self.random);
+        self.schedule(delay_ms, event);
+    }
+
+    fn fail(&mut self, result: Result<(), String>) {
+        if let Err(what) = result {
+            self.failure.get_or_insert(what);
+        }
+    }
+
+    /// The node that has to run for an event.
+    fn target(event: &Event, network: &Network) -> Option<NodeId> {
+        match event {
+            Event::Wake((node, _))
+            | Event::NotConnected((node, _), _)
+            | Event::Leader((node, _), ..)
+            | Event::Answer((node, _), ..)
+            | Event::MasterAt((node, _), _)
+            | Event::Call(node, ..)
+            | Event::Connect(_, _, node)
+            | Event::Notify(node, _) => Some(*node),
+            Event::Deliver(peer, direction) | Event::Ended(peer, direction) => {
+                network.connection(*peer).map(|connection| connection.node(*direction))
+            }
+            Event::AskLeader(..)
+            | Event::Ask(..)
+            | Event::Beat(..)
+            | Event::Commit(..)
+            | Event::ControllerWake
+            | Event::Disconnected(_) => Some(CONTROLLER),
+            Event::Sent(..)
+            | Event::Found(..)
+            | Event::Clients
+            | Event::Start(_)
+            | Event::Crash(..)
+            | Event::Wipe(_)
+            | Event::FreeDisk(_)
+            | Event::Fault
+            | Event::Heal => None,
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Wake(process) => {
+                if self.is_alive(process) {
+                    self.nodes[process.0.0].armed_ms = None;
+                    self.feed(process.0, Input::Wake);
+                }
+            }
+            Event::Deliver(peer, direction) => self.deliver(peer, direction),
+            Event::Ended(peer, direction) => self.ended(peer, direction),
+            Event::Connect(process, attempt, to) => self.connect(process, attempt, to),
+            Event::NotConnected(process, attempt) => self.feed_alive(process, Input::NotOpened(attempt)),
+            Event::Clients => self.clients_round(),
+            Event::Call(node, call, what, sent_ms) => self.call(node, call, what, sent_ms),
+            Event::Sent(node, call, outcome) => {
+                if !self.network.is_cut(self.now_ms, node, CLIENTS) {
+                    let place = |number| self.history.place_of(number);
+                    let told = self.clients.sent(self.now_ms, call, outcome, place);
+                    self.fail(told);
+                }
+            }
+            Event::Found(node, call, found) => self.found(node, call, &found),
+            Event::Start(node) => self.start(node),
+            Event::Crash(process, crash, down_ms) => {
+                if self.is_alive(process) {
+                    self.crash(process.0, crash, down_ms);
+                }
+            }
+            Event::Wipe(node) => self.wipe(node),
+            Event::FreeDisk(node) => self.free_disk(node),
+            Event::Fault => self.fault(),
+            Event::Heal => self.heal(),
+            event => self.happen_controller(event),
+        }
+    }
+
+    fn happen_controller(&mut self, event: Event) {
+        let now_ms = self.now_ms;
+        let is_cut = |world: &Self, node: NodeId| world.network.is_cut(now_ms, node, CONTROLLER);
+        let is_cut_back = |world: &Self, node: NodeId| world.network.is_cut(now_ms, CONTROLLER, node);
+        match event {
+            Event::AskLeader(process, call) if !is_cut(self, process.0) => {
+                let leader = Event::Leader(process, call, Some(CONTROLLER.name().to_owned()));
+                self.travel(CONTROLLER, process.0, leader);
+            }
+            // Sent again by the network, until the caller gives up.
+            Event::Ask(process, call, request, sent_ms)
+                if is_cut(self, process.0) && now_ms < sent_ms + CALL_MS =>
+            {
+                self.schedule(300, Event::Ask(process, call, request, sent_ms));
+            }
+            Event::Ask(process, call, request, _) if !is_cut(self, process.0) => {
+                self.trace.note(now_ms, process.0.name(), &request);
+                let actions = self.controller.ask(now_ms, process, call, request);
+                self.perform_all(actions);
+            }
+            Event::Beat(process, mut heartbeat) if !is_cut(self, process.0) => {
+                heartbeat.connection = Self::connection_of(process);
+                let actions = self.controller.beat(now_ms, heartbeat);
+                self.perform_all(actions);
+            }
+            Event::Leader(process, call, leader) if leader.is_none() || !is_cut_back(self, process.0) => {
+                self.feed_alive(process, Input::Leader(call, leader));
+            }
+            Event::Answer(process, call, answer) if answer.is_none() || !is_cut_back(self, process.0) => {
+                self.feed_alive(process, Input::Answered(call, answer));
+            }
+            Event::Notify(node, mastership) if !is_cut_back(self, node) => {
+                self.feed(node, Input::Notified(mastership.epoch));
+            }
+            Event::Commit(proposal, changes) => {
+                self.trace.note(now_ms, CONTROLLER.name(), &changes);
+                let actions = self.controller.commit(now_ms, proposal, changes);
+                self.perform_all(actions);
+            }
+            Event::ControllerWake => {
+                let actions = self.controller.wake(now_ms);
+                self.perform_all(actions);
+            }
+            Event::Disconnected(process) => {
+                let actions = self.controller.disconnected(now_ms, Self::connection_of(process));
+                self.perform_all(actions);
+            }
+            Event::MasterAt(process, master) => self.feed_alive(process, Input::MasterAt(master)),
+            _ => {}
+        }
+    }
+
+    fn connection_of((node, life): Process) -> ConnectionId {
+        ConnectionId(life * NODES as u64 + node.0 as u64)
+    }
+
+    fn perform_all(&mut self, actions: Vec<Action>) {
+        for action in actions {
+            match action {
+                Action::Answer(process, call, answer) => {
+                    self.travel(CONTROLLER, process.0, Event::Answer(process, call, Some(answer)));
+                }
+                Action::Commit(proposal, changes) => {
+                    let delay_ms = self.random.between(1, 30);
+                    self.schedule(delay_ms, Event::Commit(proposal, changes));
+                }
+                Action::Notify(node, mastership) => {
+                    self.travel(CONTROLLER, node, Event::Notify(node, mastership));
+                }
+                Action::WakeAt(at_ms) => {
+                    self.schedule(at_ms.saturating_sub(self.now_ms), Event::ControllerWake);
+                }
+            }
+        }
+    }
+
+    fn paused_until(&self, node: NodeId) -> Option<u64> {
+        let until_ms = match node {
+            CONTROLLER => self.controller_paused?,
+            broker => self.nodes.get(broker.0)?.pauses.iter().map(|pause| pause.1).max()?,
+        };
+        (until_ms > self.now_ms).then_some(until_ms)
+    }
+
+    fn is_alive(&self, (node, life): Process) -> bool {
+        self.is_up(node) && self.nodes[node.0].life == life
+    }
+
+    /// Whether a broker's process runs on a node.
+    fn is_up(&self, node: NodeId) -> bool {
+        self.nodes.get(node.0).is_some_and(|it| it.broker.is_some())
+    }
+
+    fn has_controller(&self) -> bool {
+        self.settings.mode == Mode::Controller
+    }
+
+    /// The time as a broker reads it.
+    fn clock(&self, node: NodeId) -> Now {
+        let it = &self.nodes[node.0];
+        let now_ms = i64::try_from(self.now_ms).expect("a short run");
+        let ms = now_ms + now_ms * it.drift / 1_000;
+        Now { ms: ms.unsigned_abs(), wall_ms: WALL_MS + ms + it.jump_ms }
+    }
+}

@@ -1,0 +1,209 @@
+//! Faults as they happen, and their end.
+
+use super::{Event, HEAL_MS, World};
+use crate::broker::Input;
+use crate::faults::{self, Crash, Fault};
+use crate::network::Direction;
+use crate::settings::{CLIENTS, CONTROLLER, NODES, NodeId};
+use wire::ha::switch::Handshake;
+use wire::ha::{BrokerId, Epoch};
+
+/// For so long after a loss of power no other broker may lose data, when brokers flush later than they answer.
+const LOSSES_APART_MS: u64 = 30_000;
+/// The longest time that a message stays unflushed with asynchronous flush, and a little more.
+const UNFLUSHED_MS: u64 = 650;
+
+impl World {
+    pub(super) fn fault(&mut self) {
+        if self.now_ms >= HEAL_MS {
+            return;
+        }
+        let after_ms = self.random.between(100, 5_000);
+        self.schedule(after_ms, Event::Fault);
+        let fault = faults::next(&mut self.random, &self.settings);
+        self.trace.note(self.now_ms, "fault", &fault);
+        self.perform(fault);
+    }
+
+    fn perform(&mut self, fault: Fault) {
+        let now_ms = self.now_ms;
+        match fault {
+            Fault::Crash(node, crash, down_ms) => self.crash(node, crash, down_ms),
+            Fault::CrashAtWrite(node, crash, writes) => {
+                let it = &mut self.nodes[node.0];
+                if it.broker.is_some() && it.dies.is_none() {
+                    it.dies = Some(crash);
+                    it.disk.faults(|faults| faults.killed_after = Some(writes));
+                }
+            }
+            Fault::CrashAll(crash, down_ms) => {
+                NodeId::brokers().for_each(|node| self.crash(node, crash, down_ms));
+            }
+            Fault::Cut(from, to, is_both, lasts_ms) => {
+                self.network.cut(from, to, now_ms + lasts_ms);
+                if is_both {
+                    self.network.cut(to, from, now_ms + lasts_ms);
+                }
+            }
+            Fault::Isolate(node, lasts_ms) => {
+                for other in (0..NODES).map(NodeId).filter(|other| *other != node) {
+                    self.network.cut(node, other, now_ms + lasts_ms);
+                    self.network.cut(other, node, now_ms + lasts_ms);
+                }
+            }
+            Fault::CutOff(one, second, lasts_ms) => {
+                let inside = |node: &NodeId| *node == one || Some(*node) == second;
+                let group: Vec<NodeId> = NodeId::brokers().chain([CONTROLLER]).collect();
+                for from in group.iter().filter(|node| inside(node)) {
+                    for to in group.iter().filter(|node| !inside(node)) {
+                        self.network.cut(*from, *to, now_ms + lasts_ms);
+                        self.network.cut(*to, *from, now_ms + lasts_ms);
+                    }
+                }
+            }
+            Fault::Stranger(node, offset) => self.stranger(node, offset),
+            Fault::SlowLink(one, other, lasts_ms) => self.network.slow_down(one, other, now_ms + lasts_ms),
+            Fault::Reset(which) => self.reset(which),
+            Fault::Pause(CONTROLLER, lasts_ms) => self.controller_paused = Some(now_ms + lasts_ms),
+            Fault::Pause(node, lasts_ms) => self.nodes[node.0].pauses.push((now_ms, now_ms + lasts_ms)),
+            Fault::Jump(node, by_ms) => self.nodes[node.0].jump_ms = by_ms,
+            Fault::SlowDisk(node, slow_ms, lasts_ms) => {
+                let it = &mut self.nodes[node.0];
+                if let Some(broker) = &mut it.broker {
+                    broker.set_slow(slow_ms);
+                    it.slow = Some(slow_ms);
+                    self.schedule(lasts_ms, Event::FreeDisk(node));
+                }
+            }
+            Fault::FullDisk(node, _) | Fault::FailingDisk(node) if !self.is_up(node) => {}
+            Fault::FullDisk(node, lasts_ms) => {
+                self.nodes[node.0].disk.faults(|faults| faults.space_left = Some(0));
+                self.schedule(lasts_ms, Event::FreeDisk(node));
+            }
+            Fault::FailingDisk(node) if self.may_lose(node) => {
+                self.nodes[node.0].disk.faults(|faults| faults.syncs_left = Some(0));
+                self.last_loss_ms = Some(now_ms);
+            }
+            Fault::FailingDisk(_) => {}
+        }
+    }
+
+    /// Somebody connects to a broker's HA port who is no slave: a handshake of the broker `b` where one is expected, and a report;
+    /// and tells the broker of an election that never was.
+    fn stranger(&mut self, node: NodeId, offset: u64) {
+        if !self.is_up(node) {
+            return;
+        }
+        if self.has_controller() {
+            let lie = u32::try_from(offset % 0x7fff_ffff).expect("31 bits");
+            self.feed(node, Input::Notified(Epoch::new(lie)));
+        }
+        let peer = self.network.connect((CLIENTS, 0), (node, self.nodes[node.0].life));
+        self.feed(node, Input::Accepted(peer, CLIENTS));
+        let mut bytes = Vec::new();
+        if self.has_controller() {
+            let broker_id = BrokerId::new(9);
+            bytes.extend(Handshake { broker_id, is_from_last_file: false, is_learner: false }.encode());
+            bytes.extend(2_i32.to_be_bytes());
+        }
+        bytes.extend(offset.to_be_bytes());
+        self.feed(node, Input::Received(peer, bytes));
+    }
+
+    /// A broker's disk has space again and is quick.
+    pub(super) fn free_disk(&mut self, node: NodeId) {
+        let it = &mut self.nodes[node.0];
+        it.disk.faults(|faults| faults.space_left = None);
+        if let Some(broker) = &mut it.broker {
+            broker.set_slow(0);
+        }
+    }
+
+    fn reset(&mut self, which: u64) {
+        let peers: Vec<_> = self.network.peers().collect();
+        if peers.is_empty() {
+            return;
+        }
+        let index = usize::try_from(which % peers.len() as u64).expect("an index");
+        for direction in [Direction::ToSlave, Direction::ToMaster] {
+            self.schedule(1, Event::Ended(peers[index], direction));
+        }
+    }
+
+    /// Whether a broker may lose what it did not flush, without breaking what its mode promises for that.
+    fn may_lose(&self, node: NodeId) -> bool {
+        if self.settings.is_sync_flush() || !self.has_controller() {
+            return true;
+        }
+        let own = self.nodes[node.0].broker.as_ref().and_then(|broker| broker.id());
+        let is_whole = |member| self.nodes.iter().any(|node| node.id == Some(member) && !node.may_have_lost);
+        let mut members = self.controller.members().into_iter();
+        let has_another = members.any(|member| Some(member) != own && is_whole(member));
+        let is_first = self.last_loss_ms.is_none_or(|last_ms| self.now_ms > last_ms + LOSSES_APART_MS);
+        own.is_some() && has_another && is_first
+    }
+
+    /// Ends a broker's process, and the machine with it.
+    pub(super) fn crash(&mut self, node: NodeId, crash: Crash, down_ms: u64) {
+        let loses =
+            crash == Crash::PowerCut && (self.may_lose(node) || self.nodes[node.0].fenced_ms.is_some());
+        let (now_ms, is_sync) = (self.now_ms, self.settings.is_sync_flush());
+        let it = &mut self.nodes[node.0];
+        let Some(broker) = it.broker.take() else { return };
+        let process = (node, it.life);
+        let stopped_ms = it.fenced_ms.unwrap_or(now_ms);
+        it.dies = None;
+        it.may_have_lost &= broker.may_have_lost();
+        if loses {
+            it.disk = it.disk.power_cut(self.random.number());
+            it.may_have_lost |= !is_sync;
+            let unflushed_ms = UNFLUSHED_MS + 2 * it.slow.unwrap_or(0);
+            // While a process stood still it flushed nothing.
+            let back = |at_ms: u64, (from_ms, until_ms): &(u64, u64)| {
+                let is_within = *from_ms <= at_ms && until_ms + unflushed_ms > at_ms;
+                if is_within { *from_ms } else { at_ms }
+            };
+            let since_ms = it.pauses.iter().rev().fold(stopped_ms, back).saturating_sub(unflushed_ms);
+            it.lost_since_ms = Some(it.lost_since_ms.map_or(since_ms, |former| former.min(since_ms)));
+        } else {
+            it.disk = it.disk.killed();
+        }
+        it.pauses.clear();
+        // Dropped when its disk was copied: a store that is dropped still flushes.
+        drop(broker);
+        self.trace.note(now_ms, node.name(), &("crashes", crash, loses));
+        if loses && !is_sync {
+            self.last_loss_ms = Some(now_ms);
+        }
+        if loses {
+            self.network.forget(process);
+        } else {
+            self.tell_peers(process);
+        }
+        self.schedule(down_ms, Event::Start(node));
+    }
+
+    /// A process was killed, and its machine tells so. A machine without power tells nobody.
+    fn tell_peers(&mut self, process: (NodeId, u64)) {
+        for peer in self.network.of(process) {
+            self.end(peer, process);
+        }
+        if self.has_controller() && !self.network.is_cut(self.now_ms, process.0, CONTROLLER) {
+            self.travel(process.0, CONTROLLER, Event::Disconnected(process));
+        }
+    }
+
+    pub(super) fn heal(&mut self) {
+        self.trace.note(self.now_ms, "heal", &());
+        self.network.heal();
+        self.controller_paused = None;
+        for node in NodeId::brokers() {
+            let it = &mut self.nodes[node.0];
+            it.disk.faults(|faults| (faults.syncs_left, faults.killed_after) = (None, None));
+            it.dies = None;
+            it.pauses.clear();
+            self.free_disk(node);
+            self.schedule(1, Event::Start(node));
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Runs of the simulator itself: the same seed does the same, every scenario holds, and a planted bug is found. Thousands of seeds
+//! and all planted bugs are the business of `tests/tools/sim`.
+
+use sim::run;
+use sim::settings::{BUGS, Bug, SCENARIOS, Scenario};
+
+#[test]
+fn every_scenario_holds() {
+    for scenario in SCENARIOS {
+        let outcome = run(7, scenario, None, false);
+        assert_eq!(outcome.failure, None, "{}", scenario.name);
+        assert!(outcome.acknowledged > 100, "{}: {} acknowledged", scenario.name, outcome.acknowledged);
+    }
+}
+
+#[test]
+fn a_seed_run_twice_does_the_same() {
+    for name in ["classic-sync-sync", "controller-async"] {
+        let scenario = Scenario::named(name).expect("a scenario");
+        let (first, second) = (run(8, scenario, None, false), run(8, scenario, None, false));
+        assert_eq!((first.hash, first.events), (second.hash, second.events), "{name}");
+        assert_ne!(first.hash, run(9, scenario, None, false).hash, "{name}");
+    }
+}
+
+#[test]
+fn planted_bugs_are_found() {
+    for (bug, scenario) in
+        [(Bug::AckBeforeReplica, "classic-sync-async"), (Bug::EarlyShrink, "controller-async")]
+    {
+        let scenario = Scenario::named(scenario).expect("a scenario");
+        let found = (0..5).filter_map(|seed| run(seed, scenario, Some(bug), false).failure).next();
+        assert!(found.is_some_and(|what| what.contains("P1") || what.contains("P3")), "{bug:?}");
+    }
+}
+
+#[test]
+fn every_planted_bug_has_a_name_and_a_scenario_of_its_own() {
+    for (name, bug, scenario) in BUGS {
+        assert!(Scenario::named(scenario).is_some(), "{name}");
+        assert_eq!(BUGS.iter().filter(|other| other.0 == name || other.1 == bug).count(), 1, "{name}");
+    }
+}
