@@ -5,7 +5,7 @@
 CARGO ?= cargo
 DATA ?= ./data
 
-.PHONY: run build test unit lint licences interop powercut bench bench-quick safe-tps fuzz clean
+.PHONY: run build test unit lint licences sim interop powercut bench bench-quick safe-tps fuzz clean
 
 run: build
 	./target/release/vostok serve --data $(DATA)
@@ -26,6 +26,11 @@ unit:
 
 licences:
 	tests/tools/licences
+
+# Simulated groups with faults, fresh seeds each time; make sim MINUTES=20 for more.
+MINUTES ?= 1
+sim:
+	tests/tools/sim --seconds $$(($(MINUTES) * 60))
 
 interop: build
 	interop/run --against vostok

@@ -1,12 +1,17 @@
 //! The `vostok` binary: arguments, configuration, roles, run.
 
 mod address;
+mod auth_command;
+mod cluster;
+mod controller_command;
 mod roles;
 mod security;
 mod serve;
 mod store_command;
+mod strangers;
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -21,22 +26,55 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Start the name server and the broker, or some of the roles.
+    /// Start the name server and the broker, or other roles.
     Serve(serve::Serve),
     /// Generate load and measure, against Vostok or any Apache RocketMQ cluster.
     Lab(lab::command::Lab),
+    /// Look at a cluster of Vostok or Apache RocketMQ and change it.
+    Admin(admin::AdminCommand),
+    /// Run a command of Apache RocketMQ's mqadmin, with its names, flags and texts.
+    #[command(disable_help_flag = true)]
+    Mqadmin {
+        /// A command of mqadmin and its options; without any, the commands are listed.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "NAME")]
+        words: Vec<String>,
+    },
+    /// Take over what other controllers know.
+    #[command(subcommand)]
+    Controller(controller_command::ControllerCommand),
+    /// Read users and acls of a running broker into files, and write them back.
+    #[command(subcommand)]
+    Auth(auth_command::AuthCommand),
     /// Look into a store directory, of Vostok or Apache RocketMQ: verify, repair, dump.
     #[command(subcommand)]
     Store(store_command::StoreCommand),
 }
 
 fn main() -> ExitCode {
+    if is_called("mqadmin") {
+        let words: Vec<String> =
+            std::env::args_os().skip(1).map(|it| it.to_string_lossy().into_owned()).collect();
+        return mqadmin(&words);
+    }
     let outcome = match Arguments::parse().command {
+        Command::Mqadmin { words } => return mqadmin(&words),
+        Command::Admin(command) => match command.run() {
+            Err(error) => {
+                complain(&error);
+                return ExitCode::from(error.exit_code());
+            }
+            Ok(()) => Ok(()),
+        },
         Command::Store(command) => return store_command::run(&command),
+        Command::Controller(command) => controller_command::run(&command).map_err(|error| error.to_string()),
+        Command::Auth(command) => auth_command::run(&command).map_err(|error| error.to_string()),
         Command::Serve(serve) => serve::run(serve).map_err(|error| error.to_string()),
         Command::Lab(lab) => match lab::run(lab) {
             // The lab reads its flags itself; wrong ones end as those of the others do.
-            Err(lab::Error::Usage(text)) => text.exit(),
+            Err(error @ lab::Error::Usage(_)) => {
+                eprint!("{error}");
+                return ExitCode::from(error.exit_code());
+            }
             Err(error) => {
                 complain(&error);
                 return ExitCode::from(error.exit_code());
@@ -48,6 +86,23 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
             complain(&text);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether the program was started under this name, through a link.
+fn is_called(name: &str) -> bool {
+    let path = std::env::args_os().next().map(PathBuf::from).unwrap_or_default();
+    path.file_name().is_some_and(|found| found == name)
+}
+
+/// Runs a command of `mqadmin`.
+fn mqadmin(words: &[String]) -> ExitCode {
+    match admin::mqadmin(words) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            complain(&error);
             ExitCode::FAILURE
         }
     }

@@ -6,27 +6,35 @@ use std::path::{Path, PathBuf};
 
 use broker::RunningBroker;
 use clap::ValueEnum;
+use controller::Controller;
 use namesrv::NameServer;
 use net::tls::Security;
 use net::{Budget, Limits, Workers};
-use wire::body::parse_key_values;
+use proxy::RunningProxy;
+use wire::body::{format_key_values, parse_key_values};
 
-use crate::{address, security};
+use crate::{address, security, strangers};
 
 /// What a process can be.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Role {
     /// Name server.
     Namesrv,
+    /// Controller: elects the masters of broker sets.
+    Controller,
     /// Broker.
     Broker,
+    /// gRPC for 5.x clients, on the broker of this process.
+    Proxy,
 }
 
 impl Display for Role {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Namesrv => "namesrv",
+            Self::Controller => "controller",
             Self::Broker => "broker",
+            Self::Proxy => "proxy",
         })
     }
 }
@@ -37,8 +45,12 @@ pub struct Settings {
     pub data: Option<PathBuf>,
     pub namesrv_port: Option<u16>,
     pub broker_port: Option<u16>,
+    pub controller_port: Option<u16>,
+    pub grpc_port: Option<u16>,
+    pub proxy_config: Option<PathBuf>,
     pub name_servers: Option<String>,
     pub config: Option<PathBuf>,
+    pub open: bool,
 }
 
 /// Why the process does not run; nothing is left running.
@@ -56,30 +68,64 @@ impl Error {
 /// The roles of this process.
 pub struct RunningRoles {
     name_server: Option<NameServer>,
+    controller: Option<Controller>,
     broker: Option<RunningBroker>,
+    proxy: Option<RunningProxy>,
     name_servers: String,
+    /// Whether clients of other machines are refused.
+    is_local: bool,
 }
 
 impl RunningRoles {
     /// Starts the roles, the name server first.
     pub fn start(settings: &Settings) -> Result<Self, Error> {
+        if settings.has(Role::Proxy) && !settings.has(Role::Broker) {
+            let found = "a process without one; expected --roles broker,proxy";
+            return Err(Error::new("the role proxy serves the broker of its own process, found", found));
+        }
         let text = match &settings.config {
             Some(path) => std::fs::read(path).map_err(|error| unreadable(path, error))?,
             // What was changed while a broker ran that was started without a file.
             None => read_if_there(&broker::Config::file_of(settings.home()))?,
         };
         let (text, security) = security::take(&text)?;
-        let config = settings.has(Role::Broker).then(|| broker_config(settings, &text)).transpose()?;
-        let mut running = Self { name_server: None, broker: None, name_servers: String::new() };
+        let (text, controls) = controller_keys(settings, text)?;
+        let mut config = settings.has(Role::Broker).then(|| broker_config(settings, &text)).transpose()?;
+        // A controller alone answers brokers and other controllers, which have a file of their own.
+        let is_local = (settings.has(Role::Namesrv) || settings.has(Role::Broker))
+            && strangers::are_refused(settings.home(), settings.config.is_some(), settings.open)?;
+        match &mut config {
+            Some(config) if is_local => config.refuse_strangers(strangers::REFUSED),
+            Some(config) => strangers::warn_of_open(config),
+            None => {}
+        }
+        let mut running = Self {
+            name_server: None,
+            controller: None,
+            broker: None,
+            proxy: None,
+            name_servers: String::new(),
+            is_local,
+        };
         if settings.has(Role::Namesrv) {
-            let started = start_name_server(settings, &text, security.clone(), config.as_ref());
+            let started = start_name_server(settings, &text, security.clone(), config.as_ref(), is_local);
             running.name_server = Some(started?);
+        }
+        if let Some(text) = controls {
+            match start_controller(settings, &text, security.clone(), running.name_server.as_ref()) {
+                Ok(started) => running.controller = Some(started),
+                Err(error) => {
+                    running.stop()?;
+                    return Err(error);
+                }
+            }
         }
         if let Some(config) = config {
             match start_broker(settings, config, security, running.name_server.as_ref()) {
-                Ok((broker, name_servers)) => {
-                    running.broker = Some(broker);
-                    running.name_servers = name_servers;
+                Ok(started) => {
+                    running.broker = Some(started.broker);
+                    running.proxy = started.proxy;
+                    running.name_servers = started.name_servers;
                 }
                 Err(error) => {
                     running.stop()?;
@@ -97,6 +143,9 @@ impl RunningRoles {
             let address = name_server.local_addr();
             lines.push(format!("The Name Server boot success. serializeType=JSON, address {address}"));
         }
+        if let Some(controller) = &self.controller {
+            lines.push(format!("The Controller boot success. address {}", controller.local_addr()));
+        }
         if let Some(broker) = &self.broker {
             let name = broker.name();
             let told = broker.told_address();
@@ -106,17 +155,29 @@ impl RunningRoles {
             ));
             lines.extend(address::advice(broker.address(), &told));
         }
+        if let Some(proxy) = &self.proxy {
+            lines.push(format!("gRPC for 5.x clients is at {}", proxy.address()));
+        }
         if let (Some(name_server), Some(broker)) = (&self.name_server, &self.broker) {
             let listens = name_server.local_addr();
             let ip = if listens.ip().is_unspecified() { broker.address().ip() } else { listens.ip() };
             lines.push(address::snippet(SocketAddr::new(ip, listens.port())));
         }
+        if self.is_local {
+            lines.push(strangers::ADVICE.to_owned());
+        }
         lines.join("\n")
     }
 
-    /// Stops the broker, then the name server.
+    /// Stops gRPC, the broker, the controller, then the name server.
     pub fn stop(self) -> Result<(), Error> {
+        if let Some(proxy) = self.proxy {
+            proxy.stop();
+        }
         let stopped = self.broker.map_or(Ok(()), RunningBroker::stop);
+        if let Some(controller) = self.controller {
+            controller.shutdown();
+        }
         if let Some(name_server) = self.name_server {
             name_server.shutdown();
         }
@@ -127,6 +188,11 @@ impl RunningRoles {
 impl Settings {
     fn has(&self, role: Role) -> bool {
         self.roles.contains(&role)
+    }
+
+    /// Whether the command line asks for gRPC by more than a role.
+    fn wants_grpc(&self) -> bool {
+        self.grpc_port.is_some() || self.proxy_config.is_some()
     }
 
     fn home(&self) -> &Path {
@@ -154,6 +220,10 @@ fn share(config: &mut namesrv::Config, broker: &broker::Config, text: &[u8]) -> 
             "bindAddress" => config.bind_address = broker.bind_address.to_string(),
             "proxyProtocolTrustedAddresses" => config.trusted_proxies = broker.trusted_proxies.clone(),
             "connectionBufferBytes" => config.connection_bytes_max = broker.connection_bytes_max,
+            "connectionsMax" => config.connections_max = broker.connection_limits.total,
+            "connectionsPerAddressMax" => {
+                config.connections_per_address_max = broker.connection_limits.per_address;
+            }
             _ => {}
         }
     }
@@ -165,8 +235,10 @@ fn start_name_server(
     text: &[u8],
     security: Security,
     beside: Option<&broker::Config>,
+    is_local: bool,
 ) -> Result<NameServer, Error> {
     let mut config = namesrv::Config::new(settings.home());
+    config.refuses_strangers = is_local.then_some(strangers::REFUSED);
     // A file given to both roles is a broker's; its listenPort is the broker's too.
     let file = settings.config.as_ref().filter(|_| beside.is_none());
     let own = match file {
@@ -188,6 +260,51 @@ fn start_name_server(
     }
     NameServer::start_secured(config, security)
         .map_err(|error| Error::new("the name server does not start", error))
+}
+
+/// Splits what the file says into the text for the other roles and, when a controller runs in this process, the controller's:
+/// the whole file when it is alone.
+fn controller_keys(settings: &Settings, text: Vec<u8>) -> Result<(Vec<u8>, Option<Vec<u8>>), Error> {
+    let failed = |error| Error::new("the configuration file", error);
+    let entries = parse_key_values(&text).map_err(failed)?;
+    let is_embedded = settings.has(Role::Namesrv)
+        && entries
+            .get("enableControllerInNamesrv")
+            .is_some_and(|value| value.trim().eq_ignore_ascii_case("true"));
+    if !settings.has(Role::Controller) && !is_embedded {
+        return Ok((text, None));
+    }
+    if !settings.has(Role::Namesrv) && !settings.has(Role::Broker) {
+        return Ok((Vec::new(), Some(text)));
+    }
+    let (mut others, mut own) = (entries.clone(), entries);
+    others.retain(|key, _| !controller::Config::owns(key));
+    own.retain(|key, _| controller::Config::knows(key));
+    Ok((format_key_values(&others).into_bytes(), Some(format_key_values(&own).into_bytes())))
+}
+
+fn start_controller(
+    settings: &Settings,
+    text: &[u8],
+    security: Security,
+    beside: Option<&NameServer>,
+) -> Result<Controller, Error> {
+    let mut config = controller::Config::new(settings.home());
+    let text = match &settings.config {
+        Some(_) => text.to_vec(),
+        // What was changed while a controller ran without a file.
+        None => read_if_there(&config.config_store_path)?,
+    };
+    for warning in config.read(&text).map_err(|error| Error::new("the configuration file", error))? {
+        tracing::warn!("{warning}");
+    }
+    if let Some(file) = &settings.config {
+        config.config_store_path.clone_from(file);
+    }
+    config.listen_port = settings.controller_port;
+    let budget = beside.map_or_else(|| Budget::new(0), |name_server| name_server.budget().clone());
+    Controller::start(config, security, budget)
+        .map_err(|error| Error::new("the controller does not start", error))
 }
 
 /// Where a listener of this machine is reached from this machine.
@@ -218,12 +335,71 @@ fn broker_config(settings: &Settings, text: &[u8]) -> Result<broker::Config, Err
     Ok(config)
 }
 
+/// The settings of gRPC; `None` when this process does not serve it.
+///
+/// # Errors
+/// A file that cannot be read or has values that cannot be; gRPC asked for on a slave.
+fn proxy_config(settings: &Settings, role: broker::Role) -> Result<Option<proxy::Config>, Error> {
+    if !settings.wants_grpc() && !settings.has(Role::Proxy) {
+        return Ok(None);
+    }
+    if role == broker::Role::Slave {
+        if !settings.wants_grpc() {
+            tracing::info!("gRPC is not served, because a slave stores nothing for its clients");
+            return Ok(None);
+        }
+        let expected = std::io::Error::other("expected brokerRole=ASYNC_MASTER or SYNC_MASTER, found SLAVE");
+        return Err(Error::new(
+            "--grpc-port is for masters: a slave stores nothing for its clients",
+            expected,
+        ));
+    }
+    let mut config = match &settings.proxy_config {
+        Some(path) => {
+            let text = std::fs::read(path).map_err(|error| unreadable(path, error))?;
+            let read = proxy::Config::from_json(&text);
+            let (config, notes) = read.map_err(|error| Error::new(path.display(), error))?;
+            notes.iter().for_each(|note| tracing::warn!(file = %path.display(), "the setting {note}"));
+            config
+        }
+        None => proxy::Config::default(),
+    };
+    config.port = settings.grpc_port.unwrap_or(config.port);
+    Ok(Some(config))
+}
+
+/// Starts gRPC. A taken port stops the start only when the command line asks for gRPC.
+fn start_proxy(
+    settings: &Settings,
+    config: proxy::Config,
+    (broker, bind): (&RunningBroker, IpAddr),
+    workers: &Workers,
+) -> Result<Option<RunningProxy>, Error> {
+    match RunningProxy::start(config, broker.api(), bind, workers) {
+        Ok(proxy) => Ok(Some(proxy)),
+        Err(error) if error.is_port_taken() && !settings.wants_grpc() => {
+            tracing::warn!(
+                "gRPC for 5.x clients is NOT SERVED: {error}; choose another port with --grpc-port"
+            );
+            Ok(None)
+        }
+        Err(error) => Err(Error::new("gRPC does not start", error)),
+    }
+}
+
+/// A broker and what was started with it.
+struct StartedBroker {
+    broker: RunningBroker,
+    proxy: Option<RunningProxy>,
+    name_servers: String,
+}
+
 fn start_broker(
     settings: &Settings,
     mut config: broker::Config,
     security: Security,
     name_server: Option<&NameServer>,
-) -> Result<(RunningBroker, String), Error> {
+) -> Result<StartedBroker, Error> {
     let local = name_server.map(|server| reached_at(server.local_addr()).to_string());
     let given = settings.name_servers.clone().or_else(|| config.namesrv_addr.clone());
     // It stands for what is not said at all; with a name server of its own the process says enough.
@@ -233,19 +409,32 @@ fn start_broker(
     name_servers.retain(|name| !name.is_empty());
     name_servers.dedup();
     config.namesrv_addr = Some(name_servers.join(";"));
+    let proxy_config = proxy_config(settings, config.replication.role)?;
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
     let security = Security { proxies: config.trusted_proxies.clone(), ..security };
     let budget = match name_server {
         Some(name_server) => name_server.budget().clone(),
-        None => Budget::new(config.connection_bytes_max),
+        None => Budget::limited(config.connection_bytes_max, config.connection_limits),
     };
     let workers = Workers::start_within("broker", threads, Limits::default(), security, budget)
         .map_err(|error| Error::new("the broker's threads cannot be started", error))?;
-    match RunningBroker::start(config, workers.clone()) {
-        Ok(broker) => Ok((broker, name_servers.join(";"))),
+    let bind = config.bind_address;
+    let broker = match RunningBroker::start(config, workers.clone()) {
+        Ok(broker) => broker,
         Err(error) => {
             workers.shutdown();
-            Err(Error::new("the broker does not start", error))
+            return Err(Error::new("the broker does not start", error));
+        }
+    };
+    let start = |config| start_proxy(settings, config, (&broker, bind), &workers);
+    match proxy_config.map(start).transpose() {
+        Ok(proxy) => {
+            Ok(StartedBroker { broker, proxy: proxy.flatten(), name_servers: name_servers.join(";") })
+        }
+        Err(error) => {
+            // Nothing was stored; the error that is told is that of gRPC.
+            let _ = broker.stop();
+            Err(error)
         }
     }
 }

@@ -7,6 +7,7 @@ use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
+use crate::cluster;
 use crate::roles::{self, Role, RunningRoles, Settings};
 
 /// Arguments of `vostok serve`.
@@ -14,7 +15,7 @@ use crate::roles::{self, Role, RunningRoles, Settings};
 #[command(after_long_help = broker::settings_help())]
 pub struct Serve {
     /// Roles to run in this process.
-    #[arg(long, value_delimiter = ',', default_values_t = [Role::Namesrv, Role::Broker], value_name = "ROLE,...")]
+    #[arg(long, value_delimiter = ',', default_values_t = [Role::Namesrv, Role::Broker, Role::Proxy], value_name = "ROLE,...")]
     roles: Vec<Role>,
     /// Directory of all data: the store of a RocketMQ broker, or a new one.
     #[arg(long, value_name = "DIR")]
@@ -25,13 +26,35 @@ pub struct Serve {
     /// Port of the broker; clients with vipChannelEnabled also use the port two below it.
     #[arg(long, value_name = "PORT")]
     broker_port: Option<u16>,
+    /// Port of the controller when controllerDLegerPeers does not say it; else 9878.
+    #[arg(long, value_name = "PORT")]
+    controller_port: Option<u16>,
+    /// Port of gRPC for 5.x clients; else that of --proxy-config, or 8081, which may be in use by another program: then
+    /// gRPC is not served, and the log says so.
+    #[arg(long, value_name = "PORT")]
+    grpc_port: Option<u16>,
+    /// Settings of gRPC, a file like RocketMQ's rmq-proxy.json.
+    #[arg(long, value_name = "FILE")]
+    proxy_config: Option<PathBuf>,
     /// Name servers the broker registers with, beside the one of this process; else namesrvAddr of the file. A process
     /// without a name server then looks at the environment's NAMESRV_ADDR.
     #[arg(short = 'n', long = "namesrv", value_name = "HOST:PORT;...")]
     name_servers: Option<String>,
-    /// A RocketMQ properties file (broker.conf or namesrv.conf).
+    /// A RocketMQ properties file (broker.conf, namesrv.conf or controller.conf).
     #[arg(short = 'c', long = "config", value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Start a whole cluster on this machine, each member a process of its own: a broker set of three with a controller, or
+    /// two or four masters with a slave each. The file of -c is for all brokers, their ports are ten apart, and the
+    /// controller's is two above that of the name server unless it is given.
+    #[arg(long, value_name = "KIND", conflicts_with_all = ["roles", "grpc_port", "proxy_config", "name_servers"])]
+    cluster: Option<cluster::Kind>,
+    /// Stop when the process that started this one ends.
+    #[arg(long, hide = true, conflicts_with = "cluster")]
+    stop_with_parent: bool,
+    /// Serve clients of other machines although there is neither a file (-c) nor users: everybody who reaches the ports may do
+    /// everything.
+    #[arg(long)]
+    open: bool,
 }
 
 /// Starts the roles and waits for SIGTERM or SIGINT.
@@ -39,6 +62,21 @@ pub fn run(serve: Serve) -> Result<(), roles::Error> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
     allow_open_files();
+    if let Some(kind) = serve.cluster {
+        return cluster::run(&cluster::Settings {
+            kind,
+            data: serve.data,
+            namesrv_port: serve.namesrv_port,
+            controller_port: serve.controller_port,
+            broker_port: serve.broker_port,
+            config: serve.config,
+        });
+    }
+    if serve.stop_with_parent {
+        // With SIGTERM, so that the roles stop cleanly.
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
+            .map_err(|error| roles::Error::new("the end of the parent process cannot be noticed", error))?;
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -53,8 +91,12 @@ pub fn run(serve: Serve) -> Result<(), roles::Error> {
             data: serve.data,
             namesrv_port: serve.namesrv_port,
             broker_port: serve.broker_port,
+            controller_port: serve.controller_port,
+            grpc_port: serve.grpc_port,
+            proxy_config: serve.proxy_config,
             name_servers: serve.name_servers,
             config: serve.config,
+            open: serve.open,
         })?;
         // Nobody may be reading; the roles run all the same.
         let _ = writeln!(std::io::stdout(), "{}", running.greeting());

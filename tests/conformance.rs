@@ -39,6 +39,41 @@ fn every_line_has_one_row_with_a_test_or_a_reason() {
 }
 
 #[test]
+fn lines_of_authentication_are_in_order_and_have_a_test() {
+    let section =
+        TABLE.split("\n## ").find(|part| part.starts_with("Authentication")).expect("the section is there");
+    let row = |line: &'static str| {
+        let (cell, rest) = line.strip_prefix("| A")?.split_once(" | ")?;
+        Some((cell.parse::<u32>().ok()?, rest))
+    };
+    let rows: Vec<_> = section.lines().filter_map(row).collect();
+    assert!(rows.len() > 20 && rows.is_sorted_by(|(one, _), (next, _)| one < next), "{rows:?}");
+    for (line, rest) in rows {
+        assert!(names(rest).any(|name| name.contains('/')), "A{line}: {rest}");
+    }
+}
+
+#[test]
+fn every_line_of_grpc_has_a_test_or_is_named_as_missing() {
+    let section = TABLE.split("\n## ").find(|part| part.starts_with("gRPC")).expect("the section is there");
+    let mut lines = Vec::new();
+    for row in section.lines().filter(|line| line.starts_with("| G")) {
+        let (cell, rest) = row[2..].split_once(" | ").expect("three cells");
+        assert!(names(rest).any(|name| name.contains('/')) || rest.contains("| missing: "), "{row}");
+        let numbers = |text: &str| -> Vec<u32> {
+            text.split(['G', ',', ' ', 't', 'o']).filter_map(|number| number.parse().ok()).collect()
+        };
+        match *numbers(cell) {
+            [first, last] if cell.contains(" to ") => lines.extend(first..=last),
+            ref single => lines.extend(single),
+        }
+    }
+    let parts = [1..=5, 10..=14, 20..=26, 30..=34, 40..=60, 70..=81, 90..=92, 95..=98];
+    lines.sort_unstable();
+    assert_eq!(lines, parts.into_iter().flatten().collect::<Vec<u32>>());
+}
+
+#[test]
 fn everything_that_is_named_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut checked = 0;

@@ -26,6 +26,8 @@ pub struct Setup {
     pub broker_port: u16,
     /// Lines of `broker.conf` beside the address.
     pub lines: Vec<String>,
+    /// Roles of the process; without `proxy`, because servers side by side cannot all have its port.
+    pub roles: String,
     /// Whether the server is told of `broker.conf`.
     pub with_conf: bool,
     /// Where the configuration file and the output go; not in the data directory.
@@ -46,6 +48,7 @@ impl Setup {
             namesrv_port,
             broker_port,
             lines: Vec::new(),
+            roles: "namesrv,broker".to_owned(),
             with_conf: true,
             desk: desk.into(),
             environment: Vec::new(),
@@ -97,6 +100,7 @@ impl Setup {
             .arg("serve")
             .arg("--data")
             .arg(&self.data)
+            .args(["--roles", &self.roles])
             .args(["--namesrv-port", &self.namesrv_port.to_string()])
             .args(["--broker-port", &self.broker_port.to_string()])
             .args(self.with_conf.then_some("-c"))
@@ -234,14 +238,22 @@ fn answers(address: SocketAddr) -> bool {
     connection.ask(9999, |writer| writer, &[]).and_then(|opaque| connection.answer(opaque)).is_ok()
 }
 
-/// A free port for a name server, and one for a broker whose VIP port is free as well.
+/// A free port for a name server, and one for a broker whose VIP port and port for slaves are free as well.
 pub fn free_ports() -> (u16, u16) {
+    free_ports_of(1)
+}
+
+/// As [`free_ports`], with the port behind the name server's next one free for a controller, and every tenth port above the
+/// broker's for as many brokers in all.
+pub fn free_ports_of(brokers: u16) -> (u16, u16) {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let free = |port: u16| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok();
     let start = (std::process::id() % 997) as u16 * 20;
-    for _ in 0..PORTS / 4 {
-        let port = PORTS_FROM + start.wrapping_add(NEXT.fetch_add(4, Ordering::Relaxed)) % PORTS;
-        if [port, port + 1, port + 3].into_iter().all(free) {
+    let width = 10 * brokers - 5;
+    for _ in 0..PORTS / 5 {
+        let port = PORTS_FROM + start.wrapping_add(NEXT.fetch_add(width, Ordering::Relaxed)) % PORTS;
+        let wanted = (0..brokers).flat_map(|broker| [1, 3, 4].map(|above| port + 10 * broker + above));
+        if [port, port + 2].into_iter().chain(wanted).all(free) {
             return (port, port + 3);
         }
     }

@@ -6,8 +6,12 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod access;
+mod admin;
 mod apps;
 mod clients;
+mod cluster;
+mod controller;
 mod damage;
 mod edges;
 mod frames;
@@ -19,6 +23,7 @@ mod pops;
 mod process;
 mod pulls;
 mod queries;
+mod replication;
 mod replies;
 mod retention;
 mod retries;

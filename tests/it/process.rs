@@ -1,7 +1,7 @@
 //! The process: start, stop, locks, settings.
 
-use std::fs;
 use std::time::Duration;
+use std::{fs, io};
 
 use wire::codes::request;
 
@@ -144,6 +144,34 @@ fn a_name_server_may_listen_on_an_address_of_its_own() {
     assert_eq!((answer.code, answer.remark()), (0, ""));
     stage = stage.restart(|server| server.kill9());
     assert_eq!(reached(&stage, "127.0.0.2"), [false, true, true]);
+}
+
+/// Whether 8081 can be listened on; this process keeps it as long as the result lives.
+fn take_port() -> io::Result<std::net::TcpListener> {
+    std::net::TcpListener::bind(("0.0.0.0", 8081))
+}
+
+#[test]
+fn grpc_is_served_unless_another_program_has_its_port() {
+    let (mut setup, _home) = setup(&[]);
+    setup.roles = "namesrv,broker,proxy".to_owned();
+    if take_port().is_ok() {
+        let served = setup.start().expect("it starts");
+        eventually("it says where gRPC is", || {
+            let text = fs::read_to_string(setup.log()).unwrap();
+            text.contains("gRPC for 5.x clients is at 0.0.0.0:8081").then_some(())
+        });
+        served.terminate();
+    }
+    // Else another program of this machine has it, which is as good as this test.
+    let taken = take_port();
+    let without = setup.start().expect("it starts all the same");
+    eventually("it says that gRPC is not served", || {
+        let text = fs::read_to_string(setup.log()).unwrap();
+        text.contains("NOT SERVED: port 8081 cannot be bound").then_some(())
+    });
+    without.terminate();
+    drop(taken);
 }
 
 #[test]

@@ -3,12 +3,16 @@
 
 #[path = "../../../src/address.rs"]
 mod address;
+#[path = "../../../src/cluster/mod.rs"]
+mod cluster;
 #[path = "../../../src/roles.rs"]
 mod roles;
 #[path = "../../../src/security.rs"]
 mod security;
 #[path = "../../../src/serve.rs"]
 mod serve;
+#[path = "../../../src/strangers.rs"]
+mod strangers;
 
 use std::process::ExitCode;
 

@@ -1,0 +1,130 @@
+import java.io.Closeable;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import org.apache.rocketmq.client.apis.ClientConfiguration;
+import org.apache.rocketmq.client.apis.ClientServiceProvider;
+import org.apache.rocketmq.client.apis.consumer.FilterExpression;
+import org.apache.rocketmq.client.apis.consumer.MessageListener;
+import org.apache.rocketmq.client.apis.consumer.SimpleConsumer;
+import org.apache.rocketmq.client.apis.message.MessageBuilder;
+import org.apache.rocketmq.client.apis.message.MessageView;
+import org.apache.rocketmq.client.apis.producer.Producer;
+import org.apache.rocketmq.client.apis.producer.TransactionChecker;
+
+/** What one scenario works with: its topic and group, which the runner made, and clients that are closed at its end. */
+final class Stage implements AutoCloseable {
+    static final ClientServiceProvider PROVIDER = ClientServiceProvider.loadService();
+    static final Duration INVISIBLE = Duration.ofSeconds(10);
+
+    final String topic;
+    final String group;
+    final String namesrv;
+    private final String endpoint;
+    private final Deque<Closeable> clients = new ArrayDeque<>();
+    boolean isEncrypted;
+
+    Stage(String endpoint, String namesrv, String run, String scenario) {
+        this.endpoint = endpoint;
+        this.namesrv = namesrv;
+        String name = "java_" + scenario.replace('-', '_') + "_" + run;
+        topic = "T_" + name;
+        group = "G_" + name;
+    }
+
+    private ClientConfiguration configuration() {
+        return ClientConfiguration.newBuilder().setEndpoints(endpoint).enableSsl(isEncrypted).build();
+    }
+
+    <T extends Closeable> T closing(T client) {
+        clients.push(client);
+        return client;
+    }
+
+    Producer producer() throws Exception {
+        return producer(null);
+    }
+
+    Producer producer(TransactionChecker checker) throws Exception {
+        var builder = PROVIDER.newProducerBuilder().setClientConfiguration(configuration()).setTopics(topic);
+        return closing((checker == null ? builder : builder.setTransactionChecker(checker)).build());
+    }
+
+    SimpleConsumer consumer() throws Exception {
+        return consumer(topic, FilterExpression.SUB_ALL);
+    }
+
+    SimpleConsumer consumer(String from, FilterExpression filter) throws Exception {
+        return closing(PROVIDER.newSimpleConsumerBuilder().setClientConfiguration(configuration()).setConsumerGroup(group)
+            .setAwaitDuration(Duration.ofSeconds(5)).setSubscriptionExpressions(Map.of(from, filter)).build());
+    }
+
+    void push(MessageListener listener) throws Exception {
+        closing(PROVIDER.newPushConsumerBuilder().setClientConfiguration(configuration()).setConsumerGroup(group)
+            .setSubscriptionExpressions(Map.of(topic, FilterExpression.SUB_ALL)).setMessageListener(listener).build());
+    }
+
+    MessageBuilder message(String body) {
+        return PROVIDER.newMessageBuilder().setTopic(topic).setBody(body.getBytes(StandardCharsets.UTF_8));
+    }
+
+    /** Receives and acknowledges until {@code count} messages came or time is up. */
+    static List<MessageView> receive(SimpleConsumer consumer, int count, int seconds) throws Exception {
+        List<MessageView> found = new ArrayList<>();
+        for (long end = System.nanoTime() + seconds * 1_000_000_000L; found.size() < count && System.nanoTime() < end; ) {
+            for (MessageView message : consumer.receive(32, INVISIBLE)) {
+                consumer.ack(message);
+                found.add(message);
+            }
+        }
+        return found;
+    }
+
+    static void nothing(SimpleConsumer consumer, String when) throws Exception {
+        equal(List.of(), bodies(consumer.receive(32, INVISIBLE)), when);
+    }
+
+    static String body(MessageView message) {
+        return StandardCharsets.UTF_8.decode(message.getBody()).toString();
+    }
+
+    static List<String> bodies(List<MessageView> messages) {
+        return messages.stream().map(Stage::body).sorted().toList();
+    }
+
+    interface Condition {
+        boolean holds() throws Exception;
+    }
+
+    static void await(String what, int seconds, Condition condition) throws Exception {
+        for (long end = System.nanoTime() + seconds * 1_000_000_000L; !condition.holds(); Thread.sleep(50)) {
+            check(System.nanoTime() < end, what + " did not happen within " + seconds + " s");
+        }
+    }
+
+    static void check(boolean holds, String text) {
+        if (!holds) {
+            throw new AssertionError(text);
+        }
+    }
+
+    static void equal(Object expected, Object found, String what) {
+        check(Objects.equals(expected, found), what + ": expected " + expected + ", found " + found);
+    }
+
+    @Override
+    public void close() {
+        for (Closeable client : clients) {
+            try {
+                client.close();
+            } catch (Exception error) {
+                System.err.println("close: " + error);
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+"""A remoting client of the scripts that test replication, and waiting."""
+import json
+import socket
+import struct
+import time
+
+QUEUES = 4
+SEND, MAX_OFFSET, PULL = 10, 30, 11
+
+
+class Client:
+    """One remoting connection."""
+
+    def __init__(self, port, timeout=10):
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout)
+        self.answers, self.opaque = self.socket.makefile("rb"), 0
+
+    def call(self, code, fields=None, body=b""):
+        self.opaque += 1
+        head = {"code": code, "language": "OTHER", "version": 0, "opaque": self.opaque, "flag": 0,
+                "extFields": {key: str(value) for key, value in (fields or {}).items()}}
+        head = json.dumps(head).encode()
+        self.socket.sendall(struct.pack(">ii", 4 + len(head) + len(body), len(head)) + head + body)
+        head = self.answers.read(8)
+        if len(head) < 8:
+            raise ConnectionError("the broker has ended the connection")
+        size, length = struct.unpack(">ii", head)
+        answer = json.loads(self.answers.read(length))
+        return answer, self.answers.read(size - 4 - length)
+
+    def send(self, number, size=None):
+        fields = {"producerGroup": "PG", "topic": "Copied", "defaultTopic": "TBW102", "defaultTopicQueueNums": QUEUES, "queueId": number % QUEUES,
+                  "sysFlag": 0, "bornTimestamp": int(time.time() * 1000), "flag": 0, "properties": f"KEYS\1k{number}\2", "reconsumeTimes": 0,
+                  "unitMode": "false", "batch": "false"}
+        answer, _ = self.call(SEND, fields, body_of(number, size))
+        if answer["code"] != 0:
+            raise RuntimeError(f"message {number}: {answer}")
+
+    def pull(self, queue, offset):
+        """The answer, the messages as pairs of queue offset and body, and the offset to go on from."""
+        answer, body = self.call(PULL, {"consumerGroup": "CG", "topic": "Copied", "queueId": queue, "queueOffset": offset, "maxMsgNums": 32, "sysFlag": 4,
+                                        "commitOffset": 0, "suspendTimeoutMillis": 0, "subscription": "*", "subVersion": 0, "expressionType": "TAG"})
+        following = answer.get("extFields", {}).get("nextBeginOffset")
+        return answer, records(body) if answer["code"] == 0 else [], None if following is None else int(following)
+
+    def ends(self):
+        ends = []
+        for queue in range(QUEUES):
+            answer, _ = self.call(MAX_OFFSET, {"topic": "Copied", "queueId": queue, "committed": "true"})
+            ends.append(int(answer["extFields"]["offset"]) if answer["code"] == 0 else None)
+        return ends
+
+
+def body_of(number, size=None):
+    """The body of the message with this number."""
+    return (f"{number} " + "x" * (number % 700 if size is None else size)).encode()
+
+
+def records(stored):
+    """Queue offset and body of each record of the answer to a pull."""
+    at, found = 0, []
+    while at < len(stored):
+        size, offset = int.from_bytes(stored[at:at + 4], "big"), int.from_bytes(stored[at + 20:at + 28], "big")
+        body_at = at + 84  # the fixed part of a record with addresses of IPv4
+        length = int.from_bytes(stored[body_at:body_at + 4], "big")
+        found.append((offset, stored[body_at + 4:body_at + 4 + length]))
+        at += size
+    return found
+
+
+def eventually(seconds, attempt):
+    """The first true value; the last value when time is up."""
+    end = time.monotonic() + seconds
+    while not (value := attempt()) and time.monotonic() < end:
+        time.sleep(0.2)
+    return value

@@ -1,0 +1,224 @@
+//! What the members of a local cluster are and what each is told: names, ports, settings.
+
+use std::collections::BTreeMap;
+
+use clap::ValueEnum;
+
+use crate::roles::Error;
+
+/// Distance of the ports of two brokers: each uses the one two below its own for `vipChannelEnabled` and the one above for
+/// slaves.
+const BROKER_PORTS: u16 = 10;
+
+/// Which brokers a local cluster has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Kind {
+    /// One broker set of three in controller mode, which fails over by itself.
+    #[value(name = "1m2s")]
+    SetOfThree,
+    /// Two masters with a slave each.
+    #[value(name = "2m2s")]
+    TwoMasters,
+    /// Four masters with a slave each.
+    #[value(name = "4m4s")]
+    FourMasters,
+}
+
+impl Kind {
+    /// Whether a controller decides who is master.
+    pub fn has_controller(self) -> bool {
+        self == Self::SetOfThree
+    }
+
+    /// Names of the broker sets.
+    fn sets(self) -> &'static [&'static str] {
+        match self {
+            Self::SetOfThree => &["broker-a"],
+            Self::TwoMasters => &["broker-a", "broker-b"],
+            Self::FourMasters => &["broker-a", "broker-b", "broker-c", "broker-d"],
+        }
+    }
+
+    fn brokers_per_set(self) -> u16 {
+        if self.has_controller() { 3 } else { 2 }
+    }
+}
+
+/// Ports from which those of all members are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ports {
+    /// Port of the name server.
+    pub namesrv: u16,
+    /// Port of the controller.
+    pub controller: u16,
+    /// Port of the first broker; every further one is ten above the one before.
+    pub broker: u16,
+}
+
+/// A process of a local cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Name of the member, of its data directory and of its files: `namesrv`, `broker-a-0`.
+    pub name: String,
+    /// Roles of the process as `--roles` takes them.
+    pub roles: &'static str,
+    /// Where members of the cluster reach it.
+    pub host: String,
+    /// Port that clients use.
+    pub port: u16,
+    /// The member's settings, all that its file holds.
+    pub settings: BTreeMap<String, String>,
+}
+
+impl Member {
+    /// Whether the member is a broker; else it is the name server.
+    pub fn is_broker(&self) -> bool {
+        self.roles == "broker"
+    }
+
+    /// Where the other members reach this one.
+    pub fn address(&self) -> String {
+        address(&self.host, self.port)
+    }
+}
+
+/// The members of a cluster, in groups of which each is started when all members of the one before serve.
+#[derive(Debug)]
+pub struct Members {
+    /// The name server, then the brokers; in classic mode masters before slaves, since a slave asks for its master once it
+    /// starts and then only now and then.
+    pub stages: Vec<Vec<Member>>,
+    /// Names of given settings that have no effect, because the cluster decides them.
+    pub overruled: Vec<String>,
+}
+
+/// Finds the members of a cluster and their settings. `given` are the settings for all brokers; they count before the
+/// defaults of a local cluster, but not before what makes the members one cluster.
+///
+/// # Errors
+/// `brokerRole=SLAVE` is given, or the ports of the brokers do not end below 65,535.
+pub fn members(kind: Kind, ports: Ports, given: &BTreeMap<String, String>) -> Result<Members, Error> {
+    let role = given.get("brokerRole").map_or("ASYNC_MASTER", |role| role.trim());
+    if role.eq_ignore_ascii_case("SLAVE") {
+        return Err(Error::new(
+            "brokerRole",
+            "expected ASYNC_MASTER or SYNC_MASTER for the masters, found SLAVE",
+        ));
+    }
+    let host = host(given);
+    let mut stages = vec![vec![name_server(kind, ports, host, given)]];
+    let (mut first, mut slaves) = (Vec::new(), Vec::new());
+    let mut port = Some(ports.broker).filter(|port| *port > 2);
+    for set in kind.sets() {
+        for number in 0..kind.brokers_per_set() {
+            let expected = || Error::new("--broker-port", "the ports of all brokers must be from 3 to 65534");
+            let own = port.filter(|port| *port < u16::MAX).ok_or_else(expected)?;
+            port = own.checked_add(BROKER_PORTS);
+            let decided = decided(kind, ports, host, (set, number, own, role));
+            let mut settings = defaults(kind, host, role);
+            settings.extend(given.iter().filter(|(key, _)| !is_place(key)).map(owned));
+            settings.extend(decided);
+            let (name, host) = (format!("{set}-{number}"), host.to_owned());
+            let member = Member { name, roles: "broker", host, port: own, settings };
+            if kind.has_controller() || number == 0 { first.push(member) } else { slaves.push(member) }
+        }
+    }
+    stages.push(first);
+    stages.push(slaves);
+    stages.retain(|stage| !stage.is_empty());
+    // The role is that of the masters; it has an effect unless a controller decides.
+    let fixed = decided(kind, ports, host, ("", 0, ports.broker, role));
+    let is_fixed = |key: &&String| is_place(key) || (*key != "brokerRole" && fixed.contains_key(*key));
+    let overruled = given.keys().filter(is_fixed).cloned().collect();
+    Ok(Members { stages, overruled })
+}
+
+/// Where members reach each other: the address that all of them listen on, else loopback.
+fn host(given: &BTreeMap<String, String>) -> &str {
+    let bound = given.get("bindAddress").map_or("", |address| address.trim());
+    if matches!(bound, "" | "0.0.0.0" | "::") { "127.0.0.1" } else { bound }
+}
+
+fn address(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
+fn owned((key, value): (&String, &String)) -> (String, String) {
+    (key.clone(), value.clone())
+}
+
+fn pairs<const N: usize>(given: [(&str, String); N]) -> impl Iterator<Item = (String, String)> {
+    given.into_iter().map(|(key, value)| (key.to_owned(), value))
+}
+
+/// Whether a setting names a place that members cannot share.
+fn is_place(key: &str) -> bool {
+    key.starts_with("storePath")
+        || matches!(key, "readOnlyCommitLogStorePaths" | "haMasterAddress" | "fastListenPort")
+}
+
+/// The name server's process, with the controller where there is one. Of the given settings it gets what is about
+/// connections.
+fn name_server(kind: Kind, ports: Ports, host: &str, given: &BTreeMap<String, String>) -> Member {
+    let is_shared = |key: &str| {
+        key.starts_with("tls.")
+            || matches!(key, "bindAddress" | "proxyProtocolTrustedAddresses" | "connectionBufferBytes")
+    };
+    let mut own: BTreeMap<_, _> = given.iter().filter(|(key, _)| is_shared(key)).map(owned).collect();
+    own.extend(pairs([("listenPort", ports.namesrv.to_string())]));
+    let mut roles = "namesrv";
+    if kind.has_controller() {
+        roles = "namesrv,controller";
+        own.extend(pairs([
+            ("controllerDLegerGroup", "local".to_owned()),
+            ("controllerDLegerPeers", format!("n0-{}", address(host, ports.controller))),
+            ("controllerDLegerSelfId", "n0".to_owned()),
+        ]));
+    }
+    Member { name: "namesrv".to_owned(), roles, host: host.to_owned(), port: ports.namesrv, settings: own }
+}
+
+/// Settings of a broker where none are given: what is acknowledged as replicated is on two brokers.
+fn defaults(kind: Kind, host: &str, role: &str) -> BTreeMap<String, String> {
+    let mut own: BTreeMap<_, _> =
+        pairs([("brokerIP1", host.to_owned()), ("brokerIP2", host.to_owned())]).collect();
+    if kind.has_controller() {
+        own.extend(pairs([
+            ("allAckInSyncStateSet", "true".to_owned()),
+            ("inSyncReplicas", "2".to_owned()),
+            ("minInSyncReplicas", "2".to_owned()),
+        ]));
+    } else if role.eq_ignore_ascii_case("SYNC_MASTER") {
+        own.extend(pairs([("inSyncReplicas", "2".to_owned())]));
+    }
+    own
+}
+
+/// What makes a broker the member `number` of its set, whatever is given.
+fn decided(
+    kind: Kind,
+    ports: Ports,
+    host: &str,
+    (set, number, port, role): (&str, u16, u16, &str),
+) -> BTreeMap<String, String> {
+    let mut own: BTreeMap<_, _> = pairs([
+        ("brokerName", set.to_owned()),
+        ("listenPort", port.to_string()),
+        ("haListenPort", port.saturating_add(1).to_string()),
+        ("namesrvAddr", address(host, ports.namesrv)),
+        ("enableControllerMode", kind.has_controller().to_string()),
+    ])
+    .collect();
+    if kind.has_controller() {
+        own.extend(pairs([("controllerAddr", address(host, ports.controller))]));
+        // The controller decides both.
+        own.extend(pairs([("brokerId", "0".to_owned()), ("brokerRole", "ASYNC_MASTER".to_owned())]));
+    } else {
+        let role = if number == 0 { role } else { "SLAVE" };
+        own.extend(pairs([("brokerId", number.to_string()), ("brokerRole", role.to_owned())]));
+    }
+    own
+}
+
+#[cfg(test)]
+mod tests;

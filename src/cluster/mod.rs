@@ -1,0 +1,258 @@
+//! `vostok serve --cluster`: a whole cluster on one machine, for trying out and for the lab.
+//!
+//! Every member is a process of its own, so that one of them can be killed or paused as in production. This process starts
+//! them, prints who they are, says which of them end, and stops all of them. It restarts none: whoever kills a member decides
+//! when it comes back.
+
+mod members;
+mod process;
+mod signals;
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use client::Client;
+use net::tls::Security;
+use wire::body::parse_key_values;
+
+use crate::roles::Error;
+use crate::{address, security};
+pub use members::Kind;
+use members::{Member, Members, Ports};
+use process::Process;
+use signals::{Event, Signals};
+
+/// Time between two looks at what the name server knows.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// Time between two lines that say who does not serve yet.
+const WAITING_INTERVAL: Duration = Duration::from_secs(10);
+/// How long a member may take to stop before it is killed.
+const STOP_PATIENCE: Duration = Duration::from_secs(60);
+/// Time between two looks at the members when no signal comes.
+const WATCH_INTERVAL: Duration = Duration::from_secs(60);
+
+/// What the command line says about a local cluster.
+pub struct Settings {
+    /// Which brokers there are.
+    pub kind: Kind,
+    /// Directory of all members' data; `./data` when not given.
+    pub data: Option<PathBuf>,
+    /// Port of the name server, else 9876.
+    pub namesrv_port: Option<u16>,
+    /// Port of the controller, else the one two above the name server's.
+    pub controller_port: Option<u16>,
+    /// Port of the first broker, else 10911.
+    pub broker_port: Option<u16>,
+    /// File with the settings of all brokers.
+    pub config: Option<PathBuf>,
+}
+
+impl Settings {
+    fn ports(&self) -> Ports {
+        let namesrv = self.namesrv_port.unwrap_or(9876);
+        Ports {
+            namesrv,
+            controller: self.controller_port.unwrap_or(namesrv.wrapping_add(2)),
+            broker: self.broker_port.unwrap_or(10911),
+        }
+    }
+}
+
+/// Starts a cluster, says who its members are, and stops it on SIGTERM or SIGINT.
+///
+/// # Errors
+/// A setting cannot be used, a member ends before all serve, or all members have ended. No member is left running.
+pub fn run(settings: &Settings) -> Result<(), Error> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Error::new("the signal handler cannot be started", error))?;
+    runtime.block_on(async {
+        // Before the members, so that no signal is lost.
+        let mut signals = Signals::receive()?;
+        let home = settings.data.clone().unwrap_or_else(|| "./data".into());
+        let mut cluster = Cluster { home, processes: Vec::new() };
+        let outcome = cluster.run(settings, &mut signals).await;
+        tracing::info!("stopping");
+        cluster.stop(&mut signals).await;
+        outcome
+    })
+}
+
+/// The members that were started.
+struct Cluster {
+    home: PathBuf,
+    processes: Vec<Process>,
+}
+
+impl Cluster {
+    async fn run(&mut self, settings: &Settings, signals: &mut Signals) -> Result<(), Error> {
+        let text = match &settings.config {
+            Some(path) => std::fs::read(path)
+                .map_err(|error| Error::new(format!("the configuration file {}", path.display()), error))?,
+            None => Vec::new(),
+        };
+        let (_, security) = security::take(&text)?;
+        let given = parse_key_values(&text).map_err(|error| Error::new("the configuration file", error))?;
+        let ports = settings.ports();
+        let Members { stages, overruled } = members::members(settings.kind, ports, &given)?;
+        for key in overruled {
+            tracing::warn!(key, "the cluster decides this setting; that of the file has no effect");
+        }
+        let name_server = stages[0][0].address();
+        let client = asking(&name_server, security)?;
+        let started = self.start(stages, (&client, &name_server), signals).await;
+        client.shutdown();
+        let Some(ids) = started? else { return Ok(()) };
+        say(&self.table(&ids));
+        say("A broker that ended starts again with: vostok serve --roles broker --data DATA -c DATA.conf");
+        if let Ok(address) = name_server.parse::<SocketAddr>() {
+            say(&address::snippet(address));
+        }
+        self.watch(signals).await
+    }
+
+    /// Starts all members and waits until they serve; the brokers' addresses and ids by their ports, `None` when the process
+    /// is to stop before.
+    async fn start(
+        &mut self,
+        stages: Vec<Vec<Member>>,
+        (client, name_server): (&Client, &str),
+        signals: &mut Signals,
+    ) -> Result<Option<Registered>, Error> {
+        let mut registered = Registered::new();
+        for stage in stages {
+            for member in stage {
+                self.processes.push(Process::start(member, &self.home)?);
+            }
+            let mut since = Instant::now();
+            loop {
+                let known = registered_brokers(client, name_server).await;
+                if let Some(text) = self.ended().first() {
+                    return Err(Error::new("the cluster does not start", text));
+                }
+                let missing = self.missing(known.as_ref());
+                if missing.is_empty() {
+                    registered = known.unwrap_or_default();
+                    break;
+                }
+                if since.elapsed() > WAITING_INTERVAL {
+                    since = Instant::now();
+                    tracing::info!(members = missing.join(","), "waiting for members to serve");
+                }
+                if signals.next(LOOK_INTERVAL).await == Event::Stop {
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(Some(registered))
+    }
+
+    /// Names of the members that were started and do not serve yet, by what the name server knows.
+    fn missing(&self, known: Option<&Registered>) -> Vec<&str> {
+        let serves = |member: &Member| {
+            known.is_some_and(|known| !member.is_broker() || known.contains_key(&member.port))
+        };
+        let members = self.processes.iter().map(|process| &process.member);
+        members.filter(|member| !serves(member)).map(|member| member.name.as_str()).collect()
+    }
+
+    /// Sentences about the members whose end was not noticed before.
+    fn ended(&mut self) -> Vec<String> {
+        let mut sentences = Vec::new();
+        for process in &mut self.processes {
+            if let Some(status) = process.ended() {
+                let (name, id, log) = (&process.member.name, process.id(), process.log.display());
+                let why = if status.success() {
+                    String::new()
+                } else {
+                    format!("; the last line of {log}: {}", process.last_words())
+                };
+                sentences.push(format!("{name} (process {id}) ended: {status}{why}"));
+            }
+        }
+        sentences
+    }
+
+    /// Who the members are: a heading and a line for each.
+    fn table(&self, brokers: &Registered) -> String {
+        let mut lines = vec![line(["MEMBER", "ROLE", "ADDRESS", "PID", "DATA"])];
+        for process in &self.processes {
+            let member = &process.member;
+            let (role, address) = match brokers.get(&member.port).filter(|_| member.is_broker()) {
+                Some((0, address)) => ("master", address.clone()),
+                Some((_, address)) => ("slave", address.clone()),
+                None => (member.roles, member.address()),
+            };
+            let (id, data) = (process.id().to_string(), process.data.display().to_string());
+            lines.push(line([&member.name, role, &address, &id, &data]));
+        }
+        lines.join("\n")
+    }
+
+    /// Says which members end, until the process is to stop.
+    async fn watch(&mut self, signals: &mut Signals) -> Result<(), Error> {
+        while signals.next(WATCH_INTERVAL).await == Event::Look {
+            self.ended().iter().for_each(|sentence| say(sentence));
+            if !self.processes.iter().any(Process::is_running) {
+                return Err(Error::new("the cluster", "all of its members have ended"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops the brokers, then the name server. What does not stop in time, or when another signal comes, is killed.
+    async fn stop(&mut self, signals: &mut Signals) {
+        for is_broker in [true, false] {
+            let since = Instant::now();
+            let is_wanted = |process: &Process| process.member.is_broker() == is_broker;
+            self.processes.iter().filter(|process| is_wanted(process)).for_each(Process::terminate);
+            let mut is_patient = true;
+            while self.processes.iter().any(|process| is_wanted(process) && process.is_running()) {
+                let event = signals.next(LOOK_INTERVAL).await;
+                if is_patient && (event == Event::Stop || since.elapsed() > STOP_PATIENCE) {
+                    is_patient = false;
+                    self.processes.iter_mut().filter(|process| is_wanted(process)).for_each(Process::kill);
+                }
+                let ends = self.ended();
+                ends.iter().for_each(|sentence| tracing::info!("{sentence}"));
+            }
+        }
+    }
+}
+
+/// The brokers that a name server knows: id and address by port.
+type Registered = BTreeMap<u16, (i64, String)>;
+
+/// A client that asks the name server who is registered.
+fn asking(name_server: &str, security: Security) -> Result<Client, Error> {
+    let config = client::Config { security, ..client::Config::new(name_server) };
+    Client::start(config).map_err(|error| Error::new("the name server cannot be asked", error))
+}
+
+/// The brokers that the name server knows; `None` while it does not answer.
+async fn registered_brokers(client: &Client, name_server: &str) -> Option<Registered> {
+    // The client would warn of a name server that is only starting.
+    tokio::net::TcpStream::connect(name_server).await.ok()?;
+    let sets = client.cluster_info().await.ok()?.broker_addr_table.into_values();
+    let brokers = sets.flat_map(|set| set.broker_addrs);
+    let by_port = |(id, address): (i64, String)| {
+        let port = address.rsplit_once(':')?.1.parse().ok()?;
+        Some((port, (id, address)))
+    };
+    Some(brokers.filter_map(by_port).collect())
+}
+
+fn line(fields: [&str; 5]) -> String {
+    let [member, role, address, id, data] = fields;
+    format!("{member:<12} {role:<18} {address:<22} {id:<8} {data}")
+}
+
+/// Prints a line at once; nobody may be reading.
+fn say(text: &str) {
+    let mut output = std::io::stdout();
+    let _ = writeln!(output, "{text}").and_then(|()| output.flush());
+}

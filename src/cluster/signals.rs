@@ -1,0 +1,48 @@
+//! What a process that starts others waits for: to be stopped, and the end of one of them.
+
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::roles::Error;
+
+/// What a wait ended with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// SIGTERM or SIGINT came.
+    Stop,
+    /// A child process ended, or time is up.
+    Look,
+}
+
+/// The signals of the process.
+pub struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    child: Signal,
+}
+
+impl Signals {
+    /// Receives signals from now on.
+    ///
+    /// # Errors
+    /// The operating system refuses.
+    pub fn receive() -> Result<Self, Error> {
+        let receive = |kind| signal(kind).map_err(|error| Error::new("signals cannot be received", error));
+        Ok(Self {
+            terminate: receive(SignalKind::terminate())?,
+            interrupt: receive(SignalKind::interrupt())?,
+            child: receive(SignalKind::child())?,
+        })
+    }
+
+    /// Waits for a signal, at most this long.
+    pub async fn next(&mut self, timeout: Duration) -> Event {
+        tokio::select! {
+            _ = self.terminate.recv() => Event::Stop,
+            _ = self.interrupt.recv() => Event::Stop,
+            _ = self.child.recv() => Event::Look,
+            () = tokio::time::sleep(timeout) => Event::Look,
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Whom a start without authentication serves. A start without a RocketMQ file and without a RocketMQ store serves this machine
+//! only, so that nobody publishes a broker to a network by accident; with either it is as open as RocketMQ.
+
+use std::fs;
+use std::path::Path;
+
+use crate::roles::Error;
+
+/// What clients of other machines are told.
+pub const REFUSED: &str = "this server was started without a configuration file, so it serves its own machine only. To serve others, start it with --open, which \
+     lets everybody who reaches its ports do everything, or with users: put the settings of docs/security.md into a file and start with -c FILE";
+
+/// What the operator is told.
+pub const ADVICE: &str = "Only this machine is served. For others: start with --open, or with a file of settings (-c FILE), best with users (docs/security.md)";
+
+/// Directories of which a store of RocketMQ has one, and a name server that was started before.
+const STORES: [&str; 3] = ["commitlog", "config", "namesrv"];
+
+/// A file in `config` of a directory that was made by a start without a configuration file.
+const MARK: &str = "local-only";
+
+/// Whether clients of other machines are refused. Notes in a new data directory that it is one.
+///
+/// # Errors
+/// The data directory cannot be written.
+pub fn are_refused(home: &Path, has_file: bool, is_open: bool) -> Result<bool, Error> {
+    let config = home.join("config");
+    let mark = config.join(MARK);
+    if has_file {
+        return Ok(false);
+    }
+    let failed = |error| Error::new(format!("the data directory {}", home.display()), error);
+    if !STORES.iter().any(|name| home.join(name).exists()) {
+        let text = "Started without a configuration file: serves its own machine only, unless started with --open or -c FILE.\n";
+        fs::create_dir_all(&config).and_then(|()| fs::write(&mark, text)).map_err(failed)?;
+    }
+    Ok(!is_open && mark.exists())
+}
+
+/// Says once what a broker without authentication leaves open.
+pub fn warn_of_open(config: &broker::Config) {
+    let is_on = |key| config.auth.get(key).eq_ignore_ascii_case("true");
+    if is_on("authenticationEnabled") || is_on("aclEnable") || config.bind_address.is_loopback() {
+        return;
+    }
+    tracing::warn!(
+        address = %config.bind_address,
+        port = config.listen_port,
+        "authentication is off: everybody who reaches the ports of broker and name server may read, write and change everything, as with RocketMQ; \
+         docs/security.md says how to switch it on"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_new_directory_without_a_file_is_for_this_machine_only() {
+        let home = tempfile::tempdir().expect("a temporary directory");
+        let new = home.path().join("new");
+        let refused =
+            |home: &Path, has_file, is_open| are_refused(home, has_file, is_open).expect("readable");
+        assert!(!refused(&new, true, false), "with a file");
+        assert!(!new.exists());
+        assert!(!refused(&new, false, true), "with --open");
+        assert!(refused(&new, false, false), "later without it");
+        assert!(!refused(&new, true, false), "later with a file");
+        assert!(refused(&new, false, false), "and again without");
+        let store = home.path().join("store");
+        fs::create_dir_all(store.join("commitlog")).expect("writable");
+        assert!(!refused(&store, false, false), "a store of RocketMQ");
+        assert!(refused(&home.path().join("other/new"), false, false));
+    }
+}

@@ -1,0 +1,175 @@
+//! `vostok auth`: users and acls between running brokers and files.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Command, Output};
+
+use wire::codes::request;
+use wire::frame::{Encoding, Head, frame_length};
+
+use crate::common::server::Setup;
+use crate::common::wire_client::Connection;
+use crate::stage::{Stage, eventually, setup};
+
+const LINES: [&str; 5] = [
+    "authenticationEnabled=true",
+    "authenticationMetadataProvider=org.apache.rocketmq.auth.authentication.provider.LocalAuthenticationMetadataProvider",
+    "authorizationEnabled=true",
+    "authorizationMetadataProvider=org.apache.rocketmq.auth.authorization.provider.LocalAuthorizationMetadataProvider",
+    "initAuthenticationUser={\"username\":\"root\",\"password\":\"rootsecret\"}",
+];
+const USERS: &str = r#"[{"password":"alice-secret","userStatus":"disable","userType":"Normal","username":"alice"},{"password":"rootsecret","userStatus":"enable","userType":"Super","username":"root"}]"#;
+const ACLS: &str = r#"[{"policies":[{"entries":[{"actions":["Pub","Sub"],"decision":"Allow","resource":"Topic:orders*","sourceIps":["10.0.0.0/8"]}],"policyType":"Custom"},{"entries":[{"actions":["All"],"decision":"Deny","resource":"Topic:*"}],"policyType":"Default"}],"subject":"User:alice"}]"#;
+
+/// Runs `vostok auth` as a super user, unless the words name somebody else.
+fn auth(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_vostok"))
+        .arg("auth")
+        .args(words)
+        .env("ROCKETMQ_ACCESS_KEY", "root")
+        .env("ROCKETMQ_SECRET_KEY", "rootsecret")
+        .output()
+        .unwrap()
+}
+
+fn succeeded(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn refused(output: &Output) -> String {
+    assert!(!output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn store(config: &Path) {
+    std::fs::create_dir_all(config).unwrap();
+    std::fs::write(config.join("users.json"), USERS).unwrap();
+    std::fs::write(config.join("acls.json"), ACLS).unwrap();
+}
+
+fn files(config: &Path) -> [String; 2] {
+    ["users.json", "acls.json"].map(|name| std::fs::read_to_string(config.join(name)).unwrap())
+}
+
+fn address(setup: &Setup) -> String {
+    setup.broker().to_string()
+}
+
+#[test]
+fn a51_users_and_acls_go_from_a_broker_to_files_and_back() {
+    use std::os::unix::fs::MetadataExt as _;
+    let (one, home) = setup(&LINES);
+    store(&one.data.join("config"));
+    let _one = one.start().unwrap();
+    let out = home.path().join("imported");
+    let words = ["import", "--from", &address(&one), "--out", out.to_str().unwrap()];
+    let said = succeeded(&auth(&words));
+    assert!(said.contains("2 users and the acls of 1 of them are in "), "{said}");
+    assert_eq!(files(&out), [USERS, ACLS]);
+    assert_eq!(std::fs::metadata(out.join("users.json")).unwrap().mode() & 0o777, 0o600);
+    assert_eq!(std::fs::read_dir(&out).unwrap().count(), 2);
+    assert!(refused(&auth(&words)).contains("users.json: exists already"));
+
+    // To another broker, whose super user has another password until then.
+    let lines = LINES.map(|line| line.replace("rootsecret", "other-secret"));
+    let (two, _home) = setup(&lines.each_ref().map(String::as_str));
+    let _two = two.start().unwrap();
+    let words = ["export", "--to", &address(&two), "--in", out.to_str().unwrap()];
+    assert!(refused(&auth(&words)).contains("check signature failed."));
+    succeeded(&auth(&[&words[..], &["--ak", "root", "--sk", "other-secret"]].concat()));
+    assert_eq!(files(&two.data.join("config")), [USERS, ACLS]);
+    // With the password that was written, and over what is there.
+    succeeded(&auth(&words));
+    assert_eq!(files(&two.data.join("config")), [USERS, ACLS]);
+}
+
+#[test]
+fn an_import_that_is_refused_leaves_nothing() {
+    let (one, home) = setup(&LINES);
+    let users = USERS.replace("disable", "enable");
+    store(&one.data.join("config"));
+    std::fs::write(one.data.join("config/users.json"), users).unwrap();
+    std::fs::write(
+        one.data.join("config/acls.json"),
+        ACLS.replace("Topic:orders*", "Cluster:*")
+            .replace("\"Pub\",\"Sub\"", "\"Get\"")
+            .replace("10.0.0.0/8", "127.0.0.1"),
+    )
+    .unwrap();
+    let _one = one.start().unwrap();
+    let out = home.path().join("imported");
+    let words = ["import", "--from", &address(&one), "--out", out.to_str().unwrap()];
+    let check = |more: &[&str], expected: &str| {
+        let text = refused(&auth(&[&words[..], more].concat()));
+        assert!(text.contains(expected) && !text.contains("secret"), "{text}");
+        assert!(!out.join("users.json").exists() && !out.join("acls.json").exists());
+    };
+    check(&["--ak", "alice", "--sk", "alice-secret"], "it tells passwords to super users only");
+    check(&["--ak", "mallory", "--sk", "guess"], "User:mallory is not found.");
+}
+
+/// Code and remark of the answer to a client of another machine, as a PROXY preamble names it.
+fn ask_as_stranger(address: SocketAddr, code: i32) -> (i32, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let mut bytes = b"PROXY TCP4 10.0.0.7 127.0.0.1 5000 6000\r\n".to_vec();
+    Head::request(Encoding::Json, code, 1).write(&mut bytes, b"");
+    stream.write_all(&bytes).unwrap();
+    let mut answer = vec![0; 4];
+    stream.read_exact(&mut answer).unwrap();
+    answer.resize(frame_length(&answer).unwrap().unwrap_or(4), 0);
+    stream.read_exact(&mut answer[4..]).unwrap();
+    let answer = wire::frame::Command::decode(&mut answer).unwrap();
+    (answer.code, answer.remark.unwrap_or_default().to_owned())
+}
+
+#[test]
+fn a_start_without_a_file_serves_this_machine_only() {
+    let (mut setup, _home) = setup(&[]);
+    setup.with_conf = false;
+    let is_refused = |address, code| {
+        let (answered, remark) = ask_as_stranger(address, code);
+        assert_eq!(answered == 16, remark.contains("start it with --open"), "{answered} {remark}");
+        answered == 16
+    };
+    let all = [
+        (setup.broker(), request::GET_BROKER_RUNTIME_INFO),
+        (setup.vip(), request::GET_BROKER_RUNTIME_INFO),
+        (setup.namesrv(), request::GET_BROKER_CLUSTER_INFO),
+    ];
+    // That a client of this machine is served is part of the start.
+    let server = setup.start().unwrap();
+    assert!(all.iter().all(|(address, code)| is_refused(*address, *code)));
+    server.terminate();
+    // The data are now there, and they are not RocketMQ's.
+    let server = setup.start().unwrap();
+    assert!(all.iter().all(|(address, code)| is_refused(*address, *code)));
+    server.terminate();
+    setup.with_conf = true;
+    let server = setup.start().unwrap();
+    assert!(!all.iter().any(|(address, code)| is_refused(*address, *code)), "with -c as open as RocketMQ");
+    assert!(std::fs::read_to_string(setup.log()).unwrap().contains("authentication is off"));
+    drop(server);
+}
+
+#[test]
+fn an_address_with_many_connections_gets_no_more_until_some_end() {
+    // The address of this test is not one of a proxy then, which would stand for many clients.
+    let lines = ["connectionsPerAddressMax=10", "proxyProtocolTrustedAddresses=10.0.0.7"];
+    let stage = Stage::start(&lines);
+    let address = stage.server.setup().broker();
+    let served = || {
+        let mut connection = Connection::open(address).ok()?;
+        let opaque = connection.ask(9999, |writer| writer, &[]).ok()?;
+        connection.answer(opaque).ok().map(|_| connection)
+    };
+    let connections: Vec<_> = (0..20).filter_map(|_| served()).collect();
+    // The broker itself is connected to the name server of the process.
+    assert!((5..=10).contains(&connections.len()), "{}", connections.len());
+    assert!(served().is_none());
+    drop(connections);
+    eventually("a place is free again", served);
+    let log = std::fs::read_to_string(stage.server.setup().log()).unwrap();
+    assert_eq!(log.matches("connectionsPerAddressMax is reached").count(), 1, "{log}");
+}

@@ -1,0 +1,244 @@
+//! `vostok serve --cluster`: whole clusters on this machine, each member a process.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use wire::codes::request;
+
+use crate::common::os;
+use crate::common::server::free_ports_of;
+use crate::common::wire_client::{Connection, pull_header, send_header};
+use crate::stage::{eventually, open, records};
+
+const SIGKILL: i32 = 9;
+
+/// A line of the table of members.
+#[derive(Clone, Debug)]
+struct Member {
+    name: String,
+    role: String,
+    address: SocketAddr,
+    id: u32,
+    data: PathBuf,
+}
+
+impl Member {
+    fn is_running(&self) -> bool {
+        // A zombie is one that its parent has not noticed yet.
+        fs::read_to_string(format!("/proc/{}/stat", self.id)).is_ok_and(|stat| !stat.contains(") Z "))
+    }
+
+    /// Sends a message to the first queue; `None` when this broker does not store it, or is gone.
+    fn store(&self, body: &[u8]) -> Option<i64> {
+        let mut connection = Connection::open(self.address).ok()?;
+        let header = send_header("Copied", 0);
+        let opaque = connection.ask(request::SEND_MESSAGE_V2, |writer| header.write(writer), body).ok()?;
+        let answer = connection.answer(opaque).ok()?;
+        (answer.code == 0).then(|| answer.number("queueOffset"))
+    }
+
+    fn bodies(&self) -> Vec<Vec<u8>> {
+        let found = open(self.address).pull(&pull_header("CG", "Copied", 0, 0));
+        records(&found).into_iter().map(|record| record.1).collect()
+    }
+}
+
+/// A running cluster; all of it is gone after the test.
+struct Cluster {
+    parent: Child,
+    lines: Receiver<String>,
+    members: Vec<Member>,
+    home: tempfile::TempDir,
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // Members end with their parent.
+        let _ = self.parent.kill();
+        let _ = self.parent.wait();
+    }
+}
+
+impl Cluster {
+    fn start(kind: &str, brokers: u16, settings: &str) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let conf = home.path().join("given.conf");
+        fs::write(&conf, settings).unwrap();
+        let (namesrv, broker) = free_ports_of(brokers);
+        let mut parent = Command::new(env!("CARGO_BIN_EXE_vostok"))
+            .args(["serve", "--cluster", kind, "--data"])
+            .arg(home.path().join("data"))
+            .args(["--namesrv-port", &namesrv.to_string(), "--broker-port", &broker.to_string(), "-c"])
+            .arg(conf)
+            .env("RUST_LOG", "info")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(fs::File::create(home.path().join("errors")).unwrap())
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(parent.stdout.take().unwrap());
+        let (sender, lines) = channel();
+        thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        let mut cluster = Self { parent, lines, members: Vec::new(), home };
+        assert!(cluster.line().starts_with("MEMBER "));
+        cluster.members = (0..=brokers).map(|_| member(&cluster.line())).collect();
+        cluster
+    }
+
+    /// The next line that the parent prints.
+    fn line(&self) -> String {
+        let line = self.lines.recv_timeout(Duration::from_secs(60));
+        line.unwrap_or_else(|error| {
+            let text = fs::read_to_string(self.home.path().join("errors")).unwrap_or_default();
+            panic!("the parent says nothing ({error}):\n{text}")
+        })
+    }
+
+    /// What the parent says about the end of a member.
+    fn line_about(&self, name: &str) -> String {
+        loop {
+            let line = self.line();
+            if line.starts_with(name) {
+                return line;
+            }
+        }
+    }
+
+    fn brokers(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().filter(|member| member.name.starts_with("broker-"))
+    }
+
+    /// SIGTERM, and waits for the end of all.
+    fn stop(mut self) -> ExitStatus {
+        os::signal(self.parent.id(), os::SIGTERM).unwrap();
+        let status = self.parent.wait().unwrap();
+        assert!(!self.members.iter().any(Member::is_running), "{:?}", self.members);
+        status
+    }
+}
+
+fn member(line: &str) -> Member {
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let [name, role, address, id, data] = fields.as_slice() else { panic!("{line}") };
+    let (address, id) = (address.parse().unwrap(), id.parse().unwrap());
+    Member { name: (*name).to_owned(), role: (*role).to_owned(), address, id, data: data.into() }
+}
+
+fn roles(cluster: &Cluster) -> Vec<(&str, &str)> {
+    cluster.members.iter().map(|member| (member.name.as_str(), member.role.as_str())).collect()
+}
+
+#[test]
+fn a_set_of_three_fails_over_when_its_master_is_killed() {
+    let cluster = Cluster::start("1m2s", 3, "mappedFileSizeCommitLog=1048576\n");
+    assert_eq!(roles(&cluster)[0], ("namesrv", "namesrv,controller"));
+    let (master, others): (Vec<&Member>, Vec<&Member>) =
+        cluster.brokers().partition(|member| member.role == "master");
+    let [master] = master.as_slice() else { panic!("{:?}", cluster.members) };
+    eventually("the set is large enough to take messages", || master.store(b"before"));
+    os::signal(master.id, SIGKILL).unwrap();
+    assert!(cluster.line_about(&master.name).contains("signal: 9"));
+    let next = eventually("another one takes messages", || {
+        others.iter().find(|member| member.store(b"after").is_some())
+    });
+    assert!(next.bodies().iter().any(|body| body == b"before"), "the acknowledged message is there");
+    // The killed one comes back by hand and follows.
+    let conf = master.data.with_extension("conf");
+    let mut returned = Command::new(env!("CARGO_BIN_EXE_vostok"))
+        .args(["serve", "--roles", "broker", "--data"])
+        .arg(&master.data)
+        .arg("-c")
+        .arg(conf)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let follows = || {
+        let mut connection = Connection::open(master.address).ok()?;
+        let answer = connection.ask(
+            request::GET_MAX_OFFSET,
+            |writer| writer.text("topic", "Copied").number("queueId", 0),
+            &[],
+        );
+        let answer = connection.answer(answer.ok()?).ok()?;
+        (answer.code == 0 && answer.number("offset") >= 2).then_some(())
+    };
+    eventually("the killed one has what it missed", follows);
+    os::signal(returned.id(), os::SIGTERM).unwrap();
+    assert!(returned.wait().unwrap().success());
+    assert!(cluster.stop().success());
+}
+
+#[test]
+fn masters_have_a_slave_each_and_wait_for_it_when_told_to() {
+    let cluster = Cluster::start("2m2s", 4, "brokerRole=SYNC_MASTER\nslaveReadEnable=true\n");
+    let wanted = [
+        ("namesrv", "namesrv"),
+        ("broker-a-0", "master"),
+        ("broker-b-0", "master"),
+        ("broker-a-1", "slave"),
+        ("broker-b-1", "slave"),
+    ];
+    assert_eq!(roles(&cluster), wanted);
+    for (master, slave) in [(1, 3), (2, 4)] {
+        let (master, slave) = (&cluster.members[master], &cluster.members[slave]);
+        eventually("the slave follows", || master.store(b"copied"));
+        eventually("the slave has the topic", || {
+            let mut connection = Connection::open(slave.address).ok()?;
+            let asked = connection.ask(
+                request::GET_MAX_OFFSET,
+                |writer| writer.text("topic", "Copied").number("queueId", 0),
+                &[],
+            );
+            let answer = connection.answer(asked.ok()?).ok()?;
+            (answer.code == 0 && answer.number("offset") >= 1).then_some(())
+        });
+    }
+    assert!(cluster.stop().success());
+}
+
+#[test]
+fn members_stop_when_the_parent_is_killed() {
+    let mut cluster = Cluster::start("2m2s", 4, "");
+    cluster.parent.kill().unwrap();
+    cluster.parent.wait().unwrap();
+    eventually("all members have ended", || (!cluster.members.iter().any(Member::is_running)).then_some(()));
+    let marks = cluster.brokers().filter(|broker| broker.data.join("abort").exists()).count();
+    assert_eq!(marks, 0, "they stop cleanly");
+}
+
+#[test]
+fn a_cluster_that_cannot_start_says_why_and_leaves_nothing_running() {
+    let home = tempfile::tempdir().unwrap();
+    let (namesrv, broker) = free_ports_of(3);
+    let _taken = std::net::TcpListener::bind((Ipv4Addr::UNSPECIFIED, broker + 10)).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_vostok"))
+        .args(["serve", "--cluster", "1m2s", "--data"])
+        .arg(home.path())
+        .args(["--namesrv-port", &namesrv.to_string(), "--broker-port", &broker.to_string()])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && text.contains("broker-a-1"), "{text}");
+    assert!(text.contains(&(broker + 10).to_string()) && !text.contains("panicked"), "{text}");
+    assert!(std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, namesrv)).is_ok(), "the name server is gone");
+}
+
+#[test]
+fn flags_that_a_cluster_cannot_have_are_refused() {
+    for flags in [["--roles", "broker"], ["--grpc-port", "8081"], ["-n", "h:1"]] {
+        let output = Command::new(env!("CARGO_BIN_EXE_vostok"))
+            .args(["serve", "--cluster", "2m2s"])
+            .args(flags)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && text.contains("--cluster"), "{text}");
+    }
+}
