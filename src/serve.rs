@@ -49,7 +49,7 @@ pub struct Serve {
     #[arg(long, value_name = "KIND", conflicts_with_all = ["roles", "grpc_port", "proxy_config", "name_servers"])]
     cluster: Option<cluster::Kind>,
     /// Stop when the process that started this one ends.
-    #[arg(long, hide = true, conflicts_with = "cluster")]
+    #[arg(long, hide = true)]
     stop_with_parent: bool,
     /// Serve clients of other machines although there is neither a file (-c) nor users: everybody who reaches the ports may do
     /// everything.
@@ -62,6 +62,11 @@ pub fn run(serve: Serve) -> Result<(), roles::Error> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
     allow_open_files();
+    if serve.stop_with_parent {
+        // With SIGTERM, so that the roles stop cleanly.
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
+            .map_err(|error| roles::Error::new("the end of the parent process cannot be noticed", error))?;
+    }
     if let Some(kind) = serve.cluster {
         return cluster::run(&cluster::Settings {
             kind,
@@ -71,11 +76,6 @@ pub fn run(serve: Serve) -> Result<(), roles::Error> {
             broker_port: serve.broker_port,
             config: serve.config,
         });
-    }
-    if serve.stop_with_parent {
-        // With SIGTERM, so that the roles stop cleanly.
-        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
-            .map_err(|error| roles::Error::new("the end of the parent process cannot be noticed", error))?;
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -14,6 +14,7 @@ mod cluster;
 mod controller;
 mod damage;
 mod edges;
+mod failover;
 mod frames;
 mod hostile;
 mod judge;

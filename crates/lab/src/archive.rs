@@ -12,6 +12,7 @@
 //!     1/host-NAME.csv               one `HostSecond` per row, for every machine
 //!     1/broker-NAME.csv             one `BrokerSecond` per row, for every broker
 //!     1/events.csv                  one `Event` per row
+//!     1/round.json                  one `Round`, of failover runs only
 //!     1-ended-early/                the files of a repeat 1 that was ended early, moved aside when the repeat was run again
 //! ```
 //!
@@ -24,6 +25,7 @@ mod directory;
 mod histograms;
 mod purpose;
 mod record;
+mod round;
 mod rows;
 mod run;
 mod series;
@@ -40,6 +42,7 @@ pub use histograms::{
 pub(crate) use histograms::{decode, encode};
 pub use purpose::Purpose;
 pub use record::{Record, RecordedCell, Repeat, Window};
+pub use round::{CommittedOffset, Round, Silence};
 pub use rows::{Rows, read_rows};
 pub(crate) use run::is_virtual;
 pub use run::{

@@ -2,6 +2,7 @@
 
 mod argv;
 mod common;
+mod failover;
 mod fill;
 mod scenario;
 mod script;
@@ -15,6 +16,7 @@ use crate::output::say;
 use crate::{Error, output};
 use argv::long_options;
 use clap::Parser;
+use failover::FailoverFlags;
 use scenario::{BacklogFlags, MatrixFlags, ModesFlags, QueuesFlags, SafeTpsFlags, SeedFlags, SoakFlags};
 use script::{BatchProducerFlags, ConsumerFlags, ProducerFlags, TransactionProducerFlags};
 use tools::{AgentFlags, CleanFlags, CompareFlags, EchoFlags, PlanFlags, ReportFlags, SelftestFlags};
@@ -53,6 +55,8 @@ enum Tool {
     Backlog(BacklogFlags),
     /// Runs for hours and checks every message.
     Soak(SoakFlags),
+    /// Takes the master away, again and again, and measures how long clients wait and what is lost.
+    Failover(FailoverFlags),
     /// Runs the cells of one of the five reports on which this lab is modelled.
     Seed(SeedFlags),
     /// Removes the topics and groups that a run could not remove itself, because it was killed or a broker was away.
@@ -105,6 +109,7 @@ fn perform(tool: Result<Tool, clap::Error>) -> Result<(), Error> {
         Ok(Tool::Queues(flags)) => flags.run(),
         Ok(Tool::Backlog(flags)) => flags.run(),
         Ok(Tool::Soak(flags)) => flags.run(),
+        Ok(Tool::Failover(flags)) => flags.run(),
         Ok(Tool::Seed(flags)) => flags.run(),
         Ok(Tool::Clean(flags)) => flags.run(),
         Ok(Tool::Selftest(flags)) => flags.run(),

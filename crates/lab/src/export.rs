@@ -9,7 +9,7 @@ use crate::judge::selftest::without_beaten;
 use crate::judge::{Language, numbers};
 use crate::output::say;
 use crate::pages::html::{self, Additions};
-use crate::pages::{json, markdown, table};
+use crate::pages::{failover, json, markdown, table};
 use crate::plan::{self, Plan};
 use std::path::{Path, PathBuf};
 
@@ -33,7 +33,7 @@ pub struct Files {
     pub html: bool,
     /// `report.md`.
     pub md: bool,
-    /// `cells.csv`.
+    /// `cells.csv`, and `rounds.csv` of a failover run.
     pub csv: bool,
     /// `report.json`.
     pub json: bool,
@@ -74,6 +74,9 @@ pub fn run(options: &ReportOptions) -> Result<(), Error> {
     }
     if options.files.csv {
         write("cells.csv", table::csv(&conclusion))?;
+        if let Some(rounds) = failover::csv(&conclusion) {
+            write("rounds.csv", rounds)?;
+        }
     }
     if options.files.json {
         let text =

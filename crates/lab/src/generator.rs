@@ -13,6 +13,7 @@ mod mix;
 mod places;
 mod push;
 mod reader;
+mod silences;
 #[cfg(test)]
 mod tests;
 mod trace;
@@ -34,14 +35,14 @@ pub use workload::Workload;
 
 use crate::Error;
 use crate::load::{
-    Clock, Connection, ConnectionOptions, Ending, Message, Pace, Snapshot, Tally, keep, zone_ms,
+    Clock, Connection, ConnectionOptions, Destination, Ending, Message, Pace, Snapshot, Tally, keep, zone_ms,
 };
 use crate::runtime;
 use client::{Client, TRACE_TOPIC, Tracer};
 use net::Workers;
 use places::{Place, places};
 use push::Pusher;
-use std::net::SocketAddr;
+use silences::Silences;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -67,6 +68,7 @@ pub struct Generator {
     keepers: JoinSet<()>,
     places: Vec<Place>,
     ledger: Option<Arc<Ledger>>,
+    silences: Option<Arc<Silences>>,
     checks: Arc<Checks>,
     tracer: Option<Tracer>,
     last: Snapshot,
@@ -116,6 +118,7 @@ impl Generator {
             keepers: JoinSet::new(),
             places,
             ledger,
+            silences: None,
             checks: Arc::new(Checks::new(if workload.decisions.is_some() { zone_ms() } else { 0 })),
             tracer: None,
             last: Snapshot::default(),
@@ -144,6 +147,9 @@ impl Generator {
         if workload.trace {
             self.tracer = Tracer::start(&self.client, &workload.producer_group, TRACE_TOPIC);
         }
+        self.silences = workload
+            .follows
+            .then(|| Arc::new(Silences::new(self.clock, self.connections.len() + count as usize)));
         for index in 0..count {
             let place = &self.places[index as usize % self.places.len()];
             let prefix = crate::load::key_prefix(self.client.ip(), self.clock, index);
@@ -155,7 +161,8 @@ impl Generator {
                 work: Mix::new(workload, &messages, (&place.targets, index, prefix))?
                     .noted_in(self.ledger.clone())
                     .ended_by(self.transactions(workload, index))
-                    .traced_by(self.traced(&messages[0])),
+                    .traced_by(self.traced(&messages[0]))
+                    .heard_by(self.silences.clone()),
                 first_queue: index as usize / self.places.len(),
                 quantity: workload.quantity.map(share),
                 pace: workload.pace(count).map(|pace: Pace| {
@@ -168,7 +175,7 @@ impl Generator {
             };
             let connection = Arc::new(Connection::new(options, self.clock, self.tally.clone()));
             self.connections.push(connection.clone());
-            self.keep(index as usize, place.address, connection);
+            self.keep(index as usize, self.destination(workload, place), connection);
         }
         Ok(())
     }
@@ -190,11 +197,22 @@ impl Generator {
         Some(Traced { tracer, message: message.clone(), clock: self.clock })
     }
 
-    fn keep(&mut self, index: usize, address: SocketAddr, connection: Arc<Connection<Mix>>) {
+    /// Where the connections to a broker lead.
+    fn destination(&self, workload: &Workload, place: &Place) -> Destination {
+        match place.targets.first().filter(|_| workload.follows) {
+            None => Destination::fixed(place.address),
+            Some(target) => {
+                let topic = target.topic.as_deref().unwrap_or(&workload.topic);
+                Destination::master(place.address, &self.client, (topic, &target.broker))
+            }
+        }
+    }
+
+    fn keep(&mut self, index: usize, to: Destination, connection: Arc<Connection<Mix>>) {
         let workers = self.workers.clone();
         self.keepers.spawn(async move {
             // The workers stop only when the run is over, so there is nobody to report to.
-            let _ = keep(&workers, index, address, connection).await;
+            let _ = keep(&workers, index, to, connection).await;
         });
     }
 
@@ -218,11 +236,11 @@ impl Generator {
         for number in 0..workload.groups {
             for index in 0..self.places.len() {
                 let place = &self.places[index];
-                let address = place.address;
+                let to = self.destination(workload, place);
                 let queues = reader::positions(&self.client, workload, (number, place)).await?;
                 for share in shares(&queues, workload.consumers) {
                     let counted = (self.clock, self.reading.clone(), check.clone());
-                    let reader = Reader::new(workload, number, (address, share.to_vec()), counted);
+                    let reader = Reader::new(workload, number, (to.clone(), share.to_vec()), counted);
                     self.read(Arc::new(reader));
                 }
             }
@@ -250,6 +268,16 @@ impl Generator {
         self.ledger.as_ref().map(|ledger| ledger.counts()).unwrap_or_default()
     }
 
+    /// Times without an acknowledgement until producers were stopped; empty when clients do not follow the master.
+    pub fn silences(&self) -> Vec<crate::archive::Silence> {
+        self.silences.as_ref().map(|silences| silences.found()).unwrap_or_default()
+    }
+
+    /// Number of producing connections.
+    pub fn connections(&self) -> u32 {
+        u32::try_from(self.connections.len()).unwrap_or(u32::MAX)
+    }
+
     /// Requests in flight.
     pub fn in_flight(&self) -> u64 {
         self.connections.iter().map(|connection| connection.in_flight() as u64).sum()
@@ -257,6 +285,7 @@ impl Generator {
 
     /// Stops the producers; consumers go on.
     pub fn stop_producers(&self) {
+        self.silences.iter().for_each(|silences| silences.end());
         self.connections.iter().for_each(|connection| connection.stop());
     }
 

@@ -10,6 +10,7 @@ pub mod ceiling;
 pub mod conclusion;
 pub mod effects;
 pub mod factor;
+pub mod failover;
 pub mod figures;
 pub mod guards;
 mod judged;

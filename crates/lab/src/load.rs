@@ -7,6 +7,7 @@
 
 mod clock;
 mod connection;
+mod destination;
 mod ending;
 mod keeper;
 mod latency;
@@ -25,6 +26,7 @@ mod work;
 pub use clock::Clock;
 pub(crate) use clock::{date_time, zone_ms};
 pub use connection::{Connection, ConnectionOptions};
+pub use destination::Destination;
 pub(crate) use ending::Ending;
 pub use keeper::keep;
 pub use latency::{Latency, Percentiles};

@@ -13,6 +13,7 @@ pub(crate) mod chart;
 mod curves;
 mod defaults;
 pub(crate) mod environment;
+pub mod failover;
 pub(crate) mod figure;
 pub mod html;
 pub mod json;

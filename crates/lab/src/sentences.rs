@@ -7,6 +7,7 @@ mod bottleneck;
 mod ceiling;
 mod comparison;
 mod effects;
+mod failover;
 mod guards;
 mod plan;
 mod selftest;

@@ -3,7 +3,7 @@
 use super::histograms::{END_TO_END, Histograms, Interval, LATE, SEND_LATENCY, read_histograms};
 use super::rows::{Rows, read_rows};
 use super::{
-    BrokerSecond, Cell, Event, Factors, HostSecond, LoadSecond, Record, RecordedCell, Repeat, RunFile,
+    BrokerSecond, Cell, Event, Factors, HostSecond, LoadSecond, Record, RecordedCell, Repeat, Round, RunFile,
 };
 use crate::Error;
 use serde::Serialize;
@@ -273,6 +273,7 @@ impl RepeatDirectory {
             hosts: self.hosts()?,
             brokers: self.brokers()?,
             events,
+            round: self.round()?,
         })
     }
 
@@ -359,6 +360,23 @@ impl RepeatDirectory {
     /// [`Error::File`] when the file cannot be written.
     pub fn write_events(&self) -> Result<Rows<Event>, Error> {
         Rows::create(&self.path.join("events.csv"), |row| row.at_ms)
+    }
+
+    /// Reads `round.json`; `None` when there is no such file.
+    ///
+    /// # Errors
+    /// [`Error::File`] when the file exists but cannot be read.
+    pub fn round(&self) -> Result<Option<Round>, Error> {
+        let path = self.path.join("round.json");
+        if path.exists() { read_json(&path).map(Some) } else { Ok(None) }
+    }
+
+    /// Writes `round.json`.
+    ///
+    /// # Errors
+    /// [`Error::File`] when the file cannot be written.
+    pub fn write_round(&self, round: &Round) -> Result<(), Error> {
+        write_json(&self.path.join("round.json"), round)
     }
 
     fn named<T: DeserializeOwned>(&self, prefix: &str) -> Result<BTreeMap<String, Vec<T>>, Error> {

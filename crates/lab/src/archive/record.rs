@@ -2,7 +2,7 @@
 
 use super::{
     Archive, BROKER_AWAY, BROKER_RESTARTED, BrokerSecond, Cell, Event, Factors, HostFile, HostSecond,
-    LoadSecond, Phase, RunFile, Sparse,
+    LoadSecond, Phase, Round, RunFile, Sparse,
 };
 use crate::Error;
 use std::collections::BTreeMap;
@@ -43,6 +43,8 @@ pub struct Repeat {
     pub brokers: BTreeMap<String, Vec<BrokerSecond>>,
     /// Rows of `events.csv`.
     pub events: Vec<Event>,
+    /// The content of `round.json`; `None` when the repeat is no round of a failover run.
+    pub round: Option<Round>,
 }
 
 /// The rows of one repeat between two times, on which rules work.

@@ -8,7 +8,8 @@ use crate::Error;
 use crate::archive::Slo;
 use crate::generator::{Consume, Send, Sizes};
 use crate::scenario::{
-    self, Backlog, CellLoad, Fill, Matrix, Modes, REPLICATIONS, RunOptions, Scale, Search, disk_type,
+    self, Backlog, CellLoad, Fill, LocalOptions, Matrix, Modes, REPLICATIONS, RunOptions, Scale, Search,
+    disk_type,
 };
 use clap::Args;
 use std::collections::BTreeMap;
@@ -134,6 +135,10 @@ pub struct ModesFlags {
     /// Queues per topic.
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub queues: u32,
+    /// Starts two masters with a slave each of this program on this machine for the run, in the one mode of --repl: async
+    /// or sync.
+    #[arg(long, value_name = "KIND", value_parser = ["2m2s"], conflicts_with_all = ["namesrv", "cluster"])]
+    pub local: Option<String>,
 }
 
 impl ModesFlags {
@@ -149,8 +154,21 @@ impl ModesFlags {
             threads: self.threads.clone(),
             sizes: self.sizes.clone(),
             queues: self.queues,
+            local: self.local()?,
         };
         scenario::modes(&self.common.options(SECONDS), &modes)
+    }
+
+    /// The cluster of the lab's own, with masters in the replication mode.
+    fn local(&self) -> Result<Option<LocalOptions>, Error> {
+        let Some(kind) = self.local.clone() else { return Ok(None) };
+        let role = match self.repl.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+            [] | ["" | "async"] => "ASYNC_MASTER",
+            ["sync"] => "SYNC_MASTER",
+            _ => return refused("--repl", "expected async or sync with --local, each in a run of its own"),
+        };
+        let settings = [("brokerRole".to_owned(), role.to_owned())].into();
+        Ok(Some(LocalOptions { kind, config: None, settings }))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::choices::{Send, Sizes};
 use super::ledger::Ledger;
+use super::silences::Silences;
 use super::trace::Traced;
 use super::transactions::Transactions;
 use super::workload::Workload;
@@ -75,6 +76,7 @@ pub struct Mix {
     ledger: Option<Arc<Ledger>>,
     transactions: Option<Transactions>,
     traced: Option<Traced>,
+    silences: Option<Arc<Silences>>,
 }
 
 impl Mix {
@@ -111,7 +113,13 @@ impl Mix {
             ledger: None,
             transactions: None,
             traced: None,
+            silences: None,
         })
+    }
+
+    /// Records in `silences` when the connection got acknowledgements.
+    pub(super) fn heard_by(self, silences: Option<Arc<Silences>>) -> Self {
+        Self { silences, ..self }
     }
 
     /// Records what becomes of every request in `ledger`.
@@ -194,6 +202,12 @@ impl Work for Mix {
 
     fn is_checked(&self) -> bool {
         self.ledger.is_some()
+    }
+
+    fn acknowledged(&self, now_ns: u64) {
+        if let Some(silences) = &self.silences {
+            silences.acknowledged(self.connection, now_ns);
+        }
     }
 
     fn settled(&self, sequence: u64, fate: Fate) {

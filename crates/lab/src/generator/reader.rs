@@ -9,10 +9,9 @@ use super::places::Place;
 use super::workload::Workload;
 use crate::Error;
 use crate::load::Latency;
-use crate::load::{Clock, Target};
+use crate::load::{Clock, Destination, Target};
 use client::{Client, Credentials, MessageQueue, Signed};
 use net::{ConnectionHandle, Service, Workers};
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -82,7 +81,7 @@ pub struct Reader {
     number: u32,
     topic: String,
     run: u32,
-    address: SocketAddr,
+    to: Destination,
     sizes: Sizes,
     credentials: Option<Credentials>,
     clock: Clock,
@@ -168,7 +167,7 @@ impl Reader {
     pub(super) fn new(
         workload: &Workload,
         number: u32,
-        (address, queues): (SocketAddr, Vec<Queue>),
+        (to, queues): (Destination, Vec<Queue>),
         (clock, reading, check): (Clock, Arc<Reading>, Option<Arc<Check>>),
     ) -> Self {
         Self {
@@ -176,7 +175,7 @@ impl Reader {
             number,
             topic: workload.topic.clone(),
             run: workload.run,
-            address,
+            to,
             sizes: workload.sizes.clone(),
             credentials: workload.credentials(),
             clock,
@@ -196,7 +195,7 @@ impl Reader {
             number: self.number,
             topic: self.topic.clone(),
             run: self.run,
-            address: self.address,
+            to: self.to.clone(),
             sizes: self.sizes.clone(),
             credentials: self.credentials.clone(),
             clock: self.clock,
@@ -427,10 +426,17 @@ impl Service for Reader {
 
 /// Keeps a reader connected until the reader is stopped.
 pub(super) async fn keep(workers: &Workers, index: usize, reader: Arc<Reader>) {
+    let mut to = reader.to.clone();
     while !reader.is_stopped() {
-        if let Ok(peer) = workers.dial_on(index, reader.address, reader.clone()).await {
+        to.look().await;
+        if let Ok(peer) = workers.dial_on(index, to.address(), reader.clone()).await {
             while !reader.is_stopped() && !peer.is_closed() {
                 let _ = tokio::time::timeout(TICK, reader.changed.notified()).await;
+                // A broker that is paused neither answers nor ends the connection.
+                if to.may_change() && to.look().await {
+                    peer.abort();
+                    break;
+                }
                 // Writing to a closed connection has no effect; the loop then makes a new connection.
                 let _ = peer.push(|out| reader.pull_all(out));
             }

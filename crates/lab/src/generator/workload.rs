@@ -90,6 +90,9 @@ pub struct Workload {
     pub start: Start,
     /// Whether to check that every message arrives once, unchanged and in order.
     pub checked: bool,
+    /// Whether clients follow the master of each broker set: they ask name servers where it is, and note how long they
+    /// got no acknowledgement.
+    pub follows: bool,
     /// Whether bodies begin with a mark of the lab, where they have room for it.
     pub marked: bool,
     /// Number that distinguishes the messages of this run from others.
@@ -136,6 +139,7 @@ impl Default for Workload {
             consume: Consume::Pull,
             start: Start::Last,
             checked: false,
+            follows: false,
             marked: true,
             run: 0,
             seed: 1,
@@ -219,6 +223,9 @@ impl Workload {
         }
         if self.send == Send::Transaction && self.batch > 1 {
             return refused("batches cannot be sent in transactions".to_owned());
+        }
+        if self.follows && (self.rate.is_none() || self.consume != Consume::Pull) {
+            return refused("clients that follow the master need a rate and pull".to_owned());
         }
         if self.checked && self.consume != Consume::Pull {
             return refused("content is checked where it is pulled; push consumers only count".to_owned());

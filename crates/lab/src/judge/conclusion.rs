@@ -6,6 +6,7 @@ use super::bottleneck::{Bottleneck, bottleneck};
 use super::ceiling::{Ceiling, Invalid, Step, ceiling, is_found};
 use super::effects::{Effect, Interaction, effects, interactions, sensitive};
 use super::factor::{Factor, ladders};
+use super::failover::{Failover, failover};
 use super::figures::series;
 use super::guards::{Guard, Limits, guards, next_to_break};
 use super::judged::{Judged, judged, judged_cell};
@@ -74,6 +75,8 @@ pub struct Case<'a> {
     pub backlog: Option<Backlog>,
     /// The verdict of R10; `None` when the cell is no soak.
     pub soak: Option<Soak>,
+    /// The verdict on failed masters; `None` when the cell is no failover.
+    pub failover: Option<Failover>,
 }
 
 /// A series of cells that differ only in their load.
@@ -107,11 +110,13 @@ impl<'a> Case<'a> {
     }
 
     /// Whether the cell's rate counts as safe: the cell is valid, no guard broke and every message arrived. In a search
-    /// only the cell that confirms counts. A backlog and the cells in which modes are compared at an equal rate do not.
+    /// only the cell that confirms counts. A backlog, a failover and the cells in which modes are compared at an equal rate
+    /// do not.
     pub fn is_safe(&self) -> bool {
         let is_whole =
             self.soak.as_ref().is_none_or(|soak| soak.broken.is_empty() && soak.undecided.is_none());
-        let is_meant = self.purpose().is_none_or(|of| of == Purpose::Confirm) && self.backlog.is_none();
+        let is_steady = self.backlog.is_none() && self.failover.is_none();
+        let is_meant = self.purpose().is_none_or(|of| of == Purpose::Confirm) && is_steady;
         self.judged.figures().is_some() && is_whole && is_meant && !self.guards.iter().any(Guard::is_broken)
     }
 
@@ -204,7 +209,8 @@ fn case<'a>(record: &'a Record, judged: Judged<'a>, limits: &Limits) -> Case<'a>
     if judged.figures().is_none() {
         soak.iter_mut().for_each(|soak| soak.drifts.clear());
     }
-    Case { guards: worst, balance, stability, backlog, soak, judged }
+    let failover = failover(judged.cell);
+    Case { guards: worst, balance, stability, backlog, soak, failover, judged }
 }
 
 /// For each guard, the reading of the repeat that used most of its limit.

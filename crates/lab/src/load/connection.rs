@@ -9,6 +9,7 @@ use super::work::{Fate, Work};
 use super::{Flight, Pace, Slots, Stamp, Turn};
 use crate::load::Tally;
 use net::{ConnectionHandle, Service};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -53,6 +54,9 @@ pub struct Connection<W> {
     state: Mutex<State>,
     /// Wakes the task that keeps the connection open: the connection ended, or its work is done.
     changed: Notify,
+    /// Whether a request was refused or not answered since the last acknowledgement. Nothing is published through this
+    /// flag.
+    doubt: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -92,7 +96,8 @@ impl<W: Work> Connection<W> {
             sequence: 0,
         };
         let ConnectionOptions { work, messages_each, turn, .. } = options;
-        Self { clock, tally, messages_each, work, turn, state: Mutex::new(state), changed: Notify::new() }
+        let (state, changed, doubt) = (Mutex::new(state), Notify::new(), AtomicBool::new(false));
+        Self { clock, tally, messages_each, work, turn, state, changed, doubt }
     }
 
     /// Stops sending new requests.
@@ -112,6 +117,12 @@ impl<W: Work> Connection<W> {
     /// Waits until the connection ended or its work is done. Only one task may wait.
     pub async fn changed(&self) {
         self.changed.notified().await;
+    }
+
+    /// Whether a request was refused or not answered since the last acknowledgement, so that the connection may lead to
+    /// the wrong broker.
+    pub fn is_in_doubt(&self) -> bool {
+        self.doubt.load(Relaxed)
     }
 
     /// Counts a failed attempt to connect as a failed request.
@@ -186,6 +197,7 @@ impl<W: Work> Connection<W> {
     fn lost(&self, lost: &[Flight]) {
         self.tally.unanswered(lost.len() as u64);
         if !lost.is_empty() {
+            self.doubt.store(true, Relaxed);
             self.pass();
         }
         lost.iter().for_each(|flight| self.work.settled(flight.sequence, Fate::Unknown));
@@ -314,6 +326,13 @@ impl<W: Work> Service for Connection<W> {
         }
         if refused > 0 || !answered.micros.is_empty() {
             self.pass();
+        }
+        if refused > 0 {
+            self.doubt.store(true, Relaxed);
+        }
+        if !answered.micros.is_empty() {
+            self.doubt.store(false, Relaxed);
+            self.work.acknowledged(now_ns);
         }
         self.issue(&mut state, now_ns, (out, &mut answered.late));
         // Counted before another task can see the work as done.

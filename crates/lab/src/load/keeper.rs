@@ -1,10 +1,9 @@
 //! Keeps the connection of a producer ([`super::Connection`]) open until its work is done.
 
-use super::{Connection, Work};
+use super::{Connection, Destination, Work};
 use net::{ConnectionHandle, Workers};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +18,10 @@ const OVERDUE: Duration = Duration::from_micros(20);
 /// Interval between two attempts to connect.
 const RETRY: Duration = Duration::from_millis(200);
 
+/// Interval between two attempts to connect to a master that may be another broker meanwhile, and between two checks
+/// whether it is.
+const RETRY_MASTER: Duration = Duration::from_millis(50);
+
 /// Opens the connection on worker `worker`, and again whenever it ends, until its work is done.
 ///
 /// # Errors
@@ -26,26 +29,53 @@ const RETRY: Duration = Duration::from_millis(200);
 pub async fn keep<W: Work>(
     workers: &Workers,
     worker: usize,
-    address: SocketAddr,
+    mut to: Destination,
     connection: Arc<Connection<W>>,
 ) -> io::Result<()> {
+    let retry = if to.may_change() { RETRY_MASTER } else { RETRY };
     while !connection.is_done() {
-        match workers.dial_on(worker, address, connection.clone()).await {
+        match workers.dial_on(worker, to.address(), connection.clone()).await {
             Ok(peer) => {
                 let (clocked, link) = (connection.clone(), peer.clone());
                 workers.spawn(worker, move || tick(clocked, link))?;
+                if to.may_change() {
+                    follow(&connection, &peer, &mut to).await;
+                }
                 while !connection.is_done() && !peer.is_closed() {
                     connection.changed().await;
                 }
                 peer.close();
             }
+            // What is due is sent to the next master.
+            Err(_) if to.may_change() => {}
             Err(_) => connection.unreachable(),
         }
         if !connection.is_done() {
-            tokio::time::sleep(RETRY).await;
+            tokio::time::sleep(retry).await;
+            to.look().await;
         }
     }
     Ok(())
+}
+
+/// Waits until a connection ended or its work is done. Ends it when the master is another broker: looked for after
+/// every refused or unanswered request, and from time to time.
+async fn follow<W: Work>(connection: &Connection<W>, peer: &ConnectionHandle, to: &mut Destination) {
+    let mut checks = 0;
+    while !connection.is_done() && !peer.is_closed() {
+        // Most of the time nothing changed, and the checks below say so.
+        let _ = tokio::time::timeout(RETRY_MASTER, connection.changed()).await;
+        checks += 1;
+        let is_due = RETRY_MASTER * checks >= to.poll();
+        if !connection.is_in_doubt() && !is_due {
+            continue;
+        }
+        checks = 0;
+        if to.look().await {
+            // Requests in flight to the broker that is no master any more count as unanswered.
+            peer.abort();
+        }
+    }
 }
 
 async fn tick<W: Work>(connection: Arc<Connection<W>>, peer: Arc<ConnectionHandle>) {

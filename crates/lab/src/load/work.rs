@@ -45,6 +45,9 @@ pub trait Work: Send + Sync + 'static {
     /// Called when request number `sequence` was stored, refused or given up.
     fn settled(&self, _sequence: u64, _fate: Fate) {}
 
+    /// Called once for all answers of a read batch that messages are stored, with the time of the run.
+    fn acknowledged(&self, _now_ns: u64) {}
+
     /// Called when the connection is made; what is appended to the output is sent before the first request.
     fn opened(&self, _now_ns: u64, _peer: &ConnectionHandle, _out: &mut Vec<u8>) {}
 

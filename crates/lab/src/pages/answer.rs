@@ -3,7 +3,7 @@
 use super::chart::{Chart, Line, Mark, Scale};
 use super::figure::Figure;
 use super::timeline::{Timeline, figures};
-use super::{says, verdict, words};
+use super::{failover, says, verdict, words};
 use crate::judge::backlog::Backlog;
 use crate::judge::ceiling::Ceiling;
 use crate::judge::conclusion::{Case, Conclusion, Ladder, SUSTAINED_SECONDS};
@@ -31,7 +31,12 @@ pub(crate) struct Tile {
 pub fn answer(run: &Conclusion<'_>) -> Markup {
     let alone = run.main_ladder().is_none();
     let backlog = run.cells.iter().find_map(|case| case.backlog.as_ref()).filter(|_| alone);
-    let tiles = backlog.map_or_else(|| tiles(run), backlog_tiles);
+    let failover = run.cells.iter().find_map(|case| case.failover.as_ref());
+    let tiles = match (failover, backlog) {
+        (Some(failover), _) => failover::tiles(failover),
+        (None, Some(backlog)) => backlog_tiles(backlog),
+        (None, None) => tiles(run),
+    };
     html! {
         (row(&tiles))
         dl.verdict { @for (name, text) in verdict::limits(run) { dt { (says(&name)) } dd { (says(&text)) } } }

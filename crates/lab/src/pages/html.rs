@@ -1,7 +1,7 @@
 //! The HTML page: its frame, and its chapters in reading order. A chapter without content is left out.
 
 use super::timeline::{Timeline, figures};
-use super::{answer, backlog, cases, curves, environment, latency, matrix, says, words};
+use super::{answer, backlog, cases, curves, environment, failover, latency, matrix, says, words};
 use crate::judge::balance::Term;
 use crate::judge::conclusion::{Case, Conclusion};
 use crate::judge::{Language, Text, both, numbers};
@@ -30,6 +30,7 @@ pub fn report(run: &Conclusion<'_>, additions: Additions, language: Language) ->
     let chapters = [
         ("verdict", words("Answer", "结论"), answer::answer(run)),
         ("backlog", words("Backlog", "堆积"), backlog::backlogs(run).unwrap_or_else(nothing)),
+        ("failover", words("Failover", "故障切换"), failover::failovers(run).unwrap_or_else(nothing)),
         ("cases", words("All cases", "全部用例"), html! { (cases::cases(run)) (matrix::left_out(file)) }),
         ("matrix", words("Matrix", "矩阵"), matrix::heat_maps(run)),
         ("factors", words("Factors", "各因素"), html! { (curves::curves(run)) (curves::effects(run)) }),

@@ -74,5 +74,6 @@ fn case(case: &Case<'_>) -> Value {
         "stability": case.stability,
         "backlog": case.backlog,
         "soak": case.soak,
+        "failover": case.failover,
     })
 }

@@ -1,5 +1,5 @@
 use super::html::Additions;
-use crate::archive::{Factors, Phase, Record};
+use crate::archive::{Factors, Phase, Record, Round, Silence};
 use crate::judge::conclusion::Conclusion;
 use crate::judge::guards::Limits;
 use crate::judge::{Language, testing};
@@ -622,4 +622,47 @@ fn a_run_without_a_valid_cell_has_no_interval() {
     testing::each_second(&mut record, |_, second| second.lab_cores = 8.0);
     let said = told(&record);
     assert!(!said.contains("CI95") && said.contains("no two valid cells"), "{said}");
+}
+
+#[test]
+fn the_rounds_of_a_failover_are_drawn_and_listed() {
+    let mut record = testing::record(&[(testing::factors(60), 20_000.0)]);
+    let cell = &mut record.cells[0];
+    cell.cell.factors.more.insert("fault".to_owned(), "leader-kill".to_owned());
+    for (number, repeat) in (1_u64..).zip(&mut cell.repeats) {
+        let fault_ms = repeat.load[30].at_ms;
+        let silence = |connection, to_us| Silence { connection, from_us: fault_ms * 1_000, to_us };
+        let to_us = Some((fault_ms + number * 1_000) * 1_000);
+        let end = if number == 3 { None } else { to_us };
+        let silences = vec![silence(None, to_us), silence(Some(0), to_us), silence(Some(1), end)];
+        let round =
+            Round { fault_ms, heal_ms: fault_ms + 9_000, connections: 2, silences, ..Round::default() };
+        repeat.round = Some(round);
+    }
+    let run = Conclusion::new(&record, &Limits::default());
+    let page = super::html::report(&run, Additions::default(), Language::En);
+    let chapter = chapter(&page, "failover");
+    for part in [
+        "median 2.00 s, p99 3.00 s, longest 3.00 s",
+        "without an end",
+        "未恢复",
+        "round.json",
+        "<rect class=\"heat\"",
+    ] {
+        assert!(chapter.contains(part), "{part} is missing in\n{chapter}");
+    }
+    let rows = super::failover::csv(&run).expect("there are rounds");
+    let rows: Vec<&str> = rows.lines().collect();
+    assert_eq!(rows.len(), 4);
+    assert!(
+        rows[1].starts_with("001-w60-s1024-q8,leader-kill,1,1000.000,1000.000,1000.000,1000.000,"),
+        "{}",
+        rows[1]
+    );
+    assert!(
+        rows[3].contains(",3,3000.000,3000.000,3000.000,,"),
+        "a gap without an end is empty: {}",
+        rows[3]
+    );
+    assert!(super::failover::csv(&Conclusion::new(&self::record(), &Limits::default())).is_none());
 }

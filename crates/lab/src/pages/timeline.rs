@@ -194,6 +194,8 @@ fn phase_text(name: &str) -> Text {
         "warmup" => both!("warm-up", "预热"),
         "steady" => both!("steady", "稳态"),
         "rest" => both!("rest", "静置"),
+        "fault" => both!("fault", "故障"),
+        "heal" => both!("healing", "恢复"),
         other => phase_name(other),
     }
 }

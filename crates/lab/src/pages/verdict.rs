@@ -15,12 +15,14 @@ const MORE: f64 = 1.02;
 pub fn lines(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
     let backlogs = run.cells.iter().filter_map(|case| case.backlog.as_ref());
     let backlogs = backlogs.map(|backlog| (both!("Backlog", "堆积"), backlog.sentence()));
+    let failovers = run.cells.iter().filter_map(|case| case.failover.as_ref());
+    let failovers = failovers.map(|failover| (both!("Failover", "故障切换"), failover.sentence()));
     let mut lines = vec![safe(run)];
     lines.extend(limits(run));
     lines.extend(rest(run));
     // Inserted before the last line, which is about the confidence in all figures.
     let place = lines.len() - 1;
-    lines.splice(place..place, backlogs);
+    lines.splice(place..place, backlogs.chain(failovers));
     lines
 }
 

@@ -2,7 +2,8 @@
 
 use super::cleanup::{left_behind, remove};
 use super::cluster::Cluster;
-use super::design::{CellLoad, Design, RunOptions};
+use super::design::{CellLoad, Design, RunOptions, run_directory};
+use super::fault::Injector;
 use super::machines::{Watched, hosts};
 use super::progress::{Progress, place, told};
 use super::prune::is_dominated;
@@ -40,6 +41,8 @@ pub struct Bench {
     load_agents: Vec<String>,
     /// Whether a broker runs on this machine, also by what agents say about other machines.
     is_here: bool,
+    /// The fault of a failover run.
+    injector: Option<Injector>,
 }
 
 /// Runs a design from its beginning, or goes on with it, and writes its report.
@@ -116,7 +119,19 @@ impl Bench {
             watched,
             load_agents: options.load_agents.clone(),
             is_here,
+            injector: None,
         })
+    }
+
+    /// The run with a fault that its stages inject and heal.
+    pub(super) fn with_fault(mut self, injector: Injector) -> Self {
+        self.injector = Some(injector);
+        self
+    }
+
+    /// The fault of the run.
+    pub(super) fn injector(&self) -> Option<&Injector> {
+        self.injector.as_ref()
     }
 
     /// The cluster under load.
@@ -217,7 +232,9 @@ impl Bench {
     /// a kill.
     async fn note_made(&mut self, workload: &Workload) -> Result<(), Error> {
         let mut made = self.run.made.clone();
-        made.groups.extend((0..workload.groups).map(|number| workload.group(number)));
+        // The last group, which commits offsets only, exists where clients follow the master.
+        let groups = workload.groups + u32::from(workload.follows);
+        made.groups.extend((0..groups).map(|number| workload.group(number)));
         for topic in workload.topics() {
             if !made.topics.contains(&topic) && existing(&self.cluster.client, &topic).await?.is_none() {
                 made.topics.insert(topic);
@@ -400,8 +417,7 @@ fn interrupt(root: PathBuf) -> watch::Receiver<Option<i32>> {
 
 /// The directory of the run.
 fn root_of(options: &RunOptions, scenario: &str) -> PathBuf {
-    let named = || format!("lab-{}-{}", scenario.replace(' ', "-"), epoch_ms() / 1000).into();
-    options.out.clone().unwrap_or_else(named)
+    options.out.clone().unwrap_or_else(|| run_directory(scenario))
 }
 
 /// The limits of this machine by a self-test; `None` when it cannot be run, for example on another user's disk. The

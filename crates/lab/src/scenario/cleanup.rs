@@ -2,7 +2,7 @@
 //! group exists, even without members.
 
 use crate::Error;
-use crate::archive::{Archive, Made, RunFile};
+use crate::archive::{Archive, BrokerFile, Made, RunFile};
 use crate::output::say;
 use crate::runtime;
 use client::{Client, Config, Credentials};
@@ -41,10 +41,16 @@ pub fn run(root: &Path, namesrv: Option<String>, credentials: Option<Credentials
 /// Removes what a run created. Whatever was removed is deleted from the run's file, also when the rest cannot be
 /// removed.
 pub(super) async fn remove(client: &Client, run: &mut RunFile) -> Result<(), client::Error> {
+    // A failover may have made other brokers masters than those that the run began with.
+    let now = client.cluster_info().await.map(|info| info.broker_addr_table).unwrap_or_default();
     let masters = run.target.brokers.iter().filter(|broker| broker.id == 0);
+    let address = |broker: &BrokerFile| {
+        let master = now.get(&broker.name).and_then(|set| set.broker_addrs.get(&0));
+        master.unwrap_or(&broker.address).clone()
+    };
     let cluster = Servers {
         client,
-        masters: masters.map(|broker| broker.address.clone()).collect(),
+        masters: masters.map(address).collect(),
         name_servers: run.target.namesrv.split([';', ',']).map(|server| server.trim().to_owned()).collect(),
     };
     for group in run.made.groups.clone() {

@@ -3,6 +3,7 @@
 use super::stage::Stage;
 use crate::archive::{Factors, Purpose, SETTING};
 use crate::generator::{Consume, Payload, Send, Sizes, Workload};
+use crate::runtime::epoch_ms;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -70,6 +71,14 @@ impl Design {
     pub fn new(scenario: impl Into<String>, cells: Vec<CellLoad>) -> Self {
         Self { scenario: scenario.into(), cells, prune: false, held: Vec::new() }
     }
+}
+
+/// Name of the scenario in which masters fail.
+pub(super) const FAILOVER: &str = "failover";
+
+/// The directory of a run that was given none.
+pub(super) fn run_directory(scenario: &str) -> PathBuf {
+    format!("lab-{}-{}", scenario.replace(' ', "-"), epoch_ms() / 1000).into()
 }
 
 impl RunOptions {

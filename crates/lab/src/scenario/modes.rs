@@ -11,6 +11,7 @@
 use super::bench::Bench;
 use super::cluster::Cluster;
 use super::design::{CellLoad, Design, RunOptions};
+use super::local::{LocalCluster, LocalOptions};
 use super::safe_tps::mean_rate;
 use super::settings::{possible, replication};
 use crate::Error;
@@ -41,6 +42,8 @@ pub struct Modes {
     pub sizes: Vec<Sizes>,
     /// Queues per topic.
     pub queues: u32,
+    /// A cluster of the lab's own, in the replication mode; `None` for the one that the name servers know.
+    pub local: Option<LocalOptions>,
 }
 
 /// Runs the scenario.
@@ -49,12 +52,16 @@ pub struct Modes {
 /// [`Error::Flag`] when there is no such mode, [`Error::Broken`] when the cluster cannot be brought into a mode,
 /// otherwise as for [`super::matrix`].
 pub fn run(options: &RunOptions, modes: &Modes) -> Result<(), Error> {
+    let mut options = options.clone();
+    let local = modes.local.as_ref();
+    // The cluster runs until the run is over.
+    let _local = local.map(|local| LocalCluster::of_run(&mut options, "modes", local)).transpose()?;
     runtime::block_on(async {
-        let cluster = Cluster::look(options).await?;
+        let cluster = Cluster::look(&options).await?;
         let replication = possible(&modes.replication, replication(&cluster))?;
         cluster.client.shutdown();
-        let cells = Modes { replication: vec![replication], ..modes.clone() }.cells(options);
-        let mut bench = Bench::open(options, Design::new("modes", cells.clone())).await?;
+        let cells = Modes { replication: vec![replication], ..modes.clone() }.cells(&options);
+        let mut bench = Bench::open(&options, Design::new("modes", cells.clone())).await?;
         let ran = measure(&mut bench, &cells, options.load.rate.is_some()).await;
         bench.close(ran).await
     })
@@ -143,6 +150,7 @@ mod tests {
             threads: threads.to_vec(),
             sizes: sizes.iter().map(|size| Sizes::one(*size)).collect(),
             queues: 8,
+            local: None,
         };
         modes.cells(&RunOptions::fixture())
     }

@@ -1,12 +1,14 @@
 //! One repeat of a cell: stages of load, recorded second by second.
 
 use super::bench::Bench;
+use super::fault::{Met, is_whole, master_of};
 use super::files::Files;
+use super::offsets::Offsets;
 use super::probes::Probes;
 use super::stage::{Action, Stage, Until};
 use crate::Error;
 use crate::agent::Fleet;
-use crate::archive::{Cell, CellDirectory, Phase, RepeatDirectory};
+use crate::archive::{Cell, CellDirectory, Phase, RepeatDirectory, Round};
 use crate::generator::{Generator, IntervalSample, Workload};
 use crate::measure::HostProbe;
 use crate::runtime::epoch_ms;
@@ -63,6 +65,9 @@ pub(super) async fn record(
         }
     }
     recorded.checked = course.generator.checked();
+    if let Some(round) = course.round(&recorded).await {
+        place.write_round(&round)?;
+    }
     course.end().await;
     Ok(recorded)
 }
@@ -104,6 +109,12 @@ struct RunningRepeat<'a> {
     last_ms: u64,
     /// Whether producers are sending.
     sending: bool,
+    /// The fault that was injected, and when; `None` before.
+    fault: Option<(Met, u64)>,
+    /// When the fault was ended; `None` before.
+    healed_ms: Option<u64>,
+    /// Offsets that are committed until the fault.
+    offsets: Option<Offsets>,
 }
 
 impl<'a> RunningRepeat<'a> {
@@ -126,7 +137,21 @@ impl<'a> RunningRepeat<'a> {
         clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         clock.tick().await;
         let (last_ms, sending) = (first.at_ms, false);
-        Ok(Self { bench, workload, generator, fleet, probe, probes, files, clock, last_ms, sending })
+        Ok(Self {
+            bench,
+            workload,
+            generator,
+            fleet,
+            probe,
+            probes,
+            files,
+            clock,
+            last_ms,
+            sending,
+            fault: None,
+            healed_ms: None,
+            offsets: None,
+        })
     }
 
     async fn stage(&mut self, stage: &Stage) -> Result<Ended, Error> {
@@ -144,7 +169,11 @@ impl<'a> RunningRepeat<'a> {
             let groups = self.workload.groups;
             let is_drained =
                 || second > 0 && generator.knows_positions() && waits.is_drained(&sample, groups);
-            if stage.until.is_met(sent_bytes, is_drained) {
+            let brokers = &self.bench.run_file().target.brokers;
+            let is_whole = stage.until == Until::Whole
+                && second > 0
+                && is_whole(&self.bench.cluster().client, brokers).await;
+            if is_whole || stage.until.is_met(sent_bytes, is_drained) {
                 let what = "it ended by what it waited for".to_owned();
                 self.files.event(self.last_ms, stage.name, what)?;
                 return Ok(Ended::Met);
@@ -185,6 +214,10 @@ impl<'a> RunningRepeat<'a> {
                 tokio::time::sleep(self.fleet.start().await?).await;
                 self.generator.start_producers(&self.workload)?;
                 self.sending = true;
+                self.offsets = self.workload.follows.then(|| {
+                    let group = self.workload.group(self.workload.groups);
+                    Offsets::start(&self.bench.cluster().client, &self.workload.topic, &group)
+                });
                 "producers-start"
             }
             Action::StopProducers => {
@@ -193,8 +226,66 @@ impl<'a> RunningRepeat<'a> {
                 self.generator.stop_producers();
                 "producers-stop"
             }
+            Action::Inject => {
+                self.inject().await?;
+                "fault"
+            }
+            Action::Heal => {
+                self.heal().await?;
+                "heal"
+            }
         };
         self.files.event(epoch_ms(), kind, stage.name.to_owned())
+    }
+
+    /// Injects the run's fault into the master of the first broker set.
+    async fn inject(&mut self) -> Result<(), Error> {
+        let Some(injector) = self.bench.injector() else { return Ok(()) };
+        let client = &self.bench.cluster().client;
+        let set = self.bench.run_file().target.brokers.first().map(|broker| broker.name.clone());
+        let set = set.unwrap_or_default();
+        let address = master_of(client, &set).await;
+        let nobody = || Error::Broken(format!("{set} has no master, so no fault can meet it"));
+        let met = Met { address: address.ok_or_else(nobody)?, set };
+        self.offsets.iter_mut().for_each(Offsets::stop);
+        self.fault = Some((met.clone(), epoch_ms()));
+        injector.inject(client, &met).await
+    }
+
+    /// Ends the fault, unless there is none or it has ended.
+    async fn heal(&mut self) -> Result<(), Error> {
+        let (Some(injector), Some((met, _)), None) = (self.bench.injector(), &self.fault, self.healed_ms)
+        else {
+            return Ok(());
+        };
+        self.healed_ms = Some(epoch_ms());
+        injector.heal(met).await
+    }
+
+    /// What the round found beside its rows; `None` when no fault was injected.
+    async fn round(&mut self, recorded: &Recorded) -> Option<Round> {
+        let (Met { set, address }, fault_ms) = self.fault.clone()?;
+        if let Err(error) = self.heal().await {
+            self.bench.line(&format!("the fault could not be ended: {error}"));
+        }
+        // Whoever was not heard until now counts as silent to the end.
+        self.generator.stop_producers();
+        let offsets = match &self.offsets {
+            Some(offsets) => offsets.found().await,
+            None => Vec::new(),
+        };
+        let heal = recorded.phases.iter().find(|phase| phase.name == "heal");
+        Some(Round {
+            fault_ms,
+            heal_ms: self.healed_ms.unwrap_or_default(),
+            is_whole: heal.and_then(|phase| phase.met),
+            master: address,
+            master_after: master_of(&self.bench.cluster().client, &set).await.unwrap_or_default(),
+            connections: self.generator.connections(),
+            silences: self.generator.silences(),
+            offsets,
+            checked: recorded.checked.clone(),
+        })
     }
 
     /// Stops the producers and records the last answers, so that the sum of the rows is what the brokers acknowledged.

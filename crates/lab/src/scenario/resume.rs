@@ -1,7 +1,7 @@
 //! Resuming an interrupted run, which is possible only with the same target, the same load and the same agents.
 //! Otherwise cells of different clusters or durations would be compared as if only their factors differed.
 
-use super::design::{CellLoad, Design, RunOptions};
+use super::design::{CellLoad, Design, FAILOVER, RunOptions};
 use super::settings::changes;
 use crate::Error;
 use crate::archive::{Archive, BrokerFile, Factors, HostFile, RunFile};
@@ -93,7 +93,9 @@ fn differences(before: &RunFile, now: &RunFile) -> Vec<String> {
     differ("the target", target(before), target(now));
     differ("-n", before.target.namesrv.clone(), now.target.namesrv.clone());
     differ("the list of brokers", brokers(before), brokers(now));
-    for (one, other) in before.target.brokers.iter().zip(&now.target.brokers) {
+    // A failover makes other brokers masters, whose settings say so.
+    let compared = if now.scenario == FAILOVER { 0 } else { usize::MAX };
+    for (one, other) in before.target.brokers.iter().zip(&now.target.brokers).take(compared) {
         for key in changed(one, other).into_iter().filter(|key| !changes(&now.cells, key)) {
             let of = |broker: &BrokerFile| broker.settings.get(&key).cloned().unwrap_or_default();
             differ(&format!("{key} of {}", one.name), of(one), of(other));
@@ -131,10 +133,15 @@ fn or_nothing(text: &str) -> &str {
 
 fn brokers(run: &RunFile) -> String {
     let brokers = run.target.brokers.iter();
-    brokers
-        .map(|broker| format!("{} {} at {}", broker.name, broker.id, broker.address))
-        .collect::<Vec<_>>()
-        .join(", ")
+    let mut all: Vec<String> = match run.scenario.as_str() {
+        // Ids change with the masters.
+        FAILOVER => brokers.map(|broker| format!("{} at {}", broker.name, broker.address)).collect(),
+        _ => brokers.map(|broker| format!("{} {} at {}", broker.name, broker.id, broker.address)).collect(),
+    };
+    if run.scenario == FAILOVER {
+        all.sort();
+    }
+    all.join(", ")
 }
 
 /// The settings whose values differ between two descriptions of a broker; none if one of them has no settings.
@@ -203,6 +210,22 @@ mod tests {
             drop(run.target.brokers[0].settings.insert(FLUSH.to_owned(), "SYNC".to_owned()))
         };
         check(sync, "flushDiskType of broker-a was ASYNC_FLUSH, is SYNC");
+    }
+
+    #[test]
+    fn a_failover_run_goes_on_when_another_broker_is_master() {
+        let place = tempfile::tempdir().unwrap();
+        let mut began = RunFile { scenario: FAILOVER.to_owned(), ..run() };
+        let slave =
+            BrokerFile { id: 2, address: "10.0.0.2:10911".to_owned(), ..began.target.brokers[0].clone() };
+        began.target.brokers.push(slave);
+        begin_or_resume(place.path(), began.clone()).unwrap();
+        (began.target.brokers[0].id, began.target.brokers[1].id) = (1, 0);
+        began.target.brokers.reverse();
+        began.target.brokers[0].settings.insert("brokerRole".to_owned(), "ASYNC_MASTER".to_owned());
+        assert!(begin_or_resume(place.path(), began.clone()).is_ok());
+        began.target.brokers[0].address = "10.0.0.3:10911".to_owned();
+        assert!(begin_or_resume(place.path(), began).is_err(), "another broker");
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub enum Until {
     Drained,
     /// This many bytes of bodies were sent in the stage.
     Sent(u64),
+    /// The cluster has as many brokers as when the run began, with a master in every set and slaves that follow.
+    Whole,
 }
 
 impl Until {
@@ -29,7 +31,7 @@ impl Until {
     /// consumed everything.
     pub fn is_met(self, sent_bytes: u64, is_drained: impl FnOnce() -> bool) -> bool {
         match self {
-            Self::Time => false,
+            Self::Time | Self::Whole => false,
             Self::Drained => is_drained(),
             Self::Sent(bytes) => sent_bytes >= bytes,
         }
@@ -49,6 +51,10 @@ pub enum Action {
     StartProducers,
     /// Stop the producers.
     StopProducers,
+    /// Inject the fault of the run.
+    Inject,
+    /// End the fault of the run.
+    Heal,
 }
 
 impl Stage {

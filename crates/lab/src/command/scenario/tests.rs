@@ -197,3 +197,17 @@ fn modes_that_are_none_are_refused_before_the_first_cell() {
     assert_eq!(said("--flush async,quick"), "--flush: expected async or sync, found quick");
     assert_eq!(said("--repl foo"), "--repl: expected none, async, sync or quorum, found foo");
 }
+
+#[test]
+fn masters_of_a_cluster_of_the_labs_own_are_in_the_mode_that_is_compared() {
+    let check = |line: &str, role: Option<&str>| {
+        let local = flags::<ModesFlags>(line).local().ok().flatten();
+        let found = local.and_then(|local| local.settings.get("brokerRole").cloned());
+        assert_eq!(found.as_deref(), role, "{line}");
+    };
+    check("--local 2m2s", Some("ASYNC_MASTER"));
+    check("--local 2m2s --repl async", Some("ASYNC_MASTER"));
+    check("--local 2m2s --repl sync", Some("SYNC_MASTER"));
+    check("--local 2m2s --repl async,sync", None);
+    check("--repl sync", None);
+}

@@ -22,7 +22,7 @@ fn reader() -> (Arc<ConnectionHandle>, Reader) {
 fn reader_of(workload: &Workload) -> (Arc<ConnectionHandle>, Reader) {
     let address = "127.0.0.1:1".parse().unwrap();
     let counted = (Clock::start(), Arc::default(), None);
-    let reader = Reader::new(workload, 0, (address, vec![queue(0), queue(1)]), counted);
+    let reader = Reader::new(workload, 0, (Destination::fixed(address), vec![queue(0), queue(1)]), counted);
     (Arc::new(ConnectionHandle::detached(1, address)), reader)
 }
 

@@ -1,0 +1,156 @@
+//! The fault of a failover run: what is done to the master, and how it is undone.
+
+use super::local::LocalCluster;
+use crate::Error;
+use crate::archive::BrokerFile;
+use client::Client;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+use wire::codes::request;
+
+/// Longest time for asking whether a cluster is whole.
+const LOOK: Duration = Duration::from_millis(800);
+
+/// Bytes that a slave may be behind its master in a cluster that is whole, while producers go on.
+const BEHIND_MAX: u64 = 1 << 20;
+
+/// Longest time for an election that is asked for.
+const ELECTION: Duration = Duration::from_secs(5);
+
+/// What is done to the master.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The master's process is killed, and started again.
+    LeaderKill,
+    /// The master's process is paused, and goes on.
+    LeaderPause,
+    /// The controller is asked to make another broker master.
+    Switch,
+    /// Commands do and undo it.
+    Commands {
+        /// What makes the fault.
+        inject: String,
+        /// What ends it.
+        heal: String,
+    },
+}
+
+impl Fault {
+    /// Name of the fault as the flags have it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::LeaderKill => "leader-kill",
+            Self::LeaderPause => "leader-pause",
+            Self::Switch => "switch",
+            Self::Commands { .. } => "commands",
+        }
+    }
+}
+
+/// The fault of a run with what is needed to perform it.
+#[derive(Debug)]
+pub struct Injector {
+    fault: Fault,
+    local: Option<Mutex<LocalCluster>>,
+}
+
+/// The master of the set that a fault meets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Met {
+    /// Name of the broker set.
+    pub set: String,
+    /// Address of the master.
+    pub address: String,
+}
+
+impl Injector {
+    /// A fault, and the cluster of the lab's own whose processes it meets.
+    pub fn new(fault: Fault, local: Option<LocalCluster>) -> Self {
+        Self { fault, local: local.map(Mutex::new) }
+    }
+
+    /// Makes the fault.
+    ///
+    /// # Errors
+    /// [`Error::Broken`] when a command fails or there is nobody to switch to, [`Error::System`] when a signal cannot be
+    /// sent, [`Error::Cluster`] when the controller refuses.
+    pub async fn inject(&self, client: &Client, met: &Met) -> Result<(), Error> {
+        match &self.fault {
+            Fault::LeaderKill => self.local()?.kill(&met.address),
+            Fault::LeaderPause => self.local()?.pause(&met.address),
+            Fault::Switch => self.switch(client, met).await,
+            Fault::Commands { inject, .. } => shell("--inject", inject, met).await,
+        }
+    }
+
+    /// Ends the fault.
+    ///
+    /// # Errors
+    /// As for [`Self::inject`].
+    pub async fn heal(&self, met: &Met) -> Result<(), Error> {
+        match &self.fault {
+            Fault::LeaderKill => self.local()?.restart(&met.address),
+            Fault::LeaderPause => self.local()?.go_on(&met.address),
+            Fault::Switch => Ok(()),
+            Fault::Commands { heal, .. } => shell("--heal", heal, met).await,
+        }
+    }
+
+    fn local(&self) -> Result<MutexGuard<'_, LocalCluster>, Error> {
+        let local = self.local.as_ref();
+        let local = local.ok_or_else(|| Error::Broken("the fault needs a cluster of --local".to_owned()))?;
+        Ok(local.lock().expect("nothing panics while it is held"))
+    }
+
+    /// Asks the controller to make a slave master (`CONTROLLER_ELECT_MASTER`, `ElectMasterRequestHeader`).
+    async fn switch(&self, client: &Client, met: &Met) -> Result<(), Error> {
+        let controller = self.local()?.controller();
+        let info = client.cluster_info().await?;
+        let set = info.broker_addr_table.get(&met.set);
+        let cluster = set.map(|set| set.cluster.clone()).unwrap_or_default();
+        let mut slaves = set.into_iter().flat_map(|set| &set.broker_addrs);
+        let nobody = || Error::Broken(format!("{} has no slave to switch to", met.set));
+        let number = *slaves.find(|(_, address)| **address != met.address).ok_or_else(nobody)?.0;
+        let write = |frame: wire::frame::FrameWriter<'_>| {
+            let frame = frame.text("clusterName", &cluster).text("brokerName", &met.set);
+            frame.number("brokerId", number).flag("designateElect", true).finish(b"");
+        };
+        client.call(&controller, request::CONTROLLER_ELECT_MASTER, ELECTION, write).await?;
+        Ok(())
+    }
+}
+
+/// Runs a command with the master's set and address in its environment.
+async fn shell(flag: &'static str, text: &str, met: &Met) -> Result<(), Error> {
+    let mut command = Command::new("sh");
+    command.args(["-c", text]).env("MASTER", &met.address).env("BROKER_NAME", &met.set).stdin(Stdio::null());
+    let status = tokio::task::spawn_blocking(move || command.status()).await;
+    let status = status.map_err(|panic| Error::Broken(panic.to_string()))?;
+    let status = status.map_err(Error::system(format!("run {flag}")))?;
+    if status.success() { Ok(()) } else { Err(Error::Broken(format!("{flag}: {text}: {status}"))) }
+}
+
+/// The master of a broker set as name servers know it.
+pub(super) async fn master_of(client: &Client, set: &str) -> Option<String> {
+    let info = tokio::time::timeout(LOOK, client.cluster_info()).await.ok()?.ok()?;
+    info.broker_addr_table.get(set)?.broker_addrs.get(&0).cloned()
+}
+
+/// Whether as many brokers are registered as there were, with a master in each set and slaves that follow.
+pub(super) async fn is_whole(client: &Client, brokers: &[BrokerFile]) -> bool {
+    let look = async {
+        let Ok(info) = client.cluster_info().await else { return false };
+        for name in brokers.iter().map(|broker| &broker.name) {
+            let Some(set) = info.broker_addr_table.get(name) else { return false };
+            let Some(master) = set.broker_addrs.get(&0) else { return false };
+            let before = brokers.iter().filter(|broker| broker.name == *name).count();
+            let follows = client.replica_behind(master).await.is_ok_and(|behind| behind <= BEHIND_MAX);
+            if set.broker_addrs.len() < before || !follows {
+                return false;
+            }
+        }
+        true
+    };
+    tokio::time::timeout(LOOK, look).await.unwrap_or(false)
+}

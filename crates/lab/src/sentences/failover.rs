@@ -1,0 +1,134 @@
+//! What a failed master costs its clients.
+
+use super::{Sentence, serialized};
+use crate::judge::failover::{Failover, Gap, Outage, Spread, WentBack};
+use crate::judge::{Text, both, numbers};
+
+impl Sentence for Gap {
+    fn sentence(&self) -> Text {
+        match self {
+            Self::Short => both!("none that shows", "无明显中断"),
+            Self::Ms(ms) => Text::same(numbers::micros(ms * 1_000.0)),
+            Self::Endless => both!("without an end", "未恢复"),
+        }
+    }
+}
+
+impl Sentence for Spread {
+    fn sentence(&self) -> Text {
+        let Self { median, p99, max } = self;
+        let [median, p99, max] = [median, p99, max].map(Gap::sentence);
+        let (en, p99_en, max_en) = (median.en, p99.en, max.en);
+        let (zh, p99_zh, max_zh) = (median.zh, p99.zh, max.zh);
+        both!("median {en}, p99 {p99_en}, longest {max_en}", "中位数 {zh}，p99 {p99_zh}，最长 {max_zh}")
+    }
+}
+
+impl Sentence for WentBack {
+    fn sentence(&self) -> Text {
+        let (queues, messages) = (self.queues, numbers::count(self.messages as f64));
+        let age = numbers::micros(self.age_ms as f64 * 1_000.0);
+        let mut parts = Vec::new();
+        if self.queues > 0 {
+            parts.push(both!(
+                "committed offsets of {queues} queues went back, by {messages} messages at most, to before commits of up to \
+                 {age} before the fault",
+                "{queues} 个队列的已提交位点回退，最多 {messages} 条，丢失的提交最早在故障前 {age}"
+            ));
+        }
+        let unknown = self.unknown;
+        if unknown > 0 {
+            parts.push(both!(
+                "the offsets of {unknown} queues could not be asked for",
+                "{unknown} 个队列的位点无法查询"
+            ));
+        }
+        Text::joined(&parts).unwrap_or_else(|| both!("no committed offset went back", "已提交位点无回退"))
+    }
+}
+
+impl Sentence for Failover {
+    fn sentence(&self) -> Text {
+        let (rounds, fault) = (self.rounds.len(), &self.fault);
+        let [service, longest, client] = [&self.service, &self.longest, &self.client].map(Spread::sentence);
+        let mut parts = vec![
+            both!("{fault} × {rounds}", "{fault} × {rounds} 轮"),
+            prefixed(("service gap", "服务中断"), service),
+            prefixed(("longest time without any acknowledgement", "最长无确认时间"), longest),
+            prefixed(("gap of a client", "单个客户端中断"), client),
+        ];
+        parts.extend(messages(self));
+        let refused = numbers::count(self.sum(|round| round.refused) as f64);
+        let failed = numbers::count(self.sum(|round| round.failed) as f64);
+        parts.push(both!(
+            "{refused} sends refused, {failed} without an answer",
+            "{refused} 次发送被拒绝，{failed} 次无应答"
+        ));
+        parts.push(self.worst_back().sentence());
+        let stuck = self.count(|round| !round.is_whole);
+        if stuck > 0 {
+            parts.push(both!(
+                "in {stuck} rounds the cluster was not whole again in time",
+                "{stuck} 轮中集群未在时限内恢复完整"
+            ));
+        }
+        Text::joined(&parts).unwrap_or_default()
+    }
+}
+
+fn prefixed((name, name_zh): (&str, &str), Text { en, zh }: Text) -> Text {
+    both!("{name}: {en}", "{name_zh}：{zh}")
+}
+
+/// What became of messages.
+fn messages(all: &Failover) -> Vec<Text> {
+    let count = |count: u64| numbers::count(count as f64);
+    let (lost, doubled) = (count(all.lost()), count(all.sum(|round| round.doubled)));
+    let (late, changed) = (count(all.sum(|round| round.out_of_order)), count(all.sum(|round| round.changed)));
+    let unread = all.count(|round| round.lost.is_none());
+    let mut parts = vec![both!(
+        "{lost} acknowledged messages lost, {doubled} doubled, {late} out of order, {changed} changed",
+        "已确认消息丢失 {lost} 条，重复 {doubled} 条，乱序 {late} 条，内容改变 {changed} 条"
+    )];
+    if unread > 0 {
+        parts.push(both!(
+            "in {unread} rounds consumers had not read everything, so whether any is lost is not known",
+            "{unread} 轮中消费者未读完，无法判断是否丢失"
+        ));
+    }
+    parts
+}
+
+serialized!(Outage, |round| {
+    "round": round.number,
+    "service_gap_ms": round.service.ms(),
+    "longest_gap_ms": round.longest.ms(),
+    "client_gaps_ms": round.clients.iter().map(|gap| gap.ms()).collect::<Vec<_>>(),
+    "refused": round.refused,
+    "unanswered": round.failed,
+    "lost": round.lost,
+    "doubled": round.doubled,
+    "out_of_order": round.out_of_order,
+    "changed": round.changed,
+    "offsets_back": round.back.queues,
+    "offsets_back_messages": round.back.messages,
+    "offsets_back_age_ms": round.back.age_ms,
+    "offsets_unknown": round.back.unknown,
+    "whole": round.is_whole,
+    "moved": round.moved,
+});
+
+serialized!(Spread, |spread| {
+    "median_ms": spread.median.ms(),
+    "p99_ms": spread.p99.ms(),
+    "max_ms": spread.max.ms(),
+});
+
+serialized!(Failover, |failover| {
+    "fault": failover.fault,
+    "service_gap": failover.service,
+    "longest_gap": failover.longest,
+    "client_gap": failover.client,
+    "rounds": failover.rounds,
+    "says": failover.sentence(),
+});

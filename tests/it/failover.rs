@@ -1,0 +1,53 @@
+//! `vostok lab failover` against a cluster of its own, with real processes that are killed.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Runs one round and gives back what its report says about it.
+fn round(out: &Path, flags: &[&str]) -> serde_json::Value {
+    let fixed =
+        ["lab", "failover", "--rounds", "1", "--rate", "400", "--down", "6", "--out", out.to_str().unwrap()];
+    let times = ["--warmup", "1", "--duration", "2", "--no-selftest", "--free-min", "0"];
+    let output = Command::new(env!("CARGO_BIN_EXE_vostok"))
+        .args(fixed)
+        .args(times)
+        .args(flags)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let (told, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{told}\n{errors}");
+    assert!(told.contains("Failover: "), "no verdict: {told}");
+    let text = std::fs::read(out.join("report.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    report["cells"][0]["failover"]["rounds"][0].clone()
+}
+
+/// Nobody listens any more at the name server's port of a cluster of the lab's own.
+fn is_stopped(out: &Path) -> bool {
+    let ports = std::fs::read_to_string(out.join("cluster/ports")).unwrap();
+    let port: u16 = ports.split_whitespace().next().unwrap().parse().unwrap();
+    std::net::TcpListener::bind(("127.0.0.1", port)).is_ok()
+}
+
+#[test]
+fn a_killed_master_costs_a_gap_and_no_message() {
+    let place = tempfile::tempdir().unwrap();
+    let out = place.path().join("run");
+    let found = round(&out, &["--fault", "leader-kill", "--local", "1m2s"]);
+    assert_eq!(found["lost"], 0, "{found}");
+    assert_eq!(
+        (&found["doubled"], &found["out_of_order"], &found["changed"]),
+        (&0.into(), &0.into(), &0.into())
+    );
+    // How long it takes is no matter here, but it is not nothing, and it ends.
+    assert!(found["service_gap_ms"].as_f64().is_some_and(|ms| ms > 0.0), "{found}");
+    assert!(found["longest_gap_ms"].as_f64() >= found["service_gap_ms"].as_f64(), "{found}");
+    assert_eq!(found["client_gaps_ms"].as_array().map(Vec::len), Some(8), "{found}");
+    assert_eq!(found["whole"], true, "{found}");
+    let page = std::fs::read_to_string(out.join("report.html")).unwrap();
+    assert!(page.contains("<section id=\"failover\">"));
+    let rounds = std::fs::read_to_string(out.join("rounds.csv")).unwrap();
+    assert_eq!(rounds.lines().count(), 2, "{rounds}");
+    assert!(is_stopped(&out), "the cluster is gone");
+}
