@@ -20,6 +20,7 @@ mod hostile;
 mod judge;
 mod lab;
 mod many;
+mod metrics;
 mod pops;
 mod process;
 mod pulls;

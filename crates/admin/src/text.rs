@@ -57,18 +57,7 @@ pub(crate) fn permission(perm: i32) -> String {
     bits.iter().map(|(bit, letter)| if perm & bit == 0 { '-' } else { *letter }).collect()
 }
 
-/// Ordinal of `V4_0_0`; from there on each version has two ordinals, that of its snapshots first.
-const FIRST_REGULAR: i32 = 213;
-
-/// Name of a version ordinal (`MQVersion.getVersionDesc`). Those before 4.0.0 are shown as the number.
-pub(crate) fn version(ordinal: i32) -> String {
-    if ordinal < FIRST_REGULAR {
-        return format!("V{ordinal}");
-    }
-    let number = 400 + (ordinal - FIRST_REGULAR + 1) / 2;
-    let suffix = if (ordinal - FIRST_REGULAR) % 2 == 0 { "" } else { "_SNAPSHOT" };
-    format!("V{}_{}_{}{suffix}", number / 100, number / 10 % 10, number % 10)
-}
+pub(crate) use wire::codes::version_name as version;
 
 /// JSON indented with tabs, as fastjson writes it with `PrettyFormat`. Empty objects and lists stay on one line.
 pub(crate) fn indented(json: &str) -> String {

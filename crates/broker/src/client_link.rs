@@ -110,6 +110,11 @@ pub trait ClientLink: Send + Sync + std::fmt::Debug {
     /// Address of the client.
     fn remote(&self) -> SocketAddr;
 
+    /// Name of the client's protocol, as metrics have it (`ChannelProtocolType`).
+    fn protocol(&self) -> &'static str {
+        "remoting"
+    }
+
     /// Whether the connection has ended.
     fn is_closed(&self) -> bool;
 

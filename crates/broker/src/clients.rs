@@ -254,6 +254,23 @@ impl Clients {
         tables.producers.iter().map(|(group, known)| (group.clone(), members(known))).collect()
     }
 
+    /// The members of all consumer groups, and how each group consumes.
+    pub(crate) fn all_consumers(&self) -> BTreeMap<String, (ConsumeType, Vec<Member>)> {
+        let tables = self.read();
+        let members = |group: &ConsumerGroup| group.members.values().cloned().collect();
+        let each = tables.consumers.iter();
+        each.map(|(name, group)| (name.clone(), (group.consume_type, members(group)))).collect()
+    }
+
+    /// The topics that a group's members subscribe to, sorted.
+    pub(crate) fn subscribed_topics(&self, group: &str) -> Vec<String> {
+        let tables = self.read();
+        let topics = tables.consumers.get(group).into_iter().flat_map(|group| group.subscriptions.keys());
+        let mut topics: Vec<String> = topics.cloned().collect();
+        topics.sort_unstable();
+        topics
+    }
+
     /// The client ids of a consumer group, sorted and without duplicates.
     pub(crate) fn client_ids(&self, group: &str) -> Vec<String> {
         self.read().consumers.get(group).map(ConsumerGroup::client_ids).unwrap_or_default()

@@ -7,6 +7,7 @@
 mod aliases;
 mod controller_mode;
 mod live;
+mod metrics;
 mod pop;
 mod property;
 mod refused;
@@ -28,6 +29,7 @@ use wire::body::{KeyValuesError, format_key_values, parse_key_values};
 
 pub use controller_mode::ControllerMode;
 pub(crate) use live::{Live, TooManySets};
+pub use metrics::{Exporter, Metrics};
 pub(crate) use pop::{Mode, PopSettings};
 pub use property::{Effect, Property};
 pub use replication::{Replication, Role};
@@ -168,6 +170,8 @@ pub struct Config {
     pub transfer: Transfer,
     /// Delivery of timed messages.
     pub timers: Timers,
+    /// Whether and how metrics are served.
+    pub metrics: Metrics,
     /// Pop consumption.
     pub pop: PopSettings,
     /// Bounds of a query by key.
@@ -345,6 +349,7 @@ impl Config {
                 scan_units: 800,
             },
             timers: Timers::default(),
+            metrics: Metrics::default(),
             pop: PopSettings::default(),
             query: Query { count_max: 64, unique_max: 32 },
             transaction: Transaction {

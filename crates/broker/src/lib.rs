@@ -26,6 +26,7 @@ mod lookup;
 mod master_services;
 mod message_access;
 mod metadata_writer;
+mod metrics;
 mod names;
 mod offsets;
 mod persist;
@@ -64,8 +65,8 @@ mod topics;
 mod transaction;
 
 pub use config::{
-    Config, ConfigError, ControllerMode, Effect, Finding, LightQueues, PROPERTIES, Property, Replication,
-    Role, Timers, Transfer, page, settings_help,
+    Config, ConfigError, ControllerMode, Effect, Exporter, Finding, LightQueues, Metrics, PROPERTIES,
+    Property, Replication, Role, Timers, Transfer, page, settings_help,
 };
 pub use refusal::{FAQ, Refusal};
 pub use start::{RunningBroker, StartError};

@@ -43,8 +43,13 @@ impl Refused {
         self.0[cause as usize].fetch_add(requests as u64, Ordering::Relaxed);
     }
 
+    /// The counts, by the names they have in the broker's runtime status.
+    pub(crate) fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        NAMES.iter().map(|(cause, name)| (*name, self.0[*cause as usize].load(Ordering::Relaxed)))
+    }
+
     pub(crate) fn status(&self) -> impl Iterator<Item = (&'static str, String)> + '_ {
-        NAMES.iter().map(|(cause, name)| (*name, self.0[*cause as usize].load(Ordering::Relaxed).to_string()))
+        self.counts().map(|(name, count)| (name, count.to_string()))
     }
 }
 

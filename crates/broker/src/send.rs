@@ -214,6 +214,8 @@ fn stage_single<T>(
         records: index..index + 1,
         id,
         handle: handle_start..staged.ids.len(),
+        kind: properties.kind(),
+        messages: 1,
         inner: false,
         recalls_at: None,
     });

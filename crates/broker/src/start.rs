@@ -18,6 +18,7 @@ use crate::disk_pool::DiskPool;
 use crate::engine::{BLOCKING, PUNCTUAL};
 use crate::housekeeping::{self, Housekeeping, Rereading, Saving};
 use crate::metadata_writer::MetadataWriter;
+use crate::metrics::MetricsExporter;
 use crate::persist::ConfigFiles;
 use crate::remoting::Dispatcher;
 use crate::replication::{self, Replication};
@@ -65,6 +66,8 @@ pub struct RunningBroker {
     shell: Shell,
     address: SocketAddr,
     replication: Replication,
+    /// What serves metrics, when that is configured.
+    metrics: Option<MetricsExporter>,
 }
 
 impl RunningBroker {
@@ -133,6 +136,9 @@ impl RunningBroker {
             Replication::start(&broker).map(|replication| (replication, None))
         }
         .map_err(io_error("replication cannot be started (haListenPort)"))?;
+        let metrics = MetricsExporter::start(&broker).map_err(io_error(
+            "metrics cannot be served (metricsPromExporterHost, metricsPromExporterPort)",
+        ))?;
         let listen = |port: u16, fast: bool| {
             let bind = SocketAddr::new(broker.config.bind_address, port);
             workers.listen(bind, Arc::new(Dispatcher { broker: broker.clone(), fast }))
@@ -158,7 +164,7 @@ impl RunningBroker {
                 .future((PUNCTUAL, post), run)
                 .map_err(io_error("the task that speaks with the controllers cannot be started"))?;
         }
-        Ok(Self { broker, workers, shell, address, replication })
+        Ok(Self { broker, workers, shell, address, replication, metrics })
     }
 
     /// The broker's address; when `brokerIP1` is a host name, the address it resolved to.
@@ -202,6 +208,7 @@ impl RunningBroker {
             }
         }
         self.workers.shutdown();
+        self.metrics = None;
         self.shell.stop();
         if !self.broker.role.is_slave() && !self.broker.config.is_controlled() {
             // Before replication ends, so that connected slaves get the checkpoints.

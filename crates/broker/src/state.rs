@@ -32,5 +32,5 @@ pub(crate) use routes::{Question, Queues, Routes};
 pub(crate) use schedule::Schedule;
 pub(crate) use stats::{NAMES, Name, Read, SAMPLE_MS, Span, Stats, Sums, Tables, Windows, decimal};
 pub(crate) use timer::TimerState;
-pub(crate) use transactions::{HalfMessages, Transactions};
+pub(crate) use transactions::{Decisions, FINISH_BOUNDS_S, HalfMessages, Transactions};
 pub(crate) use unreadable::UnreadableSince;

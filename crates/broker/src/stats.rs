@@ -20,7 +20,7 @@ fn note_sent(broker: &Broker, windows: &mut Windows) {
         let (mut bytes, mut requests) = (0, 0);
         for (queue_id, queue) in topic.opened() {
             let sent = |count: &AtomicU64| count.load(Ordering::Relaxed);
-            bytes += sent(&queue.sent.bytes);
+            bytes += queue.sent.bytes();
             requests += sent(&queue.sent.requests);
             let ms = sent(&queue.sent.ms);
             if ms > 0 {
@@ -83,7 +83,7 @@ pub(crate) fn view(broker: &Broker, name: &str, key: &str) -> Result<Read, Refus
     read.ok_or_else(|| Refusal::error(format!("The stats <{name}> <{key}> not exist")))
 }
 
-pub(crate) use runtime::table;
+pub(crate) use runtime::{earliest_ms, table};
 pub(crate) use status::status;
 
 #[cfg(test)]

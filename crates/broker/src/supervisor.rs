@@ -57,6 +57,8 @@ pub(crate) enum SupervisedWork {
     Agent,
     /// Changes the broker's role.
     Role,
+    /// Serves metrics.
+    Metrics,
 }
 
 impl SupervisedWork {
@@ -81,6 +83,7 @@ impl SupervisedWork {
             Self::Refusals => "clients whose requests fail authentication are not told",
             Self::Rules => "changes of plain_acl.yml do not count",
             Self::Agent => "the controllers hear nothing of this broker",
+            Self::Metrics => "metrics are not served",
             Self::Role => "this broker is neither master nor slave",
             Self::Register => "a name server does not learn of topics, and forgets the broker",
         }

@@ -20,7 +20,7 @@ use crate::change::Change;
 use crate::long_polling::{SuspendedPulls, Waiters};
 use crate::persist::{self, ConfigFile};
 use crate::{FAQ, Refusal, names};
-pub(crate) use sent::Sent;
+pub(crate) use sent::{MessageKind, SIZE_BOUNDS, Sent, SentOfKind};
 
 /// Most queues of a topic; a larger number is refused as a mistake.
 pub const QUEUES_MAX: i32 = 65_535;

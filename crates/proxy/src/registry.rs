@@ -260,6 +260,10 @@ impl ClientLink for Client {
         self.remote
     }
 
+    fn protocol(&self) -> &'static str {
+        "grpc_v2"
+    }
+
     fn is_closed(&self) -> bool {
         self.is_gone()
     }

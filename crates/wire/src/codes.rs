@@ -253,6 +253,19 @@ codes! {
 /// Version ordinal in every command that Vostok sends: `V5_5_0` (`MQVersion`).
 pub const VERSION: i32 = 513;
 
+/// Ordinal of `V4_0_0`; from there on each version has two ordinals, that of its snapshots first.
+const FIRST_REGULAR: i32 = 213;
+
+/// Name of a version ordinal (`MQVersion.getVersionDesc`). Those before 4.0.0 are shown as the number.
+pub fn version_name(ordinal: i32) -> String {
+    if ordinal < FIRST_REGULAR {
+        return format!("V{ordinal}");
+    }
+    let number = 400 + (i64::from(ordinal) - i64::from(FIRST_REGULAR) + 1) / 2;
+    let suffix = if (ordinal - FIRST_REGULAR) % 2 == 0 { "" } else { "_SNAPSHOT" };
+    format!("V{}_{}_{}{suffix}", number / 100, number / 10 % 10, number % 10)
+}
+
 /// First version whose registration body carries more than topics (`V3_0_11`).
 pub const VERSION_3_0_11: i32 = 37;
 /// First version whose `maxReconsumeTimes` is respected (`V3_4_9`).

@@ -11,7 +11,7 @@ use super::value::{
     address, flag, host, milliseconds, must, name, number, one_of, optional, proxies, show,
     show_milliseconds, show_one_of, show_optional, show_size, size, text, topic,
 };
-use super::{Mode, Role};
+use super::{Exporter, Metrics, Mode, Role};
 
 /// The setting with this name.
 pub(super) fn property(key: &str) -> Option<&'static Property> {
@@ -195,6 +195,21 @@ properties! {
         broker_permission = |text| number(text, 0..=7), show
     }
     "regionId" Restart "region written into messages" { region_id = |text: &str| Ok(text.to_owned()), show }
+    "metricsExporterType" Restart "PROM serves metrics to Prometheus at metricsPromExporterPort, DISABLE does not" {
+        metrics.exporter = Exporter::parse, |exporter: &Exporter| show_one_of(*exporter, &Exporter::WORDS)
+    }
+    "metricsPromExporterHost" Restart "address the metrics' port is bound to; that of brokerIP1 unless it is set" {
+        metrics.host = Metrics::parse_host, show
+    }
+    "metricsPromExporterPort" Restart "port of /metrics, /healthz and /readyz; 0 takes a free one" {
+        metrics.port = |text| number(text, 0..=65_535), show
+    }
+    "metricsLabel" Restart "labels of every metric, name:value separated by commas" {
+        metrics.labels = Metrics::parse_labels, show
+    }
+    "metricsOtelCardinalityLimit" Restart "most series of one metric; further ones are summed up in one with the label otel_metric_overflow" {
+        metrics.series_max = Metrics::parse_series, show
+    }
     "traceOn" Restart "clients may write message traces" { trace_on = flag, show }
     "traceTopicEnable" Restart "the topic of message traces exists from the start" { trace_topic_enable = flag, show }
     "msgTraceTopicName" Restart "topic of message traces that traceTopicEnable makes" {

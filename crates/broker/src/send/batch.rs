@@ -64,6 +64,8 @@ pub(super) fn stage<T>(
         records,
         handle: id.end..id.end,
         id,
+        kind: message::kind_of_batch(header.properties),
+        messages: 1,
         inner: false,
         recalls_at: None,
     });
@@ -115,6 +117,8 @@ fn stage_inner<T>(
         records: index..index + 1,
         handle: id.end..id.end,
         id,
+        kind: message::kind_of_batch(header.properties),
+        messages: count as u64,
         inner: true,
         recalls_at: None,
     });

@@ -10,7 +10,7 @@ use wire::properties::{self, key, pairs};
 use crate::Refusal;
 use crate::broker::Broker;
 use crate::timer::put::{Asked, timed};
-use crate::topics::Topic;
+use crate::topics::{MessageKind, Topic};
 
 /// Topic and queue a message goes to.
 #[derive(Clone)]
@@ -33,6 +33,8 @@ pub(super) struct Properties {
     pub out_ms: Option<i64>,
     /// Whether the message cancels a timed message.
     pub cancels: bool,
+    /// Whether the message has a sharding key.
+    pub has_sharding_key: bool,
 }
 
 /// Properties that only the broker may set; values from clients are dropped.
@@ -63,7 +65,25 @@ pub(super) fn terminated(properties: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(text)
 }
 
+/// The kind of a batch of messages.
+pub(super) fn kind_of_batch(properties: &[u8]) -> MessageKind {
+    match properties::get(properties, key::SHARDING_KEY) {
+        Some(_) => MessageKind::Fifo,
+        None => MessageKind::Normal,
+    }
+}
+
 impl Properties {
+    /// The kind of the message, as metrics name it (`BrokerMetricsManager.getMessageType`).
+    pub(super) fn kind(&self) -> MessageKind {
+        match () {
+            () if self.is_half => MessageKind::Transaction,
+            () if self.delay_level.is_some() || self.out_ms.is_some() => MessageKind::Delay,
+            () if self.has_sharding_key => MessageKind::Fifo,
+            () => MessageKind::Normal,
+        }
+    }
+
     /// Copies the valid properties of the request to `out`, adds the broker's own, and appends the unique key to `ids`.
     ///
     /// # Errors
@@ -76,7 +96,14 @@ impl Properties {
         out: &mut Vec<u8>,
         ids: &mut Vec<u8>,
     ) -> Result<Self, Refusal> {
-        let mut found = Self { waits: true, delay_level: None, is_half: false, out_ms: None, cancels: false };
+        let mut found = Self {
+            waits: true,
+            delay_level: None,
+            is_half: false,
+            out_ms: None,
+            cancels: false,
+            has_sharding_key: false,
+        };
         let mut delay = None;
         let mut asked = Asked::default();
         let id_start = ids.len();
@@ -99,6 +126,8 @@ impl Properties {
                 found.is_half = true;
             } else if is(key::TRANSACTION_ID) {
                 continue;
+            } else if is(key::SHARDING_KEY) {
+                found.has_sharding_key = true;
             } else if is(key::INNER_NUM) {
                 return Err(super::illegal(broker));
             } else if name.starts_with(b"TIMER_") && asked.note(name, value) {

@@ -12,6 +12,7 @@ use crate::broker::Broker;
 use crate::caller::Caller;
 use crate::timer::recall;
 pub use crate::timer::recall::RecallRequest;
+use crate::topics::MessageKind;
 
 /// A recall that waits for the append of its read batch. Only then it is known whether it comes in time.
 pub(super) struct Staged {
@@ -51,6 +52,8 @@ pub(crate) fn stage_recall<T>(
         records: 0..0,
         handle: id.end..id.end,
         id,
+        kind: MessageKind::Delay,
+        messages: 1,
         inner: false,
         recalls_at: Some(recall.time_ms),
     });

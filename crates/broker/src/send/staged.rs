@@ -7,7 +7,7 @@ use store::{Batch, Placed};
 use wire::units::{LogOffset, QueueOffset};
 
 use super::recall::Staged;
-use crate::topics::{Queue, Topic};
+use crate::topics::{MessageKind, Queue, Topic};
 
 /// The staged sends of one front, such as those of one read batch. `T` is what the front needs to answer a send.
 pub(crate) struct StagedSends<T> {
@@ -45,6 +45,10 @@ pub(super) struct Pending<T> {
     pub(super) id: Range<usize>,
     /// Range of the recall handle of a timed message in [`StagedSends::ids`]; empty when there is none.
     pub(super) handle: Range<usize>,
+    /// What kind of message the request sends, for metrics.
+    pub(super) kind: MessageKind,
+    /// Messages of each record: 1, but for a batch that is stored as one record.
+    pub(super) messages: u64,
     /// Whether the request is a batch that is stored as one record.
     pub(super) inner: bool,
     /// For a recall, the earliest time at which the recalled message may be due, in milliseconds since the epoch.

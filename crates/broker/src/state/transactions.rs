@@ -1,6 +1,6 @@
 //! Which half messages are decided. Pure: no log, no clock.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use wire::units::LogOffset;
@@ -38,8 +38,25 @@ pub(crate) struct HalfMessages {
     former: HashMap<i64, Vec<i64>>,
     /// Whether the clock was set back behind the store times of half messages.
     pub set_back: ClockSetBack,
+    /// What producers decided since the broker started, by topic. Bounded by the number of topics: those of topics that are gone
+    /// are removed by [`Self::decisions`].
+    decisions: HashMap<String, Decisions>,
     /// Half and op position at an earlier time, and the end of the log then, which must be flushed before they are committed.
     waiting: Option<(i64, i64, LogOffset)>,
+}
+
+/// Upper bounds in seconds of the ranges in which commits are counted by the age of their message
+/// (`BrokerMetricsManager.initTransactionMetrics`); a last range has no bound.
+pub(crate) const FINISH_BOUNDS_S: [u64; 6] = [5, 60, 600, 3600, 43_200, 86_400];
+
+/// What producers decided about the messages of one topic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Decisions {
+    pub rollbacks: u64,
+    /// Commits by the age of their message, in the ranges of [`FINISH_BOUNDS_S`].
+    pub commits: [u64; FINISH_BOUNDS_S.len() + 1],
+    /// Sum of these ages in seconds.
+    pub ages_s: u64,
 }
 
 impl HalfMessages {
@@ -69,6 +86,31 @@ impl HalfMessages {
         former.push(before);
         self.moved.extend(former.iter().map(|offset| (*offset, now)));
         self.former.insert(now, former);
+    }
+
+    /// Counts the commit of a message of `topic` that its producer made `age_s` seconds ago.
+    pub(crate) fn count_commit(&mut self, topic: &str, age_s: u64) {
+        let decisions = self.decisions_of(topic);
+        decisions.commits[FINISH_BOUNDS_S.partition_point(|bound| *bound < age_s)] += 1;
+        decisions.ages_s += age_s;
+    }
+
+    /// Counts the rollback of a message of `topic`.
+    pub(crate) fn count_rollback(&mut self, topic: &str) {
+        self.decisions_of(topic).rollbacks += 1;
+    }
+
+    fn decisions_of(&mut self, topic: &str) -> &mut Decisions {
+        if !self.decisions.contains_key(topic) {
+            self.decisions.insert(topic.to_owned(), Decisions::default());
+        }
+        self.decisions.get_mut(topic).expect("inserted above when it was missing")
+    }
+
+    /// What producers decided since the broker started, by topic. The counts of topics that `is_there` denies are forgotten.
+    pub(crate) fn decisions(&mut self, is_there: impl Fn(&str) -> bool) -> BTreeMap<String, Decisions> {
+        self.decisions.retain(|topic, _| is_there(topic));
+        self.decisions.iter().map(|(topic, decisions)| (topic.clone(), *decisions)).collect()
     }
 
     /// The half offsets an undecided message had before.

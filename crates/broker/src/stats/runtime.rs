@@ -53,7 +53,7 @@ pub(crate) fn table(broker: &Broker) -> BTreeMap<String, String> {
 }
 
 /// Store time of the oldest message in milliseconds since the epoch; -1 when there is none.
-fn earliest_ms(broker: &Broker) -> i64 {
+pub(crate) fn earliest_ms(broker: &Broker) -> i64 {
     let mut bytes = Vec::new();
     let read = broker.store.record_at(broker.store.min(), &mut bytes);
     read.ok().and_then(|()| RecordView::parse(&bytes).ok()).map_or(-1, |record| record.store_timestamp())

@@ -74,6 +74,11 @@ pub(crate) fn end(broker: &Broker, request: &EndTransaction<'_>) -> Result<LogOf
         Decision::Rollback => None,
     };
     let appended = append_with_op(broker, &mut state, offset, put).map_err(|error| not_put(broker, error))?;
+    let topic = properties::get_str(half.properties(), key::REAL_TOPIC).unwrap_or_default();
+    match decision {
+        Decision::Commit => state.count_commit(topic, (age_ms.max(0) / 1000).unsigned_abs()),
+        Decision::Rollback => state.count_rollback(topic),
+    }
     Ok(appended.end)
 }
 

@@ -1,0 +1,21 @@
+//! Metrics of a running broker for Prometheus (`BrokerMetricsManager`, `DefaultStoreMetricsManager`, `PopMetricsManager`), and
+//! whether the broker lives and serves.
+//!
+//! Nothing is kept for metrics alone but a few counts beside those of statistics. A scrape sums up what the broker's tables hold
+//! at that moment, on the exporter's own thread `metrics-0`, which may wait for the disk: it reads store times of messages.
+
+mod catalogue;
+mod clients;
+mod decisions;
+mod exporter;
+mod exposition;
+mod http;
+mod labels;
+mod lag;
+mod node;
+#[cfg(test)]
+mod page;
+mod store_figures;
+mod traffic;
+
+pub(crate) use exporter::MetricsExporter;

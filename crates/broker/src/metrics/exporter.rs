@@ -1,0 +1,183 @@
+//! The exporter: the port at which Prometheus fetches metrics, with a thread of its own.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener as StdListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use net::{Limits, Workers};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+use super::exposition::{CONTENT_TYPE, Exposition};
+use super::http::{self, HEAD_BYTES_MAX, Page, Request, Status};
+use super::{clients, decisions, lag, node, store_figures, traffic};
+use crate::broker::Broker;
+use crate::clock::{pause, within};
+use crate::config::Exporter;
+use crate::role::Part;
+use crate::supervisor::SupervisedWork;
+
+/// Most connections at once; further ones wait to be accepted.
+const CONNECTIONS_MAX: usize = 16;
+
+/// How long a client may take to send its request and to take the answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Pause after a connection could not be accepted, such as for want of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Content type of the pages that tell whether the broker lives and serves.
+const PLAIN: &str = "text/plain; charset=utf-8";
+
+/// Serves metrics until it is dropped.
+pub(crate) struct MetricsExporter {
+    workers: Workers,
+}
+
+impl MetricsExporter {
+    /// Binds the port and starts the thread; `None` when the settings want no metrics.
+    ///
+    /// # Errors
+    /// The host does not resolve, the port cannot be bound, or the thread cannot be started.
+    pub(crate) fn start(broker: &Arc<Broker>) -> io::Result<Option<Self>> {
+        let settings = &broker.config.metrics;
+        if settings.exporter == Exporter::Disable {
+            return Ok(None);
+        }
+        let listener = match settings.host.as_str() {
+            "" if broker.config.refuses_strangers.is_some() => {
+                StdListener::bind((Ipv4Addr::LOCALHOST, settings.port))
+            }
+            "" => StdListener::bind((broker.store_host.ip(), settings.port)),
+            host => StdListener::bind((host, settings.port)),
+        }?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let workers = Workers::start("metrics", 1, Limits::default())?;
+        let (broker, tasks) = (broker.clone(), workers.clone());
+        workers.spawn(0, move || async move {
+            let supervisor = broker.supervisor.clone();
+            supervisor.task(SupervisedWork::Metrics, "metrics", accept(broker, listener, tasks)).await;
+        })?;
+        tracing::info!(%address, "metrics are served");
+        Ok(Some(Self { workers }))
+    }
+}
+
+impl Drop for MetricsExporter {
+    fn drop(&mut self) {
+        self.workers.shutdown();
+    }
+}
+
+/// Accepts connections, and serves each in a task of its own.
+async fn accept(broker: Arc<Broker>, listener: StdListener, tasks: Workers) {
+    let listener = match TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => return tracing::error!(%error, "the port of metrics cannot be used"),
+    };
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    while let Ok(place) = places.clone().acquire_owned().await {
+        let mut stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "a connection for metrics cannot be accepted");
+                pause(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let broker = broker.clone();
+        let task = move || async move {
+            let served = net::caught(within(PATIENCE, serve(&broker, &mut stream))).await;
+            if served.is_err() {
+                tracing::error!("a request for metrics panicked");
+            }
+            drop(place);
+        };
+        if tasks.spawn(0, task).is_err() {
+            // The broker stops.
+            return;
+        }
+    }
+}
+
+/// Answers one request; the connection is closed after it.
+async fn serve(broker: &Broker, stream: &mut TcpStream) -> io::Result<()> {
+    let mut head = Vec::new();
+    while !http::is_whole(&head) && head.len() < HEAD_BYTES_MAX {
+        if stream.read_buf(&mut head).await? == 0 {
+            return Ok(());
+        }
+    }
+    let answer = match http::parse(&head) {
+        Ok(request) => answer(broker, request),
+        Err(status) => http::response(status, PLAIN, status.reason(), false),
+    };
+    stream.write_all(&answer).await?;
+    stream.shutdown().await
+}
+
+fn answer(broker: &Broker, request: Request) -> Vec<u8> {
+    let (status, content_type, body) = match request.page {
+        Page::Metrics => (Status::Ok, CONTENT_TYPE, scrape(broker)),
+        Page::Health => told(illness(broker)),
+        Page::Readiness => told(illness(broker).or_else(|| absence(broker))),
+    };
+    http::response(status, content_type, &body, request.is_head)
+}
+
+fn told(trouble: Option<String>) -> (Status, &'static str, String) {
+    match trouble {
+        None => (Status::Ok, PLAIN, "ok\n".to_owned()),
+        Some(trouble) => (Status::Unavailable, PLAIN, trouble + "\n"),
+    }
+}
+
+/// Why only a restart helps the broker; `None` when it is well.
+fn illness(broker: &Broker) -> Option<String> {
+    if let Some(reason) = broker.store.fenced() {
+        return Some(format!("the store takes no more messages: {reason}"));
+    }
+    let mut stopped = broker.supervisor.names();
+    stopped.extend(broker.store.stopped_threads().into_iter().map(str::to_owned));
+    (!stopped.is_empty()).then(|| format!("threads have stopped: {}", stopped.join(", ")))
+}
+
+/// Why the broker serves no clients at the moment; `None` when it does.
+fn absence(broker: &Broker) -> Option<String> {
+    if broker.draining.load(std::sync::atomic::Ordering::Relaxed) {
+        return Some("the broker stops".to_owned());
+    }
+    (broker.role.part() == Part::Fenced)
+        .then(|| "the controllers have not said whether this broker is master".to_owned())
+}
+
+/// All metrics as text.
+pub(super) fn scrape(broker: &Broker) -> String {
+    let config = &broker.config;
+    let own = [
+        ("cluster", config.broker_cluster_name.as_str()),
+        ("node_id", &config.broker_name),
+        ("node_type", "broker"),
+        ("otel_scope_name", "broker-meter"),
+    ];
+    let mut common = BTreeMap::new();
+    // The last of two labels with one name counts, as in Java's map, so the broker's own win.
+    for (name, value) in config.metrics.labels().chain(own) {
+        common.insert(name.to_owned(), value.to_owned());
+    }
+    let mut text = Exposition::new(common.into_iter().collect(), config.metrics.series_max);
+    node::write(broker, &mut text);
+    traffic::write(broker, &mut text);
+    clients::write(broker, &mut text);
+    lag::write(broker, &mut text);
+    decisions::write(broker, &mut text);
+    store_figures::write(broker, &mut text);
+    text.finish()
+}
+
+#[cfg(test)]
+mod tests;

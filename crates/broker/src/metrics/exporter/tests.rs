@@ -1,0 +1,80 @@
+use wire::body::topic::TopicConfig;
+
+use super::*;
+use crate::metrics::catalogue::METRICS;
+use crate::testing::Fixture;
+
+/// The value of the series with this beginning, up to the label values given.
+fn value(text: &str, name: &str, labels: &[&str]) -> Option<f64> {
+    let is_wanted = |line: &&str| {
+        line.strip_prefix(name).is_some_and(|rest| rest.starts_with('{'))
+            && labels.iter().all(|label| line.contains(label))
+    };
+    text.lines().find(is_wanted)?.rsplit_once(' ')?.1.parse().ok()
+}
+
+#[test]
+fn lag_is_counted_from_committed_and_read_offsets() {
+    let fixture = Fixture::new();
+    let broker = &fixture.broker;
+    broker.topics.put(TopicConfig::new("T", 2, 6), 0).unwrap();
+    (0..5).for_each(|_| fixture.put("T", 0, b"body", b""));
+    (0..2).for_each(|_| fixture.put("T", 1, b"body", b""));
+    assert!(broker.offsets.commit("G", "T", 0, 1));
+    let reader = broker.offsets.reader("G", "T");
+    broker.offsets.note_pull(&reader, 0, 3, 2, 300);
+    assert!(broker.offsets.commit("G", "T", 1, 2));
+    let text = scrape(broker);
+    let of = |name: &str| value(&text, name, &["consumer_group=\"G\"", "topic=\"T\"", "is_retry=\"false\""]);
+    assert_eq!(of("rocketmq_consumer_lag_messages"), Some(4.0));
+    assert_eq!(of("rocketmq_consumer_inflight_messages"), Some(2.0));
+    assert_eq!(of("rocketmq_consumer_ready_messages"), Some(2.0));
+    assert_eq!(of("rocketmq_messages_out_total"), Some(2.0));
+    assert_eq!(of("rocketmq_throughput_out_total"), Some(300.0));
+    assert!(
+        of("rocketmq_consumer_lag_latency_milliseconds")
+            >= of("rocketmq_consumer_queueing_latency_milliseconds")
+    );
+}
+
+#[test]
+fn every_series_has_the_common_labels_and_every_family_is_in_the_catalogue() {
+    let fixture = Fixture::with(|config| {
+        let found = config.read(b"metricsLabel=az:a1,cluster:mine\n").unwrap();
+        assert!(found.is_empty(), "{found:?}");
+    });
+    fixture.put("T", 0, b"body", b"");
+    let text = scrape(&fixture.broker);
+    let name = format!("node_id=\"{}\"", fixture.broker.config.broker_name);
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        for label in ["az=\"a1\"", "cluster=\"DefaultCluster\"", "node_type=\"broker\"", &name] {
+            assert!(line.contains(label), "{label} is missing in {line}");
+        }
+    }
+    let typed: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE "))
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    assert!(typed.len() > 10, "{text}");
+    assert!(typed.iter().all(|name| METRICS.iter().any(|metric| metric.name == *name)), "{typed:?}");
+}
+
+#[test]
+fn readiness_and_health_differ() {
+    let fixture = Fixture::new();
+    let broker = &fixture.broker;
+    let ask = |page| {
+        let text = String::from_utf8(answer(broker, Request { page, is_head: false })).unwrap();
+        (text.split(' ').nth(1).unwrap().to_owned(), text.rsplit("\r\n").next().unwrap().to_owned())
+    };
+    let fine = ("200".to_owned(), "ok\n".to_owned());
+    assert_eq!((ask(Page::Health), ask(Page::Readiness)), (fine.clone(), fine.clone()));
+    broker.draining.store(true, std::sync::atomic::Ordering::Relaxed);
+    let leaving = ("503".to_owned(), "the broker stops\n".to_owned());
+    assert_eq!((ask(Page::Health), ask(Page::Readiness)), (fine, leaving));
+    broker.supervisor.spawn(SupervisedWork::Delay, "delay", || ()).unwrap().join().unwrap();
+    let ill = ("503".to_owned(), "threads have stopped: delay\n".to_owned());
+    assert_eq!((ask(Page::Health), ask(Page::Readiness)), (ill.clone(), ill));
+    assert_eq!(value(&scrape(broker), "vostok_stopped_threads", &[]), Some(1.0));
+}

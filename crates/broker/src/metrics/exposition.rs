@@ -1,0 +1,248 @@
+//! Prometheus' text format, version 0.0.4: families of series with sorted labels.
+
+use std::fmt::Write;
+
+use super::catalogue::{Kind, Metric};
+
+/// Content type of the text.
+pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Label of the one series that stands for those beyond the limit, as OpenTelemetry names it.
+const OVERFLOW: &str = "otel_metric_overflow";
+
+/// A text that is being written.
+pub(super) struct Exposition {
+    text: String,
+    /// Labels of every series.
+    common: Vec<(String, String)>,
+    /// Most series of one metric.
+    series_max: usize,
+}
+
+/// One metric of a text. What exceeds the limit of series is written by [`Family::end`].
+pub(super) struct Family<'e> {
+    exposition: &'e mut Exposition,
+    metric: &'static Metric,
+    series: usize,
+    overflow: Option<Overflow>,
+}
+
+/// The sum of the series beyond the limit.
+#[derive(Default)]
+struct Overflow {
+    value: f64,
+    counts: Vec<u64>,
+}
+
+impl Exposition {
+    pub(super) fn new(common: Vec<(String, String)>, series_max: usize) -> Self {
+        Self { text: String::with_capacity(16 << 10), common, series_max }
+    }
+
+    /// Begins a metric. Its two lines of comment are written with its first series.
+    pub(super) fn family(&mut self, metric: &'static Metric) -> Family<'_> {
+        Family { exposition: self, metric, series: 0, overflow: None }
+    }
+
+    /// Writes a metric of one series without labels of its own.
+    pub(super) fn single(&mut self, metric: &'static Metric, value: f64) {
+        self.family(metric).value(&[], value);
+    }
+
+    pub(super) fn finish(self) -> String {
+        self.text
+    }
+
+    /// Writes one line: name, labels sorted by name, value.
+    fn line(&mut self, name: (&str, &str), own: &[(&str, &str)], value: &str) {
+        let common = self.common.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        // A label of the metric's own wins over one of the settings with the same name.
+        let common = common.filter(|(name, _)| !own.iter().any(|(other, _)| other == name));
+        let mut labels: Vec<(&str, &str)> = own.iter().copied().chain(common).collect();
+        labels.sort_unstable();
+        self.text.push_str(name.0);
+        self.text.push_str(name.1);
+        for (index, (name, value)) in labels.into_iter().enumerate() {
+            self.text.push(if index == 0 { '{' } else { ',' });
+            let _ = write!(self.text, "{name}=\"");
+            escape(&mut self.text, value, true);
+            self.text.push('"');
+        }
+        let end = if self.text.ends_with('"') { "} " } else { " " };
+        self.text.push_str(end);
+        self.text.push_str(value);
+        self.text.push('\n');
+    }
+}
+
+impl Family<'_> {
+    /// Writes a series of a counter or gauge, with the values of the metric's labels.
+    pub(super) fn value(&mut self, labels: &[&str], value: f64) {
+        assert_ne!(self.metric.kind, Kind::Histogram, "{} is a histogram", self.metric.name);
+        match self.admit() {
+            true => {
+                let labels = self.named(labels);
+                self.exposition.line((self.metric.name, ""), &labels, &number(value));
+            }
+            false => self.overflow.get_or_insert_default().value += value,
+        }
+    }
+
+    /// Writes a series of a histogram: the counts of the ranges that end at `bounds`, and of the range above them; and the sum of
+    /// what was counted.
+    pub(super) fn histogram(&mut self, labels: &[&str], bounds: &[u64], counts: &[u64], sum: f64) {
+        assert_eq!(self.metric.kind, Kind::Histogram, "{} is no histogram", self.metric.name);
+        assert_eq!(counts.len(), bounds.len() + 1, "a range for each bound, and one above");
+        if self.admit() {
+            let labels = self.named(labels);
+            return self.buckets(&labels, bounds, counts, sum);
+        }
+        let overflow = self.overflow.get_or_insert_default();
+        overflow.counts.resize(counts.len(), 0);
+        overflow.counts.iter_mut().zip(counts).for_each(|(all, count)| *all += count);
+        overflow.value += sum;
+    }
+
+    /// Writes the one series that stands for those of a counter or gauge beyond the limit.
+    pub(super) fn end(self) {
+        let Self { exposition, metric, overflow: Some(overflow), .. } = self else { return };
+        exposition.line((metric.name, ""), &[(OVERFLOW, "true")], &number(overflow.value));
+    }
+
+    /// As [`Family::end`], for a histogram with these bounds.
+    pub(super) fn end_histogram(mut self, bounds: &[u64]) {
+        if let Some(Overflow { value, counts }) = self.overflow.take() {
+            self.buckets(&[(OVERFLOW, "true")], bounds, &counts, value);
+        }
+    }
+
+    /// Counts a series; false when it is beyond the limit.
+    fn admit(&mut self) -> bool {
+        if self.series >= self.exposition.series_max {
+            return false;
+        }
+        if self.series == 0 {
+            let text = &mut self.exposition.text;
+            let _ = write!(text, "# HELP {} ", self.metric.name);
+            escape(text, self.metric.doc, false);
+            let _ = write!(text, "\n# TYPE {} {}\n", self.metric.name, self.metric.kind.word());
+        }
+        self.series += 1;
+        true
+    }
+
+    fn named<'a>(&self, values: &[&'a str]) -> Vec<(&'a str, &'a str)> {
+        assert_eq!(values.len(), self.metric.labels.len(), "a value for each label of {}", self.metric.name);
+        self.metric.labels.iter().copied().zip(values.iter().copied()).collect()
+    }
+
+    fn buckets(&mut self, labels: &[(&str, &str)], bounds: &[u64], counts: &[u64], sum: f64) {
+        let name = self.metric.name;
+        let mut below = 0;
+        let ends = bounds.iter().map(|bound| number(*bound as f64)).chain(["+Inf".to_owned()]);
+        for (end, count) in ends.zip(counts) {
+            below += count;
+            let labels = [labels, &[("le", end.as_str())]].concat();
+            self.exposition.line((name, "_bucket"), &labels, &below.to_string());
+        }
+        self.exposition.line((name, "_count"), labels, &below.to_string());
+        self.exposition.line((name, "_sum"), labels, &number(sum));
+    }
+}
+
+/// A number as Java's exporter writes it: always with a decimal point.
+fn number(value: f64) -> String {
+    match value {
+        value if value.is_nan() => "NaN".to_owned(),
+        value if value.is_infinite() => if value > 0.0 { "+Inf" } else { "-Inf" }.to_owned(),
+        value => format!("{value:?}"),
+    }
+}
+
+/// Appends a text with what the format gives a meaning escaped: backslashes and ends of lines, and quotation marks in values of
+/// labels.
+fn escape(text: &mut String, value: &str, is_label: bool) {
+    for letter in value.chars() {
+        match letter {
+            '\\' => text.push_str("\\\\"),
+            '\n' => text.push_str("\\n"),
+            '"' if is_label => text.push_str("\\\""),
+            letter => text.push(letter),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COUNTER: Metric =
+        Metric { name: "c_total", kind: Kind::Counter, labels: &["topic", "a"], doc: "a \"line\"\nand \\" };
+    const HISTOGRAM: Metric = Metric { name: "h", kind: Kind::Histogram, labels: &["topic"], doc: "sizes" };
+    const PLAIN: Metric = Metric { name: "g", kind: Kind::Gauge, labels: &[], doc: "plain" };
+
+    fn exposition(common: &[(&str, &str)], series_max: usize) -> Exposition {
+        let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        Exposition::new(common.iter().map(own).collect(), series_max)
+    }
+
+    #[test]
+    fn labels_are_sorted_and_escaped() {
+        let mut text = exposition(&[("node_id", "n"), ("b", "1"), ("topic", "of the settings")], 10);
+        text.family(&COUNTER).value(&["T\"\\\n", "x"], 5.0);
+        assert_eq!(
+            text.finish(),
+            "# HELP c_total a \"line\"\\nand \\\\\n# TYPE c_total counter\n\
+             c_total{a=\"x\",b=\"1\",node_id=\"n\",topic=\"T\\\"\\\\\\n\"} 5.0\n"
+        );
+    }
+
+    #[test]
+    fn histograms_are_cumulative() {
+        let mut text = exposition(&[], 10);
+        text.family(&HISTOGRAM).histogram(&["T"], &[10, 20], &[1, 2, 3], 100.0);
+        assert_eq!(
+            text.finish(),
+            "# HELP h sizes\n# TYPE h histogram\n\
+             h_bucket{le=\"10.0\",topic=\"T\"} 1\nh_bucket{le=\"20.0\",topic=\"T\"} 3\n\
+             h_bucket{le=\"+Inf\",topic=\"T\"} 6\nh_count{topic=\"T\"} 6\nh_sum{topic=\"T\"} 100.0\n"
+        );
+    }
+
+    #[test]
+    fn what_has_no_labels_has_no_braces() {
+        let mut text = exposition(&[], 10);
+        text.single(&PLAIN, 0.5);
+        assert!(text.finish().ends_with("\ng 0.5\n"));
+    }
+
+    #[test]
+    fn a_metric_without_series_is_not_named() {
+        let mut text = exposition(&[], 10);
+        text.family(&COUNTER).end();
+        assert_eq!(text.finish(), "");
+    }
+
+    #[test]
+    fn series_beyond_the_limit_are_summed_up() {
+        let mut text = exposition(&[], 2);
+        let mut family = text.family(&COUNTER);
+        (0..5).for_each(|topic| family.value(&[&topic.to_string(), "x"], 10.0));
+        family.end();
+        let mut family = text.family(&HISTOGRAM);
+        (0..4).for_each(|topic| family.histogram(&[&topic.to_string()], &[10], &[1, 2], 30.0));
+        family.end_histogram(&[10]);
+        let text = text.finish();
+        let of = |name: &str| text.lines().filter(|line| line.starts_with(name)).collect::<Vec<_>>();
+        assert_eq!(
+            of("c_total"),
+            [
+                "c_total{a=\"x\",topic=\"0\"} 10.0",
+                "c_total{a=\"x\",topic=\"1\"} 10.0",
+                "c_total{otel_metric_overflow=\"true\"} 30.0"
+            ]
+        );
+        assert_eq!(of("h_count").last(), Some(&"h_count{otel_metric_overflow=\"true\"} 6"));
+        assert_eq!(of("h_sum").last(), Some(&"h_sum{otel_metric_overflow=\"true\"} 60.0"));
+    }
+}

@@ -1,0 +1,120 @@
+//! How far groups are behind (`ConsumerLagCalculator`). May wait for the disk, for the store times of messages.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use store::Queue;
+use wire::units::QueueOffset;
+
+use super::catalogue::{IN_FLIGHT, LAG, LAG_LATENCY, Metric, QUEUEING_LATENCY, READY};
+use super::exposition::Exposition;
+use super::labels::{flag, is_system, shown_topic};
+use crate::broker::Broker;
+use crate::names;
+
+/// How far a group is behind in one topic; sums over its queues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Progress {
+    lag: i64,
+    in_flight: i64,
+    ready: i64,
+    /// Store time of the oldest message not consumed, in milliseconds since the epoch.
+    unconsumed_ms: Option<i64>,
+    /// Store time of the oldest message not read.
+    unread_ms: Option<i64>,
+}
+
+/// Offsets of a group in a queue that ends at `end`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    committed: i64,
+    read: i64,
+    end: i64,
+}
+
+/// The queues of the store by topic.
+type Queues = HashMap<String, Vec<Arc<Queue>>>;
+
+pub(super) fn write(broker: &Broker, text: &mut Exposition) {
+    let now_ms = broker.now_ms();
+    let rows = rows(broker);
+    let age = |stored_ms: Option<i64>| stored_ms.map_or(0, |stored_ms| (now_ms - stored_ms).max(0));
+    let lag_age = |progress: &Progress| age(progress.unconsumed_ms);
+    let queueing_age = |progress: &Progress| age(progress.unread_ms);
+    let figures: [(&'static Metric, &dyn Fn(&Progress) -> i64); 5] = [
+        (&LAG, &|progress| progress.lag),
+        (&LAG_LATENCY, &lag_age),
+        (&IN_FLIGHT, &|progress| progress.in_flight),
+        (&QUEUEING_LATENCY, &queueing_age),
+        (&READY, &|progress| progress.ready),
+    ];
+    for (metric, figure) in figures {
+        let mut family = text.family(metric);
+        for ((group, topic, is_retry), progress) in &rows {
+            let labels = [group.as_str(), topic.as_str(), flag(*is_retry), flag(is_system(topic, group))];
+            family.value(&labels, figure(progress) as f64);
+        }
+        family.end();
+    }
+}
+
+/// The progress of all groups that committed offsets or are connected, by group, topic and whether the topic is one of retries.
+fn rows(broker: &Broker) -> BTreeMap<(String, String, bool), Progress> {
+    let mut queues: Queues = HashMap::new();
+    for queue in broker.store.queues() {
+        match queues.get_mut(queue.topic()) {
+            Some(known) => known.push(queue),
+            None => drop(queues.insert(queue.topic().to_owned(), vec![queue])),
+        }
+    }
+    let mut groups = broker.offsets.groups();
+    groups.extend(broker.clients.all_consumers().into_keys());
+    let mut rows: BTreeMap<_, Progress> = BTreeMap::new();
+    for group in groups {
+        let mut topics: BTreeSet<String> = broker.offsets.topics_of(&group);
+        topics.extend(broker.clients.subscribed_topics(&group));
+        for topic in topics.iter().filter(|topic| broker.clients.is_current(&group, topic)) {
+            let Some(found) = broker.topics.find(topic) else { continue };
+            let is_retry = names::is_retry_topic(topic) || names::is_dlq_topic(topic);
+            let key = (group.clone(), shown_topic(topic, &group).to_owned(), is_retry);
+            let row = rows.entry(key).or_default();
+            let of_topic = queues.get(topic).into_iter().flatten();
+            for queue in of_topic.filter(|queue| queue.queue_id() < found.config.write_queue_nums) {
+                add(broker, row, queue, place(broker, &group, queue));
+            }
+        }
+    }
+    rows
+}
+
+/// Where a group is in a queue. A group that committed no offset there counts as being at the end.
+fn place(broker: &Broker, group: &str, queue: &Queue) -> Place {
+    let end = queue.max().to_i64();
+    let offsets = broker.offsets.offsets_of(group, queue.topic(), queue.queue_id());
+    let committed = if offsets.committed < 0 { end } else { offsets.committed };
+    let popped = broker.pops.in_flight_queues.find(group, queue.topic(), queue.queue_id());
+    let read = match popped {
+        Some(cell) => cell.in_flight().position(committed),
+        None => offsets.pulled.max(committed),
+    };
+    Place { committed, read, end }
+}
+
+/// Adds what a group has still to do in one queue.
+fn add(broker: &Broker, row: &mut Progress, queue: &Queue, place: Place) {
+    let Place { committed, read, end } = place;
+    row.lag += (end - committed).max(0);
+    row.in_flight += (read - committed).max(0);
+    row.ready += (end - read).max(0);
+    let stored_ms = |offset: i64| {
+        let offset = QueueOffset::new(u64::try_from(offset.max(queue.min().to_i64())).ok()?);
+        // A message that cannot be read has no age.
+        if offset < queue.max() { broker.store.store_time(queue, offset).ok()? } else { None }
+    };
+    row.unconsumed_ms = older(row.unconsumed_ms, stored_ms(committed));
+    row.unread_ms = older(row.unread_ms, stored_ms(read));
+}
+
+fn older(left: Option<i64>, right: Option<i64>) -> Option<i64> {
+    left.into_iter().chain(right).min()
+}

@@ -1,0 +1,31 @@
+//! What the broker is: permission, topics, groups; and what it refused.
+
+use super::catalogue::{BROKER_PERMISSION, GROUPS, REFUSED, STOPPED_THREADS, TARGET_INFO, TOPICS};
+use super::exposition::Exposition;
+use crate::broker::Broker;
+
+pub(super) fn write(broker: &Broker, text: &mut Exposition) {
+    text.family(&TARGET_INFO).value(&["vostok", env!("CARGO_PKG_VERSION")], 1.0);
+    text.single(&BROKER_PERMISSION, f64::from(broker.config.broker_permission));
+    text.single(&TOPICS, broker.topics.all().len() as f64);
+    text.single(&GROUPS, broker.groups.names().len() as f64);
+    let stopped = broker.supervisor.names().len() + broker.store.stopped_threads().len();
+    text.single(&STOPPED_THREADS, stopped as f64);
+    let mut refused = text.family(&REFUSED);
+    for (name, count) in broker.refused.counts() {
+        refused.value(&[&snake(name.trim_start_matches("refused"))], count as f64);
+    }
+    refused.end();
+}
+
+/// The name of a cause as labels are written: `DiskFull` is `disk_full`.
+fn snake(name: &str) -> String {
+    let mut text = String::new();
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() && !text.is_empty() {
+            text.push('_');
+        }
+        text.push(letter.to_ascii_lowercase());
+    }
+    text
+}
