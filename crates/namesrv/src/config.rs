@@ -178,8 +178,18 @@ impl Config {
     }
 }
 
-/// Keys that are locked even without `configBlackList` (`DefaultRequestProcessor.initConfigBlackList`).
-const LOCKED: [&str; 4] = ["configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"];
+/// Keys that are locked even without `configBlackList`: those of RocketMQ (`DefaultRequestProcessor.initConfigBlackList`), and all
+/// others that name a path, an address or an environment. Whoever may change settings must not choose with them which file is written,
+/// where the server listens or whose preambles it believes (CVE-2023-37582).
+const LOCKED: [&str; 7] = [
+    "bindAddress",
+    "configBlackList",
+    "configStorePath",
+    "kvConfigPath",
+    "productEnvName",
+    "proxyProtocolTrustedAddresses",
+    "rocketmqHome",
+];
 
 /// Error: a value does not have its setting's type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
