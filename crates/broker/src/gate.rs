@@ -18,6 +18,9 @@ use crate::config::Config;
 use audit_log::AuditLog;
 pub(crate) use delays::Delays;
 
+/// Bytes for the header of a send of the largest message.
+const HEADER_BYTES: usize = 64 << 10;
+
 /// Something a request must be allowed. Names may come from a body, so that they are not always parts of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Need<'a> {
@@ -109,6 +112,12 @@ impl Gate {
             log,
             own,
         })
+    }
+
+    /// Longest frame of a client that has sent no signed request yet; `None` where nobody is asked who sends a request. It holds the
+    /// largest message that may be sent, because a producer may begin with it.
+    pub fn frame_bytes_max(&self, message_bytes_max: usize) -> Option<usize> {
+        self.is_shut.then_some(message_bytes_max + HEADER_BYTES)
     }
 
     /// Whether every request of a client is served; `is_local` says whether the client is on this machine.

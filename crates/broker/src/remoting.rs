@@ -138,6 +138,12 @@ impl Service for Dispatcher {
         send::wake(&self.broker, &mut read_batch.send);
     }
 
+    fn opened(&self, peer: &Arc<ConnectionHandle>, _out: &mut Vec<u8>) {
+        if let Some(bytes) = self.broker.gate.frame_bytes_max(self.broker.config.max_message_size) {
+            peer.limit_frames(bytes);
+        }
+    }
+
     fn closed(&self, peer: &Arc<ConnectionHandle>) {
         self.broker.pops.closed(peer.id());
         self.broker.announce(&self.broker.clients.closed(peer.id()));
