@@ -571,3 +571,20 @@ fn a_client_that_is_not_known_sends_no_longer_frame_than_a_message_needs() {
     assert_eq!(peer.frame_bytes_max(), FRAME_BYTES_MAX);
     assert_eq!(opened(&Guarded::new(&[])).frame_bytes_max(), FRAME_BYTES_MAX, "without authentication");
 }
+
+#[test]
+fn requests_of_the_broker_itself_are_signed() {
+    let inner =
+        [("innerClientAuthenticationCredentials", r#"{"accessKey":"inner","secretKey":"innersecret"}"#)];
+    let guarded = Guarded::new(&[AUTH, &inner]);
+    let (broker, peer) = (&guarded.fixture.broker, peer());
+    broker
+        .tell(&peer, request::BROKER_HEARTBEAT, |writer| writer.text("brokerName", "b").finish(b"x"))
+        .unwrap();
+    let mut told = peer.pushed();
+    let command = Command::decode(&mut told).unwrap();
+    assert!(command.is_one_way() && command.code == request::BROKER_HEARTBEAT);
+    let origin = Origin { address: ADDRESS.ip(), connection: 1 };
+    let verified = broker.gate.verify(1_000_000, &auth::Signed::from(&command), origin).unwrap();
+    assert!(matches!(verified, Verified::User(Identity::User(name)) if &*name == "inner"));
+}
