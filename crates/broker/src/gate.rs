@@ -71,7 +71,8 @@ impl<'a> Need<'a> {
         Need { kind: self.kind, name: Cow::Owned(self.name.into_owned()), actions: self.actions }
     }
 
-    fn needed(&self) -> Needed<'_> {
+    /// The same as the crate `auth` takes it.
+    pub fn needed(&self) -> Needed<'_> {
         Needed { resource: Resource { kind: self.kind, name: &self.name }, actions: self.actions }
     }
 }

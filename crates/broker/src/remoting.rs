@@ -46,6 +46,7 @@ pub(crate) use answer::Answer;
 pub(crate) use incoming::Request;
 #[cfg(test)]
 pub(crate) use link::link;
+pub use needs::{Named, needs_of_code};
 use request_table::Serve;
 use sink::Form;
 #[cfg(test)]

@@ -588,3 +588,24 @@ fn requests_of_the_broker_itself_are_signed() {
     let verified = broker.gate.verify(1_000_000, &auth::Signed::from(&command), origin).unwrap();
     assert!(matches!(verified, Verified::User(Identity::User(name)) if &*name == "inner"));
 }
+
+#[test]
+fn what_is_explained_is_needed_by_every_row() {
+    let named = crate::Named { topic: Some("t"), group: Some("g"), cluster: "DefaultCluster" };
+    let sorted = |needs: Vec<Need<'_>>| {
+        let mut texts: Vec<_> = needs.iter().map(ToString::to_string).collect();
+        texts.sort_unstable();
+        texts.dedup();
+        texts
+    };
+    for route in &super::super::request_table::ROUTES {
+        let (fields, body) = sample(route.code);
+        let mut bytes = frame(None, route.code, &fields, body);
+        let command = Command::decode(&mut bytes).unwrap();
+        for is_strict in [false, true] {
+            let needed = needs::of_request(&command, named.cluster, is_strict).unwrap();
+            let explained = crate::needs_of_code(route.code, named, is_strict);
+            assert_eq!(sorted(explained), sorted(needed), "{} {is_strict}", route.code);
+        }
+    }
+}
