@@ -224,6 +224,9 @@ fn share(config: &mut namesrv::Config, broker: &broker::Config, text: &[u8]) -> 
             "connectionsPerAddressMax" => {
                 config.connections_per_address_max = broker.connection_limits.per_address;
             }
+            "tlsHandshakesPerSecondMax" => {
+                config.tls_handshakes_per_second_max = broker.connection_limits.handshakes_per_second;
+            }
             _ => {}
         }
     }

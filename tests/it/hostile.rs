@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use wire::codes::request;
+use wire::fields::FIELDS_MAX;
 use wire::frame::{Encoding, FRAME_BYTES_MAX, FrameWriter, Head};
 
 use crate::common::random::Random;
@@ -52,6 +53,8 @@ fn broken_frames_close_their_connection() {
     let stage = Stage::start(&[]);
     let mut bystander = Bystander::of(&stage);
     let too_long = FRAME_BYTES_MAX as i32 + 1;
+    let fields: Vec<_> = (0..=FIELDS_MAX).map(|at| format!(r#""f{at}":"""#)).collect();
+    let fields = format!(r#"{{"code":34,"extFields":{{{}}}}}"#, fields.join(","));
     let cases = [
         ("16 MiB and one", frame(too_long, 0, 10, b"{}")),
         ("2 GiB", frame(i32::MAX, 0, 10, b"{}")),
@@ -66,6 +69,7 @@ fn broken_frames_close_their_connection() {
         ("JSON of the wrong kind", frame(6, 0, 2, b"[]")),
         ("binary cut short", frame(7, 1, 3, b"abc")),
         ("binary with a huge remark", frame(25, 1, 21, &[0x7f; 21])),
+        ("1,025 fields", frame(fields.len() as i32 + 4, 0, fields.len() as u32, fields.as_bytes())),
         ("HTTP", b"GET / HTTP/1.1\r\nHost: vostok\r\n\r\n".to_vec()),
         ("TLS", [&[0x16, 3, 1, 0, 64][..], &[7; 64]].concat()),
     ];

@@ -7,6 +7,7 @@
 //! - [`Signed`], [`Metadata`]: what is verified of a remoting request and of a gRPC request.
 //! - [`Needed`], [`Resource`], [`Actions`]: what a request must be allowed.
 //! - [`PlainAcl`]: ACL 1.0 with the same two verbs, `verify` and `decide`.
+//! - [`Explanation`]: the rules that are looked at for a request, for people.
 //! - [`Failures`]: slows down addresses from which many requests fail.
 //! - [`audit`]: the lines of the audit log.
 //! - [`AuthError`]: every refusal with RocketMQ's code and text.
@@ -17,6 +18,7 @@ pub mod audit;
 mod auth;
 mod config;
 mod error;
+mod explain;
 mod failures;
 mod file;
 mod names;
@@ -32,6 +34,7 @@ pub use accounts::{LoadError, PASSWORD_BYTES_MAX, USER_NAME_BYTES_MAX};
 pub use auth::{Auth, Deciding, Identity, Rule, Ruling, StartError};
 pub use config::{AuthConfig, ConfigError, KEYS, Request, Secret, Settings, Switch, Whitelist};
 pub use error::AuthError;
+pub use explain::{Explanation, Look, Looks, Outcome};
 pub use failures::{Answer, FREE_FAILURES, Failures, PACE_MS, WAIT_MAX_MS, WINDOW_MS};
 pub use file::{FileError, write as write_file};
 pub use names::{Action, Actions, Decision, PolicyType, ResourceType, UserStatus, UserType};

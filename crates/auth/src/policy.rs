@@ -28,7 +28,7 @@ pub struct Entry {
 
 impl Entry {
     /// Whether the entry is about a request for one of these actions from this address, whatever its resource is.
-    fn covers(&self, actions: Actions, caller: IpAddr) -> bool {
+    pub(crate) fn covers(&self, actions: Actions, caller: IpAddr) -> bool {
         self.actions.cover(actions)
             && (self.sources.is_empty() || self.sources.iter().any(|source| source.matches(caller)))
     }

@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use client::Signed;
-use net::{CallError, ConnectionHandle, Reply};
+use net::{CallError, ConnectionHandle, Gone, Reply};
 use store::{Read, Store};
 use wire::body::group::SubscriptionGroupConfig;
 use wire::body::topic::{PERM_READ, PERM_WRITE};
-use wire::frame::{Encoding, FrameWriter};
+use wire::frame::{Encoding, FrameWriter, Head};
 use wire::id::UniqKeys;
 use wire::properties::{self, key};
 use wire::units::QueueOffset;
@@ -235,6 +235,23 @@ impl Broker {
         };
         let signed = Signed::new(credentials, write);
         peer.call(Encoding::Json, code, patience, |writer| signed.write(writer)).await
+    }
+
+    /// Tells another server something that is not answered, signed like [`Self::call`].
+    pub(crate) fn tell(
+        &self,
+        peer: &ConnectionHandle,
+        code: i32,
+        write: impl FnOnce(FrameWriter<'_>),
+    ) -> Result<(), Gone> {
+        let head = Head::one_way(Encoding::Json, code, peer.next_opaque());
+        peer.push(|out| {
+            let writer = FrameWriter::begin(out, head);
+            match self.gate.own_credentials() {
+                None => write(writer),
+                Some(credentials) => Signed::new(credentials, write).write(writer),
+            }
+        })
     }
 
     /// The time of the broker's clock, in milliseconds since 1970.

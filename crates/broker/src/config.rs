@@ -110,7 +110,7 @@ pub struct Config {
     pub trusted_proxies: TrustedProxies,
     /// `connectionBufferBytes`: the memory budget of all connections; 0 for a share of the machine's memory.
     pub connection_bytes_max: usize,
-    /// `connectionsMax` and `connectionsPerAddressMax`: how many connections are accepted.
+    /// `connectionsMax`, `connectionsPerAddressMax` and `tlsHandshakesPerSecondMax`: how many connections are accepted.
     pub connection_limits: net::ConnectionLimits,
     /// `listenPort`; 0 takes any free one.
     pub listen_port: u16,

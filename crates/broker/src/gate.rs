@@ -13,10 +13,44 @@ use auth::{
     Resource, ResourceType, Signed, StartError, Switch,
 };
 use client::Credentials;
+use wire::codes::request;
 
 use crate::config::Config;
 use audit_log::AuditLog;
 pub(crate) use delays::Delays;
+
+/// Bytes for the header of a send of the largest message.
+const HEADER_BYTES: usize = 64 << 10;
+
+/// Requests of a broker to name servers.
+const OF_NAME_SERVERS: [i32; 5] = [
+    request::REGISTER_BROKER,
+    request::UNREGISTER_BROKER,
+    request::QUERY_DATA_VERSION,
+    request::REGISTER_TOPIC_IN_NAMESRV,
+    request::GET_ROUTEINFO_BY_TOPIC,
+];
+
+/// Requests of a slave to its master.
+const OF_MASTERS: [i32; 5] = [
+    request::GET_ALL_TOPIC_CONFIG,
+    request::GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+    request::GET_ALL_MESSAGE_REQUEST_MODE,
+    request::GET_ALL_CONSUMER_OFFSET,
+    request::GET_ALL_DELAY_OFFSET,
+];
+
+/// Requests of a broker to controllers.
+const OF_CONTROLLERS: [i32; 8] = [
+    request::CONTROLLER_GET_METADATA_INFO,
+    request::CONTROLLER_GET_NEXT_BROKER_ID,
+    request::CONTROLLER_APPLY_BROKER_ID,
+    request::CONTROLLER_REGISTER_BROKER,
+    request::CONTROLLER_GET_REPLICA_INFO,
+    request::CONTROLLER_ELECT_MASTER,
+    request::CONTROLLER_ALTER_SYNC_STATE_SET,
+    request::BROKER_HEARTBEAT,
+];
 
 /// Something a request must be allowed. Names may come from a body, so that they are not always parts of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +71,8 @@ impl<'a> Need<'a> {
         Need { kind: self.kind, name: Cow::Owned(self.name.into_owned()), actions: self.actions }
     }
 
-    fn needed(&self) -> Needed<'_> {
+    /// The same as the crate `auth` takes it.
+    pub fn needed(&self) -> Needed<'_> {
         Needed { resource: Resource { kind: self.kind, name: &self.name }, actions: self.actions }
     }
 }
@@ -92,10 +127,7 @@ impl Gate {
         let is_shut = plain.is_some() || settings.authentication != Switch::Off;
         let own = settings.inner_user.as_ref().map(|user| Credentials::new(&user.name, &user.secret));
         if is_shut && own.is_none() {
-            tracing::warn!(
-                "innerClientAuthenticationCredentials is not set: the broker's own requests have no signature, and brokers that ask \
-                 for one refuse them (a slave takes no tables from its master)"
-            );
+            tracing::warn!("innerClientAuthenticationCredentials is not set: {}", refused_calls(config));
         }
         let log = AuditLog::new(&root.join("logs"));
         let strangers = config.refuses_strangers.filter(|_| !is_shut);
@@ -109,6 +141,12 @@ impl Gate {
             log,
             own,
         })
+    }
+
+    /// Longest frame of a client that has sent no signed request yet; `None` where nobody is asked who sends a request. It holds the
+    /// largest message that may be sent, because a producer may begin with it.
+    pub fn frame_bytes_max(&self, message_bytes_max: usize) -> Option<usize> {
+        self.is_shut.then_some(message_bytes_max + HEADER_BYTES)
     }
 
     /// Whether every request of a client is served; `is_local` says whether the client is on this machine.
@@ -236,6 +274,23 @@ impl Gate {
     }
 }
 
+/// Which requests of the broker itself are refused by servers that ask for users, because they have no signature.
+fn refused_calls(config: &Config) -> String {
+    let named = |codes: &[i32]| {
+        let name = |code: &i32| format!("{} {code}", request::name(*code).unwrap_or_default());
+        codes.iter().map(name).collect::<Vec<_>>().join(", ")
+    };
+    let mut text = format!(
+        "requests of this broker itself have no signature. Name servers that ask for users refuse {}; masters that do refuse what a slave asks: {}",
+        named(&OF_NAME_SERVERS),
+        named(&OF_MASTERS),
+    );
+    if config.replication.controller.is_enabled {
+        text += &format!("; controllers that do refuse {}", named(&OF_CONTROLLERS));
+    }
+    text
+}
+
 /// A refusal that is answered at once.
 pub(crate) fn at_once(error: AuthError) -> Denied {
     Denied { error, answer: Answer::Now }
@@ -244,4 +299,23 @@ pub(crate) fn at_once(error: AuthError) -> Denied {
 /// The account of ACL 1.0 that sends a request, as an identity.
 fn identity(account: &PlainIdentity) -> Identity {
     account.access_key().map_or(Identity::Anonymous, |name| Identity::User(name.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_without_inner_credentials_names_the_calls_that_are_refused() {
+        let mut config = Config::new("host", std::net::Ipv4Addr::LOCALHOST.into());
+        let text = refused_calls(&config);
+        assert!(text.contains("Name servers that ask for users refuse REGISTER_BROKER 103,"), "{text}");
+        assert!(text.contains("what a slave asks: GET_ALL_TOPIC_CONFIG 21,"), "{text}");
+        assert!(!text.contains("controllers"), "{text}");
+        config.replication.controller.is_enabled = true;
+        let text = refused_calls(&config);
+        assert!(text.contains("controllers that do refuse CONTROLLER_GET_METADATA_INFO 1005,"), "{text}");
+        // Every code has a name.
+        assert!(!text.contains(", ,") && !text.contains("refuse  "), "{text}");
+    }
 }

@@ -69,4 +69,5 @@ pub use config::{
     Property, Replication, Role, Timers, Transfer, page, settings_help,
 };
 pub use refusal::{FAQ, Refusal};
+pub use remoting::{Named, needs_of_code};
 pub use start::{RunningBroker, StartError};

@@ -46,6 +46,7 @@ pub(crate) use answer::Answer;
 pub(crate) use incoming::Request;
 #[cfg(test)]
 pub(crate) use link::link;
+pub use needs::{Named, needs_of_code};
 use request_table::Serve;
 use sink::Form;
 #[cfg(test)]
@@ -136,6 +137,12 @@ impl Service for Dispatcher {
 
     fn answered(&self, read_batch: &mut ReadBatch) {
         send::wake(&self.broker, &mut read_batch.send);
+    }
+
+    fn opened(&self, peer: &Arc<ConnectionHandle>, _out: &mut Vec<u8>) {
+        if let Some(bytes) = self.broker.gate.frame_bytes_max(self.broker.config.max_message_size) {
+            peer.limit_frames(bytes);
+        }
     }
 
     fn closed(&self, peer: &Arc<ConnectionHandle>) {

@@ -20,6 +20,8 @@ pub struct Config {
     pub connections_max: usize,
     /// Most connections that are accepted from one address.
     pub connections_per_address_max: usize,
+    /// TLS handshakes that may begin in a second; one address may begin a quarter of them.
+    pub tls_handshakes_per_second_max: usize,
     /// Port to listen on; 0 takes any free one.
     pub listen_port: u16,
     /// What clients of other machines are told with `NO_PERMISSION` instead of being served; `None` to serve them. No property.
@@ -83,6 +85,7 @@ impl Config {
             connection_bytes_max: 0,
             connections_max: ConnectionLimits::default().total,
             connections_per_address_max: ConnectionLimits::default().per_address,
+            tls_handshakes_per_second_max: ConnectionLimits::default().handshakes_per_second,
             listen_port: 9876,
             refuses_strangers: None,
             kv_config_path: home.join("namesrv/kvConfig.json"),
@@ -178,8 +181,18 @@ impl Config {
     }
 }
 
-/// Keys that are locked even without `configBlackList` (`DefaultRequestProcessor.initConfigBlackList`).
-const LOCKED: [&str; 4] = ["configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"];
+/// Keys that are locked even without `configBlackList`: those of RocketMQ (`DefaultRequestProcessor.initConfigBlackList`), and all
+/// others that name a path, an address or an environment. Whoever may change settings must not choose with them which file is written,
+/// where the server listens or whose preambles it believes (CVE-2023-37582).
+const LOCKED: [&str; 7] = [
+    "bindAddress",
+    "configBlackList",
+    "configStorePath",
+    "kvConfigPath",
+    "productEnvName",
+    "proxyProtocolTrustedAddresses",
+    "rocketmqHome",
+];
 
 /// Error: a value does not have its setting's type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -331,6 +344,7 @@ properties! {
     "connectionBufferBytes", Restart, connection_bytes_max, "most bytes all connections hold of unfinished requests and of answers not taken; 0 is a sixteenth of the memory, 536870912 at most";
     "connectionsMax", Restart, connections_max, "most connections that are accepted; further ones are closed at once";
     "connectionsPerAddressMax", Restart, connections_per_address_max, "most connections that are accepted from one address, in IPv6 from a network of 64 bits; trusted proxies are left out";
+    "tlsHandshakesPerSecondMax", Restart, tls_handshakes_per_second_max, "TLS handshakes that may begin in a second, a quarter of them from one address; further connections are closed";
     "listenPort", Restart, listen_port, "port to listen on";
     "kvConfigPath", Restart, kv_config_path, "file of the key-value settings";
     "configStorePath", Restart, config_store_path, "file that changed settings are written to";

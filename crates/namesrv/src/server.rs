@@ -66,6 +66,7 @@ impl NameServer {
         let connections = ConnectionLimits {
             total: config.connections_max,
             per_address: config.connections_per_address_max,
+            handshakes_per_second: config.tls_handshakes_per_second_max,
         };
         let budget = Budget::limited(config.connection_bytes_max, connections);
         let security = Security { proxies: config.trusted_proxies.clone(), ..security };

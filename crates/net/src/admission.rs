@@ -1,9 +1,17 @@
 //! How many connections the listeners of a process accept: in total, and from one address, so that one client cannot take the places of
-//! all others. All addresses of an IPv6 network of 64 bits count as one, because a single client may use each of them.
+//! all others; and how many of them may begin a TLS handshake in a second, because each costs a signature. All addresses of an IPv6 network
+//! of 64 bits count as one, because a single client may use each of them.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// One address may begin the part 1 / `ADDRESS_SHARE` of the TLS handshakes of a second.
+const ADDRESS_SHARE: usize = 4;
+
+/// Time between two log lines about refusals of the same kind.
+pub(crate) const REFUSALS_LOGGED: Duration = Duration::from_secs(60);
 
 /// The bits of an IPv6 address that name its network.
 const NETWORK_MASK: u128 = u128::MAX << 64;
@@ -15,19 +23,22 @@ pub struct ConnectionLimits {
     pub total: usize,
     /// Connections from one address. Proxies whose preambles are believed are left out, because many clients share their address.
     pub per_address: usize,
+    /// TLS handshakes that may begin in a second; one address may begin a quarter of them. Proxies are left out of the quarter.
+    pub handshakes_per_second: usize,
 }
 
 impl Default for ConnectionLimits {
     fn default() -> Self {
-        Self { total: 200_000, per_address: 50_000 }
+        Self { total: 200_000, per_address: 50_000, handshakes_per_second: 1000 }
     }
 }
 
 /// The connections that were accepted.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Admission {
     limits: ConnectionLimits,
     counts: Mutex<Counts>,
+    handshakes: Mutex<Handshakes>,
 }
 
 #[derive(Debug, Default)]
@@ -35,6 +46,49 @@ struct Counts {
     total: usize,
     /// Invariant: no entry is 0.
     addresses: HashMap<IpAddr, usize>,
+}
+
+/// The TLS handshakes that began in the present second.
+#[derive(Debug)]
+struct Handshakes {
+    second: Instant,
+    total: usize,
+    /// Invariant: as many entries as handshakes at most.
+    addresses: HashMap<IpAddr, usize>,
+    /// When a refused handshake was last logged.
+    logged: Option<Instant>,
+}
+
+impl Handshakes {
+    fn new(now: Instant) -> Self {
+        Self { second: now, total: 0, addresses: HashMap::new(), logged: None }
+    }
+
+    /// Whether a client may begin a handshake now.
+    fn enter(&mut self, now: Instant, address: Option<IpAddr>, max: usize) -> bool {
+        if now.duration_since(self.second) >= Duration::from_secs(1) {
+            (self.second, self.total) = (now, 0);
+            self.addresses.clear();
+        }
+        let of_address = address.and_then(|it| self.addresses.get(&it)).copied().unwrap_or(0);
+        if self.total >= max || of_address >= (max / ADDRESS_SHARE).max(1) {
+            return false;
+        }
+        self.total += 1;
+        if let Some(address) = address {
+            self.addresses.insert(address, of_address + 1);
+        }
+        true
+    }
+
+    /// Whether a refusal is logged: one a minute is.
+    fn is_logged(&mut self, now: Instant) -> bool {
+        let is_due = self.logged.is_none_or(|last| now.duration_since(last) > REFUSALS_LOGGED);
+        if is_due {
+            self.logged = Some(now);
+        }
+        is_due
+    }
 }
 
 /// The place of one connection, which is free again when this is dropped.
@@ -47,7 +101,7 @@ pub struct Place {
 
 impl Admission {
     pub fn new(limits: ConnectionLimits) -> Self {
-        Self { limits, counts: Mutex::default() }
+        Self { limits, counts: Mutex::default(), handshakes: Mutex::new(Handshakes::new(Instant::now())) }
     }
 
     /// A place for a connection; `None` when there is none.
@@ -67,6 +121,22 @@ impl Admission {
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Place {
+    /// Whether the connection may begin a TLS handshake now; else it is to be closed, and its client comes again.
+    pub(crate) fn may_begin_tls(&self) -> bool {
+        let now = Instant::now();
+        let mut handshakes = self.admission.handshakes.lock().unwrap_or_else(PoisonError::into_inner);
+        let may = handshakes.enter(now, self.address, self.admission.limits.handshakes_per_second);
+        if !may && handshakes.is_logged(now) {
+            tracing::warn!(
+                address = ?self.address,
+                "a connection was closed before its TLS handshake: tlsHandshakesPerSecondMax is reached"
+            );
+        }
+        may
     }
 }
 
@@ -102,7 +172,11 @@ mod tests {
 
     #[test]
     fn an_address_has_its_share_of_the_places_and_gives_them_back() {
-        let admission = Arc::new(Admission::new(ConnectionLimits { total: 5, per_address: 2 }));
+        let admission = Arc::new(Admission::new(ConnectionLimits {
+            total: 5,
+            per_address: 2,
+            ..ConnectionLimits::default()
+        }));
         let enter = |address: &str| admission.enter(ip(address), false);
         let (one, two) = (enter("10.0.0.1"), enter("::ffff:10.0.0.1"));
         assert!(one.is_some() && two.is_some());
@@ -119,5 +193,20 @@ mod tests {
         assert!(admission.counts().addresses.is_empty() && admission.counts().total == 0);
         let many: Vec<_> = (0..5).map(|_| admission.enter(ip("127.0.0.1"), true)).collect();
         assert!(many.iter().all(Option::is_some), "a proxy stands for many clients");
+    }
+
+    #[test]
+    fn an_address_begins_a_quarter_of_the_handshakes_of_a_second() {
+        let from = Instant::now();
+        let mut handshakes = Handshakes::new(from);
+        let mut enter = |ms: u64, address: Option<&str>| {
+            handshakes.enter(from + Duration::from_millis(ms), address.map(ip), 8)
+        };
+        assert!(enter(0, Some("10.0.0.1")) && enter(999, Some("10.0.0.1")));
+        assert!(!enter(999, Some("10.0.0.1")), "the third one of an address");
+        assert!((0..6).all(|_| enter(999, None)), "a proxy stands for many clients");
+        assert!(!enter(999, Some("10.0.0.2")), "the ninth one in total");
+        assert!(enter(1000, Some("10.0.0.1")), "in the next second");
+        assert!(handshakes.addresses.len() == 1 && handshakes.total == 1, "{handshakes:?}");
     }
 }

@@ -20,12 +20,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-use crate::admission::{Admission, ConnectionLimits, Place};
+use crate::admission::{Admission, ConnectionLimits, Place, REFUSALS_LOGGED};
 use crate::tls::Security;
 use crate::{ConnectionHandle, memory};
-
-/// Time between two log lines about connections that are closed because there are too many.
-const REFUSALS_LOGGED: Duration = Duration::from_secs(60);
 
 /// Unit in which memory is counted, in bytes.
 const PAGE_BYTES: usize = 4096;

@@ -70,6 +70,8 @@ enum End {
     Frame(#[from] FrameError),
     #[error("{0}")]
     Socket(#[from] io::Error),
+    #[error("a frame of {length} bytes begins, at most {max} may come before the client is known")]
+    TooLong { length: usize, max: usize },
     #[error("it let {0} bytes of answers pile up")]
     TooSlow(usize),
 }
@@ -99,8 +101,8 @@ struct State<S: Service> {
     is_queued: bool,
     /// Whether commands were served whose answers were not passed to the socket yet.
     served: bool,
-    /// Error of a malformed frame: the connection ends once the answers before it are written.
-    broken: Option<FrameError>,
+    /// Why the frame that came last cannot be read: the connection ends once the answers before it are written.
+    broken: Option<End>,
     idle: Pin<Box<Sleep>>,
     last_traffic: Instant,
 }
@@ -192,7 +194,7 @@ impl<S: Service> State<S> {
             }
             let closing = closing || self.broken.is_some();
             if closing && written.is_ready() {
-                return Poll::Ready(self.broken.take().map_or(End::Local, End::Frame));
+                return Poll::Ready(self.broken.take().unwrap_or(End::Local));
             }
             let waiting = self.unsent.len() - self.sent;
             if waiting > self.link.limits.unsent_bytes_max {
@@ -413,10 +415,14 @@ impl<S: Service> State<S> {
         while output.len() < limits.read_batch_bytes && !peer.account.is_full() {
             let rest = &mut bytes[used..];
             let length = match frame_length(rest) {
+                Ok(Some(length)) if length > peer.frame_bytes_max() => {
+                    self.broken = Some(End::TooLong { length, max: peer.frame_bytes_max() });
+                    break;
+                }
                 Ok(Some(length)) if length <= rest.len() => length,
                 Ok(_) => break,
                 Err(error) => {
-                    self.broken = Some(error);
+                    self.broken = Some(error.into());
                     break;
                 }
             };
@@ -424,7 +430,7 @@ impl<S: Service> State<S> {
                 Ok(command) if command.is_response() && peer.answer(&command) => {}
                 Ok(command) => service.frame(read_batch, peer, command, output),
                 Err(error) => {
-                    self.broken = Some(error);
+                    self.broken = Some(error.into());
                     break;
                 }
             }

@@ -15,6 +15,7 @@ use ppp::v2::Addresses as Binary;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
+use crate::admission::Place;
 use crate::proxies::SETTING;
 use crate::stream::Stream;
 use crate::tls::Security;
@@ -62,10 +63,14 @@ impl AsyncWrite for Http2Stream {
 /// the client's.
 ///
 /// # Errors
-/// The connection ended, the preamble is malformed or from an untrusted address, the TLS handshake failed, or the connection
-/// is plain where TLS is required or encrypted where it is disabled.
-pub(crate) async fn greet(stream: TcpStream, security: &Security) -> io::Result<(Stream, SocketAddr)> {
-    greet_as(stream, security, Speaks::Frames).await
+/// The connection ended, the preamble is malformed or from an untrusted address, the TLS handshake failed or is one too many of its second,
+/// or the connection is plain where TLS is required or encrypted where it is disabled.
+pub(crate) async fn greet(
+    stream: TcpStream,
+    security: &Security,
+    place: &Place,
+) -> io::Result<(Stream, SocketAddr)> {
+    greet_as(stream, security, place, Speaks::Frames).await
 }
 
 /// Like [`greet`] for connections of HTTP/2, whose first byte is that of a PROXY preamble as well. TLS offers the protocol `h2`.
@@ -73,8 +78,12 @@ pub(crate) async fn greet(stream: TcpStream, security: &Security) -> io::Result<
 /// # Errors
 /// Those of [`greet`], with [`io::ErrorKind::InvalidData`] for a connection that is refused; and that the first bytes took longer
 /// than ten seconds.
-pub async fn greet_http2(stream: TcpStream, security: &Security) -> io::Result<(Http2Stream, SocketAddr)> {
-    let greeted = tokio::time::timeout(HTTP2_TIMEOUT, greet_as(stream, security, Speaks::Http2));
+pub async fn greet_http2(
+    stream: TcpStream,
+    security: &Security,
+    place: &Place,
+) -> io::Result<(Http2Stream, SocketAddr)> {
+    let greeted = tokio::time::timeout(HTTP2_TIMEOUT, greet_as(stream, security, place, Speaks::Http2));
     let (stream, remote) = greeted.await.map_err(|_| io::ErrorKind::TimedOut)??;
     Ok((Http2Stream(stream), remote))
 }
@@ -89,6 +98,7 @@ enum Speaks {
 async fn greet_as(
     mut stream: TcpStream,
     security: &Security,
+    place: &Place,
     speaks: Speaks,
 ) -> io::Result<(Stream, SocketAddr)> {
     let mut remote = stream.peer_addr()?;
@@ -105,6 +115,9 @@ async fn greet_as(
         first = first_byte(&stream).await?;
     }
     let encrypted = first == 0x16;
+    if encrypted && security.server.is_some() && !place.may_begin_tls() {
+        return Err(io::ErrorKind::ConnectionRefused.into());
+    }
     match security.server.as_deref() {
         Some(tls) if encrypted && speaks == Speaks::Http2 => Ok((tls.accept_http2(stream).await?, remote)),
         Some(tls) if encrypted => Ok((tls.accept(stream).await?, remote)),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use wire::frame::{Command, Encoding, FrameWriter, Head};
+use wire::frame::{Command, Encoding, FRAME_BYTES_MAX, FrameWriter, Head};
 
 use crate::Limits;
 use crate::budget::{Budget, Holding};
@@ -82,6 +82,8 @@ pub struct ConnectionHandle {
     remote: SocketAddr,
     local: SocketAddr,
     unsent_bytes_max: usize,
+    /// Longest frame that is read from the connection.
+    frame_bytes_max: AtomicUsize,
     pub(crate) account: Account,
     pub(crate) holding: Holding,
     outbox: Mutex<Outbox>,
@@ -111,6 +113,7 @@ impl ConnectionHandle {
             remote,
             local,
             unsent_bytes_max: limits.unsent_bytes_max,
+            frame_bytes_max: AtomicUsize::new(FRAME_BYTES_MAX),
             account: Account::new(limits, unanswered),
             holding: Holding::new(budget),
             outbox: Mutex::default(),
@@ -142,6 +145,17 @@ impl ConnectionHandle {
     /// Whether [`ConnectionHandle::close`] was called or the connection has ended.
     pub fn is_closing(&self) -> bool {
         self.outbox().closing
+    }
+
+    /// Longest frame in bytes, its length prefix included, that is read from the connection; a longer one ends it.
+    pub fn frame_bytes_max(&self) -> usize {
+        self.frame_bytes_max.load(Ordering::Relaxed)
+    }
+
+    /// Changes the longest frame that is read from the connection, which is [`FRAME_BYTES_MAX`] at first: a connection whose client is not
+    /// known yet may be allowed less memory.
+    pub fn limit_frames(&self, bytes: usize) {
+        self.frame_bytes_max.store(bytes.min(FRAME_BYTES_MAX), Ordering::Relaxed);
     }
 
     /// Id of the connection, unique in this process.

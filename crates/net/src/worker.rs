@@ -356,18 +356,15 @@ async fn adopt<S: Service>(
 ) {
     let read_batch = Rc::new(RefCell::new(service.read_batch()));
     while let Some((stream, place)) = streams.recv().await {
-        let welcomed = welcome(context.clone(), stream, service.clone(), read_batch.clone());
-        spawn_local(async move {
-            welcomed.await;
-            drop(place);
-        });
+        let welcomed = welcome(context.clone(), (stream, place), service.clone(), read_batch.clone());
+        spawn_local(welcomed);
     }
 }
 
-/// Serves one connection, after its PROXY preamble and TLS handshake.
+/// Serves one connection, after its PROXY preamble and TLS handshake. Its place is free again at the end.
 async fn welcome<S: Service>(
     context: Rc<Context>,
-    stream: std::net::TcpStream,
+    (stream, place): Accepted,
     service: Arc<S>,
     read_batch: Rc<RefCell<S::ReadBatch>>,
 ) {
@@ -375,7 +372,7 @@ async fn welcome<S: Service>(
         let stream = TcpStream::from_std(stream)?;
         stream.set_nodelay(true)?;
         let local = stream.local_addr()?;
-        let greeted = tokio::time::timeout(context.limits.idle, greet(stream, &context.security));
+        let greeted = tokio::time::timeout(context.limits.idle, greet(stream, &context.security, &place));
         let (stream, remote) = greeted.await.map_err(|_| io::ErrorKind::TimedOut)??;
         Ok::<_, io::Error>((stream, open(&context, remote, local)))
     };

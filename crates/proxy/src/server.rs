@@ -14,7 +14,7 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use net::tls::Security;
-use net::{Budget, Workers};
+use net::{Budget, Place, Workers};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_local;
@@ -187,8 +187,8 @@ async fn accept(
                 let (origin, security, counted) =
                     (origin.clone(), security.clone(), Counted::new(&connections));
                 spawn_local(async move {
-                    serve(stream, origin, security).await;
-                    drop((counted, place));
+                    serve((stream, place), origin, security).await;
+                    drop(counted);
                 });
             }
             Err(error) => {
@@ -199,10 +199,11 @@ async fn accept(
     }
 }
 
-async fn serve(stream: TcpStream, origin: Origin, security: Security) {
+/// Serves one connection. Its place is free again at the end.
+async fn serve((stream, place): (TcpStream, Place), origin: Origin, security: Security) {
     let greeted = match stream.set_nodelay(true) {
         Ok(()) => tokio::select! {
-            greeted = net::greet_http2(stream, &security) => greeted,
+            greeted = net::greet_http2(stream, &security, &place) => greeted,
             () = origin.proxy.stopping() => return,
         },
         Err(error) => Err(error),

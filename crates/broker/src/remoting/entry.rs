@@ -5,12 +5,15 @@ use std::sync::Arc;
 use auth::audit::Origin;
 use auth::{Answer, Identity, Request, Signed};
 use net::ConnectionHandle;
-use wire::frame::Command;
+use wire::frame::{Command, FRAME_BYTES_MAX};
 
 use super::{Dispatcher, needs};
 use crate::Refusal;
 use crate::caller::Caller;
 use crate::gate::{Denied, Gate, at_once};
+
+/// Bytes of an access key above which its request ends the connection: no user has such a name ([`auth::USER_NAME_BYTES_MAX`]).
+const ACCESS_KEY_BYTES_MAX: usize = 4096;
 
 /// Bytes that a waiting answer is charged to its connection beside its frame.
 const WAITING_BYTES: usize = 256;
@@ -29,10 +32,19 @@ impl Dispatcher {
         if gate.is_open(peer.is_local()) {
             return Some(caller);
         }
+        if command.fields.bytes(auth::ACCESS_KEY).is_some_and(|name| name.len() > ACCESS_KEY_BYTES_MAX) {
+            let max = ACCESS_KEY_BYTES_MAX;
+            tracing::info!(remote = %caller.remote, max, "a connection was closed: its access key is too long for any user");
+            peer.close();
+            return None;
+        }
         let now_ms = self.broker.now_ms();
         let origin = Origin { address: caller.remote.ip().to_canonical(), connection: peer.id() };
         match self.ask(gate, now_ms, command, origin) {
             Ok(user) => {
+                if matches!(user, Identity::User(_)) && peer.frame_bytes_max() < FRAME_BYTES_MAX {
+                    peer.limit_frames(FRAME_BYTES_MAX);
+                }
                 caller.user = user;
                 return Some(caller);
             }

@@ -33,8 +33,8 @@ pub(super) enum On {
     Send,
     /// The group of `consumerGroup`, and the topic of `topic` unless it is a retry topic.
     Consumption,
-    /// Those that the body names.
-    Body(OfBody),
+    /// Those that the body names, which are of these kinds.
+    Body(OfBody, &'static [ResourceType]),
 }
 
 /// What an authorized caller needs: one of the actions on each of the resources.
@@ -62,8 +62,8 @@ impl Needs {
         Self::new(actions, On::Consumption)
     }
 
-    pub const fn body(actions: &[Action], read: OfBody) -> Self {
-        Self::new(actions, On::Body(read))
+    pub const fn body(actions: &[Action], kinds: &'static [ResourceType], read: OfBody) -> Self {
+        Self::new(actions, On::Body(read, kinds))
     }
 
     /// One action on the cluster.
@@ -110,7 +110,7 @@ impl Needs {
                 let topic = field("topic").filter(|topic| is_strict || !topic.starts_with(RETRY_PREFIX));
                 topic.map(Resource::topic).into_iter().chain(group).map(need).collect()
             }
-            On::Body(read) => read(command.body, Asked { actions, is_strict })?,
+            On::Body(read, _) => read(command.body, Asked { actions, is_strict })?,
         })
     }
 }
@@ -125,6 +125,9 @@ fn resource(kind: ResourceType, name: &str) -> Resource<'_> {
     if kind == ResourceType::Group { Resource::group(name) } else { Resource::topic(name) }
 }
 
+/// What a request needs whose code the route table does not have.
+const UNKNOWN: Needs = Needs::cluster(Action::Update).only_if_strict();
+
 /// What a request needs in Auth 2.0. A code that the route table does not have needs to change the cluster, if strict.
 ///
 /// # Errors
@@ -134,13 +137,48 @@ pub(super) fn of_request<'a>(
     cluster: &'a str,
     is_strict: bool,
 ) -> Result<Vec<Need<'a>>, AuthError> {
-    const UNKNOWN: Needs = Needs::cluster(Action::Update).only_if_strict();
     let needs = request_table::find(command.code, false).map_or(&UNKNOWN, |route| &route.needs);
     // RocketMQ asks for nothing when a request has no header field at all.
     if !is_strict && (needs.only_if_strict || command.fields.is_empty()) {
         return Ok(Vec::new());
     }
     needs.of(command, cluster, is_strict).map_err(unreadable)
+}
+
+/// What a request names: for explaining decisions about requests that are not there.
+#[derive(Clone, Copy, Debug)]
+pub struct Named<'a> {
+    /// The topic of the request.
+    pub topic: Option<&'a str>,
+    /// The consumer group of the request.
+    pub group: Option<&'a str>,
+    /// `brokerClusterName` of the broker.
+    pub cluster: &'a str,
+}
+
+/// What a request with this code needs in Auth 2.0 when it names this topic and this group wherever it can, in its header or its body.
+pub fn needs_of_code(code: i32, named: Named<'_>, is_strict: bool) -> Vec<Need<'_>> {
+    let needs = request_table::find(code, false).map_or(&UNKNOWN, |route| &route.needs);
+    if !is_strict && needs.only_if_strict {
+        return Vec::new();
+    }
+    let is_about = |kind| match needs.on {
+        On::Cluster | On::Send => false,
+        On::Consumption => true,
+        On::Fields(fields) => fields.iter().any(|(_, found)| *found == kind),
+        On::Body(_, kinds) => kinds.contains(&kind),
+    };
+    let is_whole = is_strict || matches!(needs.on, On::Fields(_));
+    let topic = named
+        .topic
+        .filter(|topic| is_about(ResourceType::Topic) && (is_whole || !topic.starts_with(RETRY_PREFIX)));
+    let group = named.group.filter(|_| is_about(ResourceType::Group));
+    let need = |resource| Need::new(resource, needs.actions);
+    match needs.on {
+        On::Cluster => vec![need(Resource::cluster(named.cluster))],
+        On::Send => named.topic.map(send_to).into_iter().collect(),
+        _ => topic.map(Resource::topic).into_iter().chain(group.map(Resource::group)).map(need).collect(),
+    }
 }
 
 /// What a request needs in ACL 1.0.

@@ -14,7 +14,7 @@ fn shown(needs: &Needs) -> String {
         On::Cluster => "cluster".to_owned(),
         On::Send => "its topic; Sub on the group of a retry topic".to_owned(),
         On::Consumption => "group `consumerGroup`, topic `topic` unless it is a retry topic".to_owned(),
-        On::Body(_) => "what its body names".to_owned(),
+        On::Body(..) => "what its body names".to_owned(),
         On::Fields(fields) => {
             let field = |(name, kind): &(&str, auth::ResourceType)| {
                 format!("{} `{name}`", kind.name().to_lowercase())

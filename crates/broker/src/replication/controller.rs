@@ -15,7 +15,7 @@ use replica::in_sync::SetEpoch;
 use replica::roster::Request;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use wire::codes::{request, response};
-use wire::frame::{Encoding, FrameWriter, Head};
+use wire::frame::FrameWriter;
 use wire::ha::{BrokerId, Epoch};
 
 use super::Clock;
@@ -172,9 +172,10 @@ impl Task {
     fn ask_leader(&self, call: CallId, controller: String) {
         let (controllers, workers, outcomes) =
             (self.controllers.clone(), self.workers.clone(), self.outcomes.clone());
+        let broker = self.broker.clone();
         self.spawn(PUNCTUAL, move || async move {
-            let code = request::CONTROLLER_GET_METADATA_INFO;
-            let reply = controllers.call(&workers, &controller, code, |writer| writer.finish(b"")).await;
+            let (code, to) = (request::CONTROLLER_GET_METADATA_INFO, (&workers, &*controller));
+            let reply = controllers.call(&broker, to, code, |writer| writer.finish(b"")).await;
             let leader = reply.ok().filter(|reply| reply.code == response::SUCCESS).and_then(|reply| {
                 let address = reply.text("controllerLeaderAddress").filter(|address| !address.is_empty());
                 address.map(str::to_owned)
@@ -186,10 +187,11 @@ impl Task {
     fn call(&self, call: CallId, leader: String, request: Request) {
         let (controllers, workers, outcomes) =
             (self.controllers.clone(), self.workers.clone(), self.outcomes.clone());
-        let (cluster, now_ms) = (self.broker.config.broker_cluster_name.clone(), self.broker.now_ms());
+        let (broker, now_ms) = (self.broker.clone(), self.broker.now_ms());
         self.spawn(PUNCTUAL, move || async move {
-            let write = |writer: FrameWriter<'_>| codec::write(&request, &cluster, now_ms, writer);
-            let reply = controllers.call(&workers, &leader, codec::code(&request), write).await;
+            let cluster = &broker.config.broker_cluster_name;
+            let write = |writer: FrameWriter<'_>| codec::write(&request, cluster, now_ms, writer);
+            let reply = controllers.call(&broker, (&workers, &leader), codec::code(&request), write).await;
             let answer = match reply {
                 Ok(reply) => Some(codec::answer(&request, &reply)),
                 Err(error) => {
@@ -215,10 +217,8 @@ impl Task {
             self.spawn(PUNCTUAL, move || async move {
                 // A controller that is away gets none. The agent asks the others for the leader.
                 let Ok(peer) = controllers.peer(&workers, &controller).await else { return };
-                let _ = peer.push(|out| {
-                    let head = Head::one_way(Encoding::Json, request::BROKER_HEARTBEAT, peer.next_opaque());
-                    write_heartbeat(&broker, own, FrameWriter::begin(out, head));
-                });
+                let write = |writer: FrameWriter<'_>| write_heartbeat(&broker, own, writer);
+                let _ = broker.tell(&peer, request::BROKER_HEARTBEAT, write);
             });
         }
     }
@@ -276,16 +276,16 @@ impl Controllers {
         }
     }
 
-    /// Asks a controller. A connection on which no answer came ends, so that the request cannot be performed much later.
+    /// Asks a controller, with the broker's own signature. A connection on which no answer came ends, so that the request cannot be performed much later.
     async fn call(
         &self,
-        workers: &Workers,
-        address: &str,
+        broker: &Broker,
+        (workers, address): (&Workers, &str),
         code: i32,
         write: impl FnOnce(FrameWriter<'_>),
     ) -> Result<net::Reply, ControllerError> {
         let peer = self.peer(workers, address).await?;
-        let reply = peer.call(Encoding::Json, code, CALL_TIMEOUT, write).await;
+        let reply = broker.call(&peer, code, CALL_TIMEOUT, write).await;
         if reply.is_err() {
             peer.close();
         }

@@ -45,3 +45,14 @@ fn locked_keys_are_those_of_the_black_list_and_the_home() {
         assert!(config.is_locked(key), "{key}");
     }
 }
+
+#[test]
+fn cve_2023_37582_no_setting_changed_while_running_names_a_path_an_address_or_a_command() {
+    for property in PROPERTIES {
+        for value in ["/etc/passwd", "10.6.6.6", "../x", "$(id)"] {
+            let mut config = Config::new(Path::new("/home"));
+            let is_taken = config.set(property.name, value).is_ok() && property.value(&config) == value;
+            assert!(!is_taken || config.is_locked(property.name), "{} can be made {value}", property.name);
+        }
+    }
+}

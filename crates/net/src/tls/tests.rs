@@ -8,10 +8,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use wire::frame::{Command, Encoding, FrameWriter, Head};
 
 use super::{ClientAuth, Identity, Security, TlsMode, TlsSettings};
-use crate::{CallError, ConnectionHandle, Limits, Service, Workers};
+use crate::{Budget, CallError, ConnectionHandle, ConnectionLimits, Limits, Service, Workers, greet_http2};
 
 /// Answers with the request's body and the client's address.
 struct Echo;
@@ -115,6 +116,101 @@ fn callers_show_certificates_when_asked() {
     check(&asking(ClientAuth::Require, Some("ca.pem")), &[(&known, true), (&calling(), false)]);
     check(&asking(ClientAuth::Require, Some("other-ca.pem")), &[(&known, false)]);
     check(&asking(ClientAuth::Optional, Some("ca.pem")), &[(&known, true), (&calling(), true)]);
+}
+
+/// Whether a client with these settings gets its bytes back from a server that greets connections of HTTP/2, as that of gRPC does.
+fn reaches_http2(server: &TlsSettings, caller: &TlsSettings) -> bool {
+    let (server, client) = (Security::new(server).unwrap(), Security::new(caller).unwrap().client.unwrap());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let serve = async {
+            let (stream, remote) = listener.accept().await.unwrap();
+            let place = Budget::unbounded().admit(remote.ip(), &server).unwrap();
+            let Ok((mut stream, _)) = greet_http2(stream, &server, &place).await else { return };
+            let mut bytes = [0; 3];
+            if stream.read_exact(&mut bytes).await.is_ok() {
+                // The client may have ended the connection.
+                let _ = stream.write_all(&bytes).await;
+                let _ = stream.flush().await;
+            }
+        };
+        let ask = async {
+            let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+            // With TLS 1.3 a client learns only after its handshake that its certificate is missing.
+            let Ok(mut stream) = client.connect(stream).await else { return false };
+            let mut bytes = [0; 3];
+            stream.write_all(b"PRI").await.is_ok()
+                && stream.flush().await.is_ok()
+                && stream.read_exact(&mut bytes).await.is_ok()
+                && bytes == *b"PRI"
+        };
+        tokio::join!(serve, ask).1
+    })
+}
+
+#[test]
+fn a60_callers_of_grpc_show_certificates_when_asked() {
+    let known = TlsSettings { client: identity(), ..calling() };
+    let asking = |trust: &str| TlsSettings {
+        server: identity(),
+        client_auth: ClientAuth::Require,
+        verify_client: true,
+        server_trust: Some(golden(trust)),
+        ..TlsSettings::default()
+    };
+    assert!(reaches_http2(&asking("ca.pem"), &known));
+    assert!(!reaches_http2(&asking("ca.pem"), &calling()), "without a certificate");
+    assert!(!reaches_http2(&asking("other-ca.pem"), &known), "signed by somebody else");
+}
+
+#[test]
+fn handshakes_of_a_second_are_bounded_and_plain_connections_are_not() {
+    let settings = TlsSettings { server: identity(), ..TlsSettings::default() };
+    let limits = ConnectionLimits { handshakes_per_second: 0, ..ConnectionLimits::default() };
+    let budget = Budget::limited(0, limits);
+    let security = Security::new(&settings).unwrap();
+    let workers = Workers::start_within("tls", 1, Limits::default(), security, budget).unwrap();
+    let address = workers.listen("127.0.0.1:0".parse().unwrap(), Arc::new(Echo)).unwrap();
+    assert!(!reaches(address, &calling()), "no handshake is allowed");
+    assert!(reaches(address, &TlsSettings::default()), "a plain connection needs none");
+    workers.shutdown();
+}
+
+/// A reload takes new certificates for new connections; those that are open go on.
+#[test]
+fn a60_a_changed_certificate_ends_no_connection() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name);
+    for name in ["certificate.pem", "key.pem"] {
+        std::fs::copy(golden(name), place(name)).unwrap();
+    }
+    let files = Identity { certificate: place("certificate.pem"), key: place("key.pem"), password: None };
+    let settings = TlsSettings { server: Some(files), ..TlsSettings::default() };
+    let security = Security::new(&settings).unwrap();
+    let tls = security.server.clone().unwrap();
+    let workers = Workers::start_secured("tls", 1, Limits::default(), security).unwrap();
+    let address = workers.listen("127.0.0.1:0".parse().unwrap(), Arc::new(Echo)).unwrap();
+    let clients = started(&calling());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let open = runtime.block_on(clients.dial(address, Arc::new(Echo))).unwrap();
+    let echoes = || {
+        let call = open.call(Encoding::Json, 1, Duration::from_secs(10), |writer| writer.finish(b"x"));
+        runtime.block_on(call).is_ok_and(|reply| reply.body == b"x")
+    };
+    assert!(echoes());
+    let before = tls.current();
+    {
+        let mut loaded = tls.loaded.lock().unwrap();
+        loaded.looked -= super::RELOAD_INTERVAL;
+        loaded.stamps = Vec::new();
+    }
+    assert!(reaches(address, &calling()), "a new connection");
+    assert!(!Arc::ptr_eq(&before, &tls.current()), "the files were read again");
+    assert!(echoes(), "the connection from before");
+    clients.shutdown();
+    workers.shutdown();
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use net::{CallError, ConnectionHandle, Limits, MemoryCharge, Service, Workers};
-use wire::frame::{Command, Encoding, FrameWriter, Head, frame_length};
+use wire::frame::{Command, Encoding, FRAME_BYTES_MAX, FrameWriter, Head, frame_length};
 
 const ECHO: i32 = 1;
 const LATER: i32 = 2;
@@ -20,6 +20,8 @@ const SILENT: i32 = 3;
 const CLOSE: i32 = 4;
 const PANIC: i32 = 5;
 const SLOW: i32 = 6;
+/// Makes the client known.
+const KNOWN: i32 = 7;
 /// What a slow request is charged with.
 const SLOW_BYTES: usize = 1 << 10;
 
@@ -35,6 +37,8 @@ struct Probe {
     closed: AtomicUsize,
     /// What the next turn waits for after it is answered.
     gate: Mutex<Option<Receiver<()>>>,
+    /// Longest frame of clients that sent no `KNOWN` yet.
+    frame_bytes_max: Option<usize>,
 }
 
 impl Service for Probe {
@@ -57,6 +61,7 @@ impl Service for Probe {
                 slow.push((peer.clone(), command.opaque, peer.charge(SLOW_BYTES)));
                 self.most_slow.fetch_max(slow.len(), Ordering::SeqCst);
             }
+            KNOWN => peer.limit_frames(FRAME_BYTES_MAX),
             CLOSE => peer.close(),
             PANIC => panic!("asked for by a test"),
             _ => {}
@@ -71,6 +76,12 @@ impl Service for Probe {
         let gate = self.gate.lock().unwrap().take();
         if let Some(gate) = gate {
             gate.recv().unwrap();
+        }
+    }
+
+    fn opened(&self, peer: &Arc<ConnectionHandle>, _out: &mut Vec<u8>) {
+        if let Some(bytes) = self.frame_bytes_max {
+            peer.limit_frames(bytes);
         }
     }
 
@@ -210,6 +221,23 @@ fn hostile_bytes_close_only_their_connection() {
     workers.shutdown();
     // The TLS hello never became a connection of the service; the good one did.
     assert_eq!(probe.closed.load(Ordering::SeqCst), count);
+}
+
+#[test]
+fn a_client_that_is_not_known_may_send_short_frames_only() {
+    let workers = Workers::start("probe", 1, Limits::default()).unwrap();
+    let probe = Arc::new(Probe { frame_bytes_max: Some(100), ..Probe::default() });
+    let address = workers.listen("127.0.0.1:0".parse().unwrap(), probe.clone()).unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(&[request(ECHO, 1, b"short"), request(KNOWN, 2, b"")].concat()).unwrap();
+    assert_eq!(answer(&mut stream), (0, 1, b"short".to_vec()));
+    stream.write_all(&request(ECHO, 3, &[7; 1 << 20])).unwrap();
+    assert_eq!(answer(&mut stream).1, 3, "a known client may send more");
+    // The prefix alone ends the connection of another: no byte of the frame is waited for.
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(&request(ECHO, 1, &[7; 1 << 10])[..8]).unwrap();
+    assert!(closes(&mut stream));
+    workers.shutdown();
 }
 
 #[test]

@@ -112,6 +112,29 @@ fn settings_of_authentication_cannot_be_changed_while_running() {
 }
 
 #[test]
+fn cve_2023_33246_no_setting_changed_while_running_names_a_path_an_address_or_a_command() {
+    // A name for regions, and compressions that only Java's RocksDB would read: none is opened, resolved or run.
+    const WORDS: [&str; 6] = [
+        "regionId",
+        "bottomMostCompressionTypeForConsumeQueueStore",
+        "rocksdbCompressionType",
+        "configName",
+        "clusterName",
+        // A number whose default is empty.
+        "clientCallbackExecutorThreads",
+    ];
+    let is_text = |default: &str| default.parse::<f64>().is_err() && !["true", "false"].contains(&default);
+    let effective = table::PROPERTIES.iter().map(|property| property.name.to_owned());
+    let without_effect = unknown::defaults().into_iter().filter(|(_, default)| is_text(default));
+    for name in effective.chain(without_effect.map(|(name, _)| name)) {
+        for value in ["/etc/passwd", "10.6.6.6:9876", "../x", "$(id)"] {
+            let changed = update(&defaults(), changes(&[(&name, value)]));
+            assert!(changed.is_err() || WORDS.contains(&name.as_str()), "{name} can be made {value}");
+        }
+    }
+}
+
+#[test]
 fn a_file_keeps_everything_but_the_changed_values() {
     let text = "# ours\nbrokerName = b\\\n  1\n! note\nmaxMessageSize : 1\n\nmapedFileSizeCommitLog=9\nmaxMessageSize=2\nx\\=y=1";
     let list = [("maxMessageSize", "77"), ("mappedFileSizeCommitLog", "8"), ("regionId", "a\\b")];

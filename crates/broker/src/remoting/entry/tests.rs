@@ -537,3 +537,75 @@ fn every_action_of_the_table_can_be_granted() {
     let all = super::super::request_table::ROUTES.iter().flat_map(|route| route.needs.actions.iter());
     assert!(all.into_iter().all(|action| action != Action::All));
 }
+
+#[test]
+fn a_name_of_a_mebibyte_ends_the_connection_without_an_answer() {
+    let guarded = Guarded::new(&[AUTH]);
+    let peer = peer();
+    let name = "x".repeat(1 << 20);
+    let mut bytes = frame(Some((&name, "secret")), request::SEND_MESSAGE_V2, SEND, b"Hello");
+    assert!(guarded.come(&mut bytes, &peer).is_empty());
+    assert!(peer.is_closing());
+    // A name that is too long for a user, but not absurd, is one that nobody has.
+    let name = "x".repeat(auth::USER_NAME_BYTES_MAX + 1);
+    let (code, remark) = guarded.ask(Some((&name, "secret")), request::SEND_MESSAGE_V2, SEND, b"");
+    assert_eq!(code, response::NO_PERMISSION);
+    assert!(remark.ends_with(" is not found.") && remark.len() < 300, "{remark}");
+}
+
+#[test]
+fn a_client_that_is_not_known_sends_no_longer_frame_than_a_message_needs() {
+    let guarded = Guarded::new(&[AUTH]).with_alice(&[]);
+    let opened = |guarded: &Guarded| {
+        let (peer, mut out) = (peer(), Vec::new());
+        let broker = guarded.fixture.broker.clone();
+        Dispatcher { broker, fast: false }.opened(&peer, &mut out);
+        peer
+    };
+    let peer = opened(&guarded);
+    assert_eq!(peer.frame_bytes_max(), guarded.fixture.broker.config.max_message_size + (64 << 10));
+    let come = |user| guarded.come(&mut frame(user, request::GET_BROKER_CONFIG, &[], b""), &peer);
+    come(Some(("alice", "wrong")));
+    assert!(peer.frame_bytes_max() < FRAME_BYTES_MAX, "a request that is refused makes nobody known");
+    come(ALICE);
+    assert_eq!(peer.frame_bytes_max(), FRAME_BYTES_MAX);
+    assert_eq!(opened(&Guarded::new(&[])).frame_bytes_max(), FRAME_BYTES_MAX, "without authentication");
+}
+
+#[test]
+fn requests_of_the_broker_itself_are_signed() {
+    let inner =
+        [("innerClientAuthenticationCredentials", r#"{"accessKey":"inner","secretKey":"innersecret"}"#)];
+    let guarded = Guarded::new(&[AUTH, &inner]);
+    let (broker, peer) = (&guarded.fixture.broker, peer());
+    broker
+        .tell(&peer, request::BROKER_HEARTBEAT, |writer| writer.text("brokerName", "b").finish(b"x"))
+        .unwrap();
+    let mut told = peer.pushed();
+    let command = Command::decode(&mut told).unwrap();
+    assert!(command.is_one_way() && command.code == request::BROKER_HEARTBEAT);
+    let origin = Origin { address: ADDRESS.ip(), connection: 1 };
+    let verified = broker.gate.verify(1_000_000, &auth::Signed::from(&command), origin).unwrap();
+    assert!(matches!(verified, Verified::User(Identity::User(name)) if &*name == "inner"));
+}
+
+#[test]
+fn what_is_explained_is_needed_by_every_row() {
+    let named = crate::Named { topic: Some("t"), group: Some("g"), cluster: "DefaultCluster" };
+    let sorted = |needs: Vec<Need<'_>>| {
+        let mut texts: Vec<_> = needs.iter().map(ToString::to_string).collect();
+        texts.sort_unstable();
+        texts.dedup();
+        texts
+    };
+    for route in &super::super::request_table::ROUTES {
+        let (fields, body) = sample(route.code);
+        let mut bytes = frame(None, route.code, &fields, body);
+        let command = Command::decode(&mut bytes).unwrap();
+        for is_strict in [false, true] {
+            let needed = needs::of_request(&command, named.cluster, is_strict).unwrap();
+            let explained = crate::needs_of_code(route.code, named, is_strict);
+            assert_eq!(sorted(explained), sorted(needed), "{} {is_strict}", route.code);
+        }
+    }
+}
