@@ -32,6 +32,9 @@ struct Place {
     end: i64,
 }
 
+/// What a metric takes of the progress.
+type Figure<'f> = &'f dyn Fn(&Progress) -> i64;
+
 /// The queues of the store by topic.
 type Queues = HashMap<String, Vec<Arc<Queue>>>;
 
@@ -41,7 +44,7 @@ pub(super) fn write(broker: &Broker, text: &mut Exposition) {
     let age = |stored_ms: Option<i64>| stored_ms.map_or(0, |stored_ms| (now_ms - stored_ms).max(0));
     let lag_age = |progress: &Progress| age(progress.unconsumed_ms);
     let queueing_age = |progress: &Progress| age(progress.unread_ms);
-    let figures: [(&'static Metric, &dyn Fn(&Progress) -> i64); 5] = [
+    let figures: [(&'static Metric, Figure<'_>); 5] = [
         (&LAG, &|progress| progress.lag),
         (&LAG_LATENCY, &lag_age),
         (&IN_FLIGHT, &|progress| progress.in_flight),
