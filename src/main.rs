@@ -32,6 +32,8 @@ enum Command {
     Lab(lab::command::Lab),
     /// Look at a cluster of Vostok or Apache RocketMQ and change it.
     Admin(admin::AdminCommand),
+    /// Find out what is wrong in a cluster of Vostok or Apache RocketMQ.
+    Doctor(admin::DoctorCommand),
     /// Run a command of Apache RocketMQ's mqadmin, with its names, flags and texts.
     #[command(disable_help_flag = true)]
     Mqadmin {
@@ -58,6 +60,16 @@ fn main() -> ExitCode {
     }
     let outcome = match Arguments::parse().command {
         Command::Mqadmin { words } => return mqadmin(&words),
+        Command::Doctor(command) => {
+            return match command.run() {
+                Ok(code) => ExitCode::from(code),
+                Err(error) => {
+                    complain(&error);
+                    // It could not look, which is neither clean nor a finding.
+                    ExitCode::from(2)
+                }
+            };
+        }
         Command::Admin(command) => match command.run() {
             Err(error) => {
                 complain(&error);

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Who may use whom. A crate that is not listed here needs a decision first.
-const LAYERS: [(&str, &[&str]); 14] = [
+const LAYERS: [(&str, &[&str]); 15] = [
     ("wire", &[]),
+    ("host", &[]),
     ("store", &["wire"]),
     ("replica", &["wire"]),
     ("net", &["wire"]),
@@ -19,7 +20,7 @@ const LAYERS: [(&str, &[&str]); 14] = [
     ("broker", &["wire", "store", "replica", "net", "auth", "client"]),
     ("proxy", &["wire", "net", "auth", "broker", "client"]),
     ("lab", &["wire", "net", "client"]),
-    ("admin", &["wire", "client"]),
+    ("admin", &["wire", "client", "host"]),
     ("sim", &["wire", "store", "replica"]),
     (
         "vostok",

@@ -13,6 +13,7 @@ mod clients;
 mod cluster;
 mod controller;
 mod damage;
+mod doctor;
 mod edges;
 mod failover;
 mod frames;

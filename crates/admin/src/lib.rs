@@ -3,6 +3,7 @@
 //! - [`OPERATIONS`]: the one table of operations. The command line, the twin of `mqadmin`, their help and
 //!   `docs/admin.md` are made from its rows.
 //! - [`AdminCommand`]: `vostok admin NOUN VERB`.
+//! - [`DoctorCommand`]: `vostok doctor`, which gathers a [`Bundle`] of a cluster and judges it.
 //! - [`mqadmin`]: `vostok mqadmin NAME`, with the names, flags and texts of Apache RocketMQ's `mqadmin`.
 
 mod acl;
@@ -11,6 +12,7 @@ mod broker;
 mod cluster;
 mod command;
 mod connection;
+mod doctor;
 mod error;
 mod group;
 mod kv;
@@ -33,6 +35,8 @@ mod yaml;
 
 pub use arguments::{Argument, Arguments, Kind};
 pub use command::AdminCommand;
+pub use doctor::page as doctor_page;
+pub use doctor::{Bundle, DoctorCommand, Finding, Severity, State, Verdict};
 pub use error::Error;
 pub use mqadmin::mqadmin;
 pub use operation::{Answer, Effect, Operation};

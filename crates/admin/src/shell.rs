@@ -34,6 +34,17 @@ pub(crate) fn perform(
     arguments: &Arguments,
     access: &Access,
 ) -> Result<Outcome, Error> {
+    session(access, async |session: &Session| {
+        let answer = (operation.call)(session, arguments).await?;
+        Ok(Outcome { answer, planned: session.planned() })
+    })
+}
+
+/// Connects to the cluster, does some work with it, and closes the connections.
+pub(crate) fn session<T>(
+    access: &Access,
+    work: impl AsyncFnOnce(&Session) -> Result<T, Error>,
+) -> Result<T, Error> {
     let given = access.name_servers.clone().or_else(|| std::env::var("NAMESRV_ADDR").ok());
     let mut config = Config::new(given.as_deref().unwrap_or(LOCAL));
     config.credentials = credentials(access.credentials.as_deref())?;
@@ -41,12 +52,13 @@ pub(crate) fn perform(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let client = Client::start(config)?;
     let session = Session::new(client.clone(), name_servers, now_ms(), access.is_dry_run);
-    let answer = runtime.block_on((operation.call)(&session, arguments));
+    let done = runtime.block_on(work(&session));
     client.shutdown();
-    Ok(Outcome { answer: answer?, planned: session.planned() })
+    done
 }
 
-fn now_ms() -> i64 {
+/// The time in ms since the epoch.
+pub(crate) fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

@@ -1,0 +1,20 @@
+//! `vostok doctor`: what is wrong in a cluster, said from a bundle that was gathered once and can be judged anywhere.
+//!
+//! `gather` asks the servers with RocketMQ's own requests and fills a [`Bundle`]. Each check is a pure function over
+//! the bundle, a row of the table [`checks`]. A check without data is skipped, and never passes.
+
+mod bundle;
+mod chain;
+mod checks;
+mod command;
+mod finding;
+mod gather;
+mod machine;
+mod os_script;
+mod page;
+mod report;
+
+pub use bundle::Bundle;
+pub use command::DoctorCommand;
+pub use finding::{Finding, Severity, State, Verdict};
+pub use page::page;

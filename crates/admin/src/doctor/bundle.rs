@@ -1,0 +1,291 @@
+//! What was gathered of a cluster: one value, written and read as JSON, without bodies of messages and without secrets.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Version of the bundle's form.
+pub(crate) const FORMAT: u32 = 1;
+
+/// What was gathered of a cluster at one time.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Bundle {
+    /// Version of the form.
+    pub format: u32,
+    /// Version of `vostok` that gathered it.
+    pub tool: String,
+    /// When the gathering began, ms since the epoch.
+    pub taken_at_ms: i64,
+    /// The name servers that were asked.
+    pub(crate) name_servers: Vec<NameServer>,
+    /// The brokers that a name server knows.
+    pub(crate) brokers: Vec<Broker>,
+    /// The topics and how far their queues reach.
+    pub(crate) topics: Vec<Topic>,
+    /// The consumer groups, but for those of RocketMQ's own.
+    pub(crate) groups: Vec<Group>,
+    /// What the machine says on which the bundle was gathered; absent where no broker is on it.
+    pub(crate) host: Option<host::Facts>,
+}
+
+/// A name server's account of brokers and routes.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct NameServer {
+    pub address: String,
+    /// Why it was not asked further; absent when it answered.
+    pub error: Option<String>,
+    pub sets: Vec<BrokerSet>,
+    /// The queues of each topic, by its name.
+    pub routes: BTreeMap<String, Vec<Route>>,
+}
+
+/// The brokers of one name, as a name server knows them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct BrokerSet {
+    pub cluster: String,
+    pub name: String,
+    /// Address by broker id.
+    pub addresses: BTreeMap<i64, String>,
+}
+
+/// The queues of a topic on one broker set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Route {
+    pub broker: String,
+    pub read_queues: i32,
+    pub write_queues: i32,
+    pub perm: i32,
+}
+
+/// What a broker says about itself.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Broker {
+    pub cluster: String,
+    pub name: String,
+    pub id: i64,
+    pub address: String,
+    /// Why it does not answer; absent when it answered.
+    pub error: Option<String>,
+    /// When the runtime information arrived, ms since the epoch.
+    pub asked_at_ms: i64,
+    /// The runtime information.
+    pub runtime: Option<BTreeMap<String, String>>,
+    /// The settings; those that may hold a secret only say whether they are set.
+    pub settings: Option<BTreeMap<String, String>>,
+    /// Permission bits of its topics.
+    pub topics: Option<BTreeMap<String, i32>>,
+    pub replication: Option<Replication>,
+}
+
+impl Broker {
+    /// The broker as findings name it.
+    pub fn title(&self) -> String {
+        format!("{} (id {}, {})", self.name, self.id, self.address)
+    }
+
+    /// A figure of the runtime information as text.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.runtime.as_ref()?.get(name).map(String::as_str)
+    }
+
+    /// The first number of a figure of the runtime information.
+    pub fn figure(&self, name: &str) -> Option<f64> {
+        self.text(name)?.split([' ', ',']).next()?.parse().ok()
+    }
+
+    /// A setting.
+    pub fn setting(&self, name: &str) -> Option<&str> {
+        self.settings.as_ref()?.get(name).map(String::as_str)
+    }
+}
+
+/// How far the slaves of a master are, by the master's account.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Replication {
+    pub is_master: bool,
+    pub in_sync: i64,
+    pub slaves: Vec<Slave>,
+}
+
+/// A slave that is connected to its master.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Slave {
+    pub address: String,
+    pub behind_bytes: i64,
+    pub is_in_sync: bool,
+}
+
+/// A topic and how far its queues reach.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Topic {
+    pub name: String,
+    pub queues: Vec<Queue>,
+}
+
+/// The range of a queue.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Queue {
+    pub broker: String,
+    pub queue: i32,
+    pub min: i64,
+    pub max: i64,
+    /// Store time of the last message, ms since the epoch.
+    pub last_ms: i64,
+}
+
+/// A consumer group.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Group {
+    pub name: String,
+    /// Whether the group may consume; absent when no broker said so.
+    pub is_enabled: Option<bool>,
+    /// Whether a member is connected to a broker; absent when no broker could say.
+    pub is_online: Option<bool>,
+    /// How it consumes, as in `ConsumerConnection.consumeType`; empty when nobody is online.
+    pub consume_type: String,
+    /// As in `ConsumerConnection.messageModel`; empty when nobody is online.
+    pub model: String,
+    pub connections: Vec<Connection>,
+    pub members: Vec<Member>,
+    pub progress: Vec<Progress>,
+}
+
+/// A connection of a member to one broker.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Connection {
+    /// Address of the broker.
+    pub broker: String,
+    pub client_id: String,
+    pub address: String,
+    pub language: String,
+    pub version: String,
+}
+
+/// A member's own account of itself.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Member {
+    pub client_id: String,
+    /// Why it said nothing; absent when it answered.
+    pub error: Option<String>,
+    /// Filter expression by topic.
+    pub subscriptions: BTreeMap<String, String>,
+    pub queues: Vec<Owned>,
+    /// Messages per second that its listener failed to consume, by topic.
+    pub failed: BTreeMap<String, f64>,
+}
+
+/// A queue that a member has.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Owned {
+    pub topic: String,
+    pub broker: String,
+    pub queue: i32,
+    /// Times of the last pull and of the last consumption, ms since the epoch by the member's clock; 0 for none.
+    pub last_pull_ms: i64,
+    pub last_consume_ms: i64,
+    /// Messages that the member holds and has not consumed.
+    pub cached: i64,
+}
+
+/// How far a group is in a queue.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Progress {
+    pub topic: String,
+    pub broker: String,
+    pub queue: i32,
+    pub max: i64,
+    pub committed: i64,
+    pub pulled: i64,
+    /// Store time of the last consumed message, ms since the epoch; 0 for none.
+    pub last_ms: i64,
+    /// The committed offset some seconds later; absent when nobody looked again.
+    pub later: Option<Later>,
+}
+
+/// A second look at the progress.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Later {
+    pub after_ms: i64,
+    pub committed: i64,
+}
+
+impl Progress {
+    /// Messages that are not consumed.
+    pub fn lag(&self) -> i64 {
+        self.max - self.committed
+    }
+
+    /// The queue as findings name it.
+    pub fn title(&self) -> String {
+        format!("{}/{}/{}", self.topic, self.broker, self.queue)
+    }
+}
+
+/// What stands for the value of a setting that may hold a secret: whether it is set, and whether it is the one of
+/// RocketMQ's examples.
+pub(crate) fn without_secrets(settings: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let may_be_secret = |key: &str, value: &str| {
+        let (key, value) = (key.to_lowercase(), value.to_lowercase());
+        let names =
+            ["password", "secret", "credential", "accesskey", "token", "header", "initauthenticationuser"];
+        names.iter().any(|name| key.contains(name))
+            || ["password", "secret"].iter().any(|name| value.contains(name))
+            || value.contains("://") && value.contains('@')
+    };
+    let hide = |(key, value): (String, String)| {
+        let shown = match value.as_str() {
+            "" | "true" | "false" => value,
+            _ if !may_be_secret(&key, &value) => value,
+            text if text.contains(EXAMPLE_KEY) => EXAMPLE.to_owned(),
+            _ => "(set)".to_owned(),
+        };
+        (key, shown)
+    };
+    settings.into_iter().map(hide).collect()
+}
+
+/// The secret key of RocketMQ's example files.
+const EXAMPLE_KEY: &str = "12345678";
+/// What stands for a secret that is the one of RocketMQ's example files.
+pub(crate) const EXAMPLE: &str = "(key of the examples)";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_not_kept() {
+        let given = [
+            (
+                "innerClientAuthenticationCredentials",
+                "{\"accessKey\":\"a\",\"secretKey\":\"planted-1\"}",
+                "(set)",
+            ),
+            ("initAuthenticationUser", "{\"username\":\"a\",\"pass\":\"planted-2\"}", "(set)"),
+            ("someText", "my Password is planted-3", "(set)"),
+            ("metricsGrpcExporterHeader", "auth:planted-4", "(set)"),
+            ("proxyUrl", "http://user:planted-5@host", "(set)"),
+            ("secretKey", "12345678", EXAMPLE),
+            ("tokenEnabled", "true", "true"),
+            ("brokerName", "broker-a", "broker-a"),
+        ];
+        let settings = given.iter().map(|(key, value, _)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let kept = without_secrets(settings);
+        given.iter().for_each(|(key, _, expected)| assert_eq!(kept[*key], *expected, "{key}"));
+        assert!(!format!("{kept:?}").contains("planted"));
+    }
+}

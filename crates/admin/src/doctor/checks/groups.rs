@@ -1,0 +1,207 @@
+//! How far consumer groups are.
+
+use crate::doctor::bundle::{Bundle, Group, Progress};
+use crate::doctor::finding::{Check, Found, Look, Severity};
+use crate::text::time;
+use wire::names::{DLQ_PREFIX, RETRY_PREFIX};
+
+const HOUR_MS: i64 = 3_600_000;
+/// Hours for which messages are kept unless `fileReservedTime` says otherwise.
+const RESERVED_HOURS: i64 = 72;
+/// Share of the time for which messages are kept, in percent, after which a lag is in danger.
+const OLD_PERCENT: i64 = 80;
+/// Messages in a retry topic from which on a group is said to be in a storm of retries.
+const RETRIES: i64 = 1000;
+const STATS: &str = "GET_CONSUME_STATS (208)";
+
+pub(super) const CHECKS: [Check; 7] = [
+    Check {
+        code: "group-offline-with-lag",
+        severity: Severity::Critical,
+        about: "Nobody of a group is online, and messages wait for it",
+        needs: "progress and connections of groups",
+        look: offline_with_lag,
+    },
+    Check {
+        code: "group-not-moving",
+        severity: Severity::Critical,
+        about: "A group is online, messages wait in a queue, and its committed offset did not move between two looks",
+        needs: "two looks at the progress of a group with lag (--sample)",
+        look: not_moving,
+    },
+    Check {
+        code: "group-lag-expires",
+        severity: Severity::Critical,
+        about: "The oldest unconsumed messages will be deleted before they are consumed",
+        needs: "progress of groups with lag",
+        look: lag_expires,
+    },
+    Check {
+        code: "group-offset-outside",
+        severity: Severity::Critical,
+        about: "A committed offset lies outside of its queue",
+        needs: "progress of groups, status of topics",
+        look: offset_outside,
+    },
+    Check {
+        code: "group-dead-letters",
+        severity: Severity::Warning,
+        about: "Messages of a group were given up and lie in its dead letter queue",
+        needs: "status of topics",
+        look: dead_letters,
+    },
+    Check {
+        code: "group-retry-storm",
+        severity: Severity::Warning,
+        about: "Many messages of a group wait for another attempt",
+        needs: "progress of groups",
+        look: retry_storm,
+    },
+    Check {
+        code: "group-disabled",
+        severity: Severity::Warning,
+        about: "A group is not allowed to consume, and messages wait for it",
+        needs: "settings and progress of groups",
+        look: disabled,
+    },
+];
+
+/// Progress that counts as lag: of queues in which the group once committed an offset.
+fn lagging(group: &Group) -> impl Iterator<Item = &Progress> {
+    group.progress.iter().filter(|row| row.lag() > 0)
+}
+
+fn offline_with_lag(bundle: &Bundle) -> Look {
+    Look::each(&bundle.groups, |group| {
+        let is_online = group.is_online?;
+        let lag: i64 = lagging(group).map(Progress::lag).sum();
+        Found::when(!is_online && lag > 0, || {
+            let most = lagging(group).max_by_key(|row| row.lag());
+            let most =
+                most.map(|row| format!(", {} of them in {}", row.lag(), row.title())).unwrap_or_default();
+            let topic = lagging(group).next().map_or("", |row| row.topic.as_str());
+            let fix = format!(
+                "start a member of {0}; if the group is gone: vostok admin offset skip {0} {topic}",
+                group.name
+            );
+            Found::new(&group.name, format!("{lag} messages wait{most}"), STATS, fix)
+        })
+    })
+}
+
+fn not_moving(bundle: &Bundle) -> Look {
+    let rows = bundle.groups.iter().filter(|group| group.is_online == Some(true));
+    Look::each(rows.flat_map(|group| group.progress.iter().map(move |row| (group, row))), |(group, row)| {
+        let later = row.later?;
+        Found::when(row.lag() > 0 && later.committed == row.committed, || {
+            let figure = format!(
+                "committed offset {} of {} unchanged for {} s, {} messages wait",
+                row.committed,
+                row.max,
+                later.after_ms / 1000,
+                row.lag()
+            );
+            let fix = format!(
+                "vostok doctor queue {}/{} --broker {} -g {}",
+                row.topic, row.queue, row.broker, group.name
+            );
+            Found::new(format!("{} in {}", group.name, row.title()), figure, STATS, fix)
+        })
+    })
+}
+
+/// Hours for which the master of a broker set keeps messages.
+fn reserved_hours(bundle: &Bundle, broker: &str) -> i64 {
+    let master = bundle.brokers.iter().find(|it| it.name == broker && it.id == 0);
+    let setting = master.and_then(|master| master.setting("fileReservedTime"));
+    setting.and_then(|text| text.parse().ok()).unwrap_or(RESERVED_HOURS)
+}
+
+fn lag_expires(bundle: &Bundle) -> Look {
+    let rows = bundle.groups.iter().flat_map(|group| group.progress.iter().map(move |row| (group, row)));
+    Look::each(rows, |(group, row)| {
+        if row.lag() > 0 && row.last_ms <= 0 {
+            return None;
+        }
+        let limit_ms = reserved_hours(bundle, &row.broker) * HOUR_MS;
+        let age_ms = bundle.taken_at_ms - row.last_ms;
+        Found::when(row.lag() > 0 && age_ms > limit_ms / 100 * OLD_PERCENT, || {
+            let figure = format!(
+                "last consumed message is of {}, files are kept for {} h",
+                time(row.last_ms),
+                limit_ms / HOUR_MS
+            );
+            let fix = format!(
+                "add members to {}; meanwhile: vostok admin broker set fileReservedTime {} --broker {}",
+                group.name,
+                limit_ms / HOUR_MS * 2,
+                row.broker
+            );
+            Found::new(format!("{} in {}", group.name, row.title()), figure, STATS, fix)
+        })
+    })
+}
+
+fn offset_outside(bundle: &Bundle) -> Look {
+    let rows = bundle.groups.iter().flat_map(|group| group.progress.iter().map(move |row| (group, row)));
+    Look::each(rows, |(group, row)| {
+        let topic = bundle.topics.iter().find(|topic| topic.name == row.topic)?;
+        let queue = topic.queues.iter().find(|it| it.broker == row.broker && it.queue == row.queue)?;
+        // The queue may have grown since, which is no fault; a negative offset says that there is none.
+        let is_outside =
+            row.committed >= 0 && (row.committed < queue.min || row.committed > queue.max.max(row.max));
+        Found::when(is_outside, || {
+            let figure = format!("committed {}, the queue has {} to {}", row.committed, queue.min, queue.max);
+            let fix = format!(
+                "vostok admin offset reset {} {} now --broker {} --queue {} --offset {}",
+                group.name,
+                row.topic,
+                row.broker,
+                row.queue,
+                row.committed.clamp(queue.min, queue.max)
+            );
+            Found::new(format!("{} in {}", group.name, row.title()), figure, STATS, fix)
+        })
+    })
+}
+
+fn dead_letters(bundle: &Bundle) -> Look {
+    Look::each(&bundle.topics, |topic| {
+        let group = match topic.name.strip_prefix(DLQ_PREFIX) {
+            Some(group) => group,
+            // That no group has dead letters can be told from the list of topics.
+            None => return Some(Vec::new()),
+        };
+        let count: i64 = topic.queues.iter().map(|queue| queue.max - queue.min).sum();
+        let last_ms = topic.queues.iter().map(|queue| queue.last_ms).max().unwrap_or_default();
+        Found::when(count > 0, || {
+            let figure = format!("{count} messages, the last at {}", time(last_ms));
+            let fix = format!("look at them: vostok admin message print-topic {} --limit 10", topic.name);
+            Found::new(group, figure, "GET_TOPIC_STATS_INFO (202)", fix)
+        })
+    })
+}
+
+fn retry_storm(bundle: &Bundle) -> Look {
+    Look::each(&bundle.groups, |group| {
+        let retries = group.progress.iter().filter(|row| row.topic.starts_with(RETRY_PREFIX));
+        let lag: i64 = retries.map(Progress::lag).sum();
+        (!group.progress.is_empty()).then_some(())?;
+        Found::when(lag > RETRIES, || {
+            let fix = format!("find out why the listener fails: vostok admin group progress {}", group.name);
+            Found::new(&group.name, format!("{lag} messages in {RETRY_PREFIX}{}", group.name), STATS, fix)
+        })
+    })
+}
+
+fn disabled(bundle: &Bundle) -> Look {
+    Look::each(&bundle.groups, |group| {
+        let is_enabled = group.is_enabled?;
+        let lag: i64 = lagging(group).map(Progress::lag).sum();
+        Found::when(!is_enabled && lag > 0, || {
+            let fix = format!("vostok admin group create {} --enable true --cluster CLUSTER", group.name);
+            let figure = format!("consumeEnable=false, {lag} messages wait");
+            Found::new(&group.name, figure, "GET_ALL_SUBSCRIPTIONGROUP_CONFIG (201)", fix)
+        })
+    })
+}

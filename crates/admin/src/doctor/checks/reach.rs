@@ -1,0 +1,310 @@
+//! Whether clients reach the brokers, and whether name servers tell all of them the same.
+
+use crate::doctor::bundle::{Broker, Bundle, NameServer};
+use crate::doctor::finding::{Check, Found, Look, Severity};
+use crate::text::permission;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use wire::body::PERM_WRITE;
+
+/// Broker id of a master.
+const MASTER: i64 = 0;
+const TABLE: &str = "broker table of the name servers";
+const ROUTES: &str = "route tables of the name servers";
+
+pub(super) const CHECKS: [Check; 11] = [
+    Check {
+        code: "name-server-silent",
+        severity: Severity::Critical,
+        about: "A name server does not answer",
+        needs: "the name servers that were given",
+        look: name_server_silent,
+    },
+    Check {
+        code: "broker-silent",
+        severity: Severity::Critical,
+        about: "The address that clients are told of a broker does not answer from here",
+        needs: TABLE,
+        look: broker_silent,
+    },
+    Check {
+        code: "address-loopback",
+        severity: Severity::Critical,
+        about: "Clients are told a loopback address of a broker, while others of the cluster have one of a network",
+        needs: TABLE,
+        look: address_loopback,
+    },
+    Check {
+        code: "address-bridge",
+        severity: Severity::Warning,
+        about: "Clients are told an address of a container or virtual bridge, which other machines do not reach",
+        needs: TABLE,
+        look: address_bridge,
+    },
+    Check {
+        code: "name-servers-disagree",
+        severity: Severity::Critical,
+        about: "Name servers know different brokers",
+        needs: "two name servers that answer",
+        look: name_servers_disagree,
+    },
+    Check {
+        code: "routes-disagree",
+        severity: Severity::Warning,
+        about: "Name servers tell different routes of a topic",
+        needs: "two name servers that answer",
+        look: routes_disagree,
+    },
+    Check {
+        code: "two-masters",
+        severity: Severity::Critical,
+        about: "Two brokers are master under one name, and overwrite each other's routes",
+        needs: "broker table, settings of brokers",
+        look: two_masters,
+    },
+    Check {
+        code: "no-master",
+        severity: Severity::Critical,
+        about: "A broker set has slaves and no master, so that nothing can be sent to it",
+        needs: TABLE,
+        look: no_master,
+    },
+    Check {
+        code: "write-permission-wiped",
+        severity: Severity::Critical,
+        about: "A name server withholds the write permission that the broker gives its topics (wipeWritePerm)",
+        needs: "routes, topics of the masters",
+        look: write_permission_wiped,
+    },
+    Check {
+        code: "broker-permission",
+        severity: Severity::Warning,
+        about: "A broker may not be written or read by its own setting brokerPermission",
+        needs: "settings of brokers",
+        look: broker_permission,
+    },
+    Check {
+        code: "mixed-versions",
+        severity: Severity::Warning,
+        about: "Brokers of one cluster run different versions",
+        needs: "runtime figures of two brokers",
+        look: mixed_versions,
+    },
+];
+
+fn name_server_silent(bundle: &Bundle) -> Look {
+    Look::each(&bundle.name_servers, |server| {
+        Found::when(server.error.is_some(), || {
+            let why = server.error.clone().unwrap_or_default();
+            let fix = format!(
+                "start it, or take {} out of -n and of namesrvAddr of brokers and clients",
+                server.address
+            );
+            Found::new(&server.address, why, "GET_BROKER_CLUSTER_INFO (106)", fix)
+        })
+    })
+}
+
+fn broker_silent(bundle: &Bundle) -> Look {
+    Look::each(&bundle.brokers, |broker| {
+        Found::when(broker.error.is_some(), || {
+            let why = broker.error.clone().unwrap_or_default();
+            let fix =
+                "start the broker, or set brokerIP1 in its broker.conf to an address that clients reach";
+            Found::new(broker.title(), why, "GET_BROKER_RUNTIME_INFO (28)", fix)
+        })
+    })
+}
+
+/// The address of a server whose host is written as a number.
+fn ip(address: &str) -> Option<IpAddr> {
+    address.rsplit_once(':')?.0.trim_matches(['[', ']']).parse().ok()
+}
+
+fn is_local(ip: IpAddr) -> bool {
+    ip.is_loopback() || ip.is_unspecified()
+}
+
+fn address_loopback(bundle: &Bundle) -> Look {
+    let servers = bundle.name_servers.iter().map(|server| &server.address);
+    let addresses = servers.chain(bundle.brokers.iter().map(|broker| &broker.address));
+    let is_spread = addresses.filter_map(|address| ip(address)).any(|ip| !is_local(ip));
+    Look::each(&bundle.brokers, |broker| {
+        let is_hidden = is_spread && is_local(ip(&broker.address)?);
+        Found::when(is_hidden, || {
+            let fix = "set brokerIP1 in its broker.conf to an address of the network and restart it";
+            Found::new(broker.title(), format!("registered as {}", broker.address), TABLE, fix)
+        })
+    })
+}
+
+/// Whether an address is one that Docker, libvirt or a link without a server gives by default.
+fn is_bridge(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => matches!(ip.octets(), [172, 17, ..] | [192, 168, 122, _] | [169, 254, ..]),
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    }
+}
+
+fn address_bridge(bundle: &Bundle) -> Look {
+    let has_bridge = |server: &NameServer| ip(&server.address).is_some_and(is_bridge);
+    // Whoever reached a name server through the bridge is inside it, as its clients may be.
+    let is_inside = bundle.name_servers.iter().any(has_bridge);
+    Look::each(&bundle.brokers, |broker| {
+        let is_hidden = is_bridge(ip(&broker.address)?) && !is_inside;
+        Found::when(is_hidden, || {
+            let fix = "set brokerIP1 in its broker.conf to the address of the machine, and publish the port";
+            Found::new(broker.title(), format!("registered as {}", broker.address), TABLE, fix)
+        })
+    })
+}
+
+/// The name servers that answered: the first one, and the others.
+fn answering(bundle: &Bundle) -> Option<(&NameServer, Vec<&NameServer>)> {
+    let mut servers = bundle.name_servers.iter().filter(|server| server.error.is_none());
+    Some((servers.next()?, servers.collect()))
+}
+
+fn name_servers_disagree(bundle: &Bundle) -> Look {
+    let Some((first, others)) = answering(bundle) else { return Look::default() };
+    let table = |server: &NameServer| -> BTreeSet<String> {
+        let of_set = |set: &crate::doctor::bundle::BrokerSet| {
+            let name = format!("{} of {}", set.name, set.cluster);
+            set.addresses
+                .iter()
+                .map(move |(id, address)| format!("{name} id {id} {address}"))
+                .collect::<Vec<_>>()
+        };
+        server.sets.iter().flat_map(of_set).collect()
+    };
+    let known = table(first);
+    Look::each(others, |other| {
+        let differing: Vec<_> = known.symmetric_difference(&table(other)).cloned().collect();
+        Found::when(!differing.is_empty(), || {
+            let fix = "give all name servers in namesrvAddr of every broker: vostok admin broker set namesrvAddr ADDRESSES --cluster CLUSTER";
+            let subject = format!("{} and {}", first.address, other.address);
+            Found::new(subject, format!("only one knows {}", differing.join(", ")), TABLE, fix)
+        })
+    })
+}
+
+fn routes_disagree(bundle: &Bundle) -> Look {
+    let Some((first, others)) = answering(bundle) else { return Look::default() };
+    Look::each(others, |other| {
+        let names: BTreeSet<_> = first.routes.keys().chain(other.routes.keys()).collect();
+        let sorted = |server: &NameServer, name: &str| {
+            let mut rows = server.routes.get(name).cloned().unwrap_or_default();
+            rows.sort();
+            rows
+        };
+        let differing = names.into_iter().filter(|name| sorted(first, name) != sorted(other, name));
+        let found = differing.map(|name| {
+            let figure = format!("{:?} and {:?}", sorted(first, name), sorted(other, name));
+            let subject = format!("{name} on {} and {}", first.address, other.address);
+            let fix = format!("compare: vostok admin topic route {name} -n {}", other.address);
+            Found::new(subject, figure, ROUTES, fix)
+        });
+        Some(found.collect())
+    })
+}
+
+fn two_masters(bundle: &Bundle) -> Look {
+    let mut masters: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
+    let sets = bundle.name_servers.iter().flat_map(|server| &server.sets);
+    for set in sets {
+        let master = set.addresses.get(&MASTER).map(String::as_str);
+        masters.entry((&set.cluster, &set.name)).or_default().extend(master);
+    }
+    // A broker that took another's place says its name in its settings.
+    for broker in &bundle.brokers {
+        if let (Some(name), Some("0")) = (broker.setting("brokerName"), broker.setting("brokerId")) {
+            masters.entry((&broker.cluster, name)).or_default().insert(&broker.address);
+        }
+    }
+    Look::each(masters, |((cluster, name), addresses)| {
+        Found::when(addresses.len() > 1, || {
+            let list = addresses.into_iter().collect::<Vec<_>>().join(" and ");
+            let fix =
+                "stop one of them; give it another brokerName, or brokerId above 0 and brokerRole=SLAVE";
+            Found::new(
+                format!("{name} of {cluster}"),
+                format!("masters at {list}"),
+                "broker table, settings (26)",
+                fix,
+            )
+        })
+    })
+}
+
+fn no_master(bundle: &Bundle) -> Look {
+    let sets = bundle.name_servers.iter().flat_map(|server| server.sets.iter().map(move |set| (server, set)));
+    Look::each(sets, |(server, set)| {
+        Found::when(!set.addresses.contains_key(&MASTER), || {
+            let figure = format!("{} registered, none with id 0, at {}", set.addresses.len(), server.address);
+            let fix = "start the master; in controller mode: vostok mqadmin electMaster -a CONTROLLER -c CLUSTER -bn BROKER -b ID";
+            Found::new(format!("{} of {}", set.name, set.cluster), figure, TABLE, fix)
+        })
+    })
+}
+
+fn write_permission_wiped(bundle: &Bundle) -> Look {
+    let masters: Vec<&Broker> = bundle.brokers.iter().filter(|broker| broker.id == MASTER).collect();
+    let pairs =
+        bundle.name_servers.iter().flat_map(|server| masters.iter().map(move |broker| (server, *broker)));
+    Look::each(pairs, |(server, broker)| {
+        let own = broker.topics.as_ref()?;
+        let may_write = broker.setting("brokerPermission").and_then(|text| text.parse::<i32>().ok());
+        let may_write = may_write.is_none_or(|perm| perm & PERM_WRITE != 0);
+        let withheld: Vec<_> = server
+            .routes
+            .iter()
+            .filter(|(topic, rows)| {
+                let is_given = own.get(*topic).is_some_and(|perm| perm & PERM_WRITE != 0) && may_write;
+                let row = rows.iter().find(|row| row.broker == broker.name);
+                is_given && row.is_some_and(|row| row.perm & PERM_WRITE == 0)
+            })
+            .map(|(topic, _)| topic.as_str())
+            .collect();
+        Found::when(!withheld.is_empty(), || {
+            let figure = format!("{} topics without it, for example {}", withheld.len(), withheld[0]);
+            let fix = format!("vostok admin namesrv add-write-perm {} -n {}", broker.name, server.address);
+            Found::new(format!("{} at {}", broker.name, server.address), figure, ROUTES, fix)
+        })
+    })
+}
+
+fn broker_permission(bundle: &Bundle) -> Look {
+    Look::each(&bundle.brokers, |broker| {
+        let perm: i32 = broker.setting("brokerPermission")?.parse().ok()?;
+        Found::when(perm & 6 != 6, || {
+            let figure = format!("brokerPermission={perm} ({})", permission(perm));
+            let fix = format!("vostok admin broker set brokerPermission 6 --broker {}", broker.address);
+            Found::new(broker.title(), figure, "GET_BROKER_CONFIG (26)", fix)
+        })
+    })
+}
+
+fn mixed_versions(bundle: &Bundle) -> Look {
+    let mut clusters: BTreeMap<&str, BTreeMap<String, Vec<&Broker>>> = BTreeMap::new();
+    for broker in &bundle.brokers {
+        let Some(version) = broker.text("brokerVersionDesc") else { continue };
+        let version = match broker.text("vostokVersion") {
+            Some(own) => format!("vostok {own}"),
+            None => version.to_owned(),
+        };
+        clusters.entry(&broker.cluster).or_default().entry(version).or_default().push(broker);
+    }
+    Look::each(clusters, |(cluster, versions)| {
+        if versions.values().map(Vec::len).sum::<usize>() < 2 {
+            return None;
+        }
+        Found::when(versions.len() > 1, || {
+            let of_version = |(version, brokers): (&String, &Vec<&Broker>)| {
+                let names: Vec<_> = brokers.iter().map(|broker| broker.title()).collect();
+                format!("{version}: {}", names.join(", "))
+            };
+            let figure = versions.iter().map(of_version).collect::<Vec<_>>().join("; ");
+            Found::new(cluster, figure, "GET_BROKER_RUNTIME_INFO (28)", "finish the upgrade, slaves first")
+        })
+    })
+}

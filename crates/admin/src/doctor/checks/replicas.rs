@@ -1,0 +1,109 @@
+//! Whether the slaves of masters follow.
+
+use crate::doctor::bundle::{Broker, Bundle};
+use crate::doctor::finding::{Check, Found, Look, Severity};
+
+/// Bytes that a slave may be behind (`haMaxGapNotInSync` is four times that).
+const GAP_BYTES: i64 = 64 << 20;
+const STATUS: &str = "GET_BROKER_HA_STATUS (907)";
+const NEEDS: &str = "replication status of masters";
+
+pub(super) const CHECKS: [Check; 4] = [
+    Check {
+        code: "slave-not-connected",
+        severity: Severity::Critical,
+        about: "A slave is registered and does not copy from its master",
+        needs: NEEDS,
+        look: not_connected,
+    },
+    Check {
+        code: "slave-not-in-sync",
+        severity: Severity::Critical,
+        about: "A slave is so far behind that its master does not count on it",
+        needs: "a slave that is connected",
+        look: not_in_sync,
+    },
+    Check {
+        code: "slave-behind",
+        severity: Severity::Warning,
+        about: "A slave is more than 64 MiB behind",
+        needs: "a slave that is connected",
+        look: behind,
+    },
+    Check {
+        code: "too-few-in-sync",
+        severity: Severity::Critical,
+        about: "Fewer replicas are in sync than sends need, so that they are refused or wait",
+        needs: "replication status and settings of synchronous masters",
+        look: too_few,
+    },
+];
+
+fn masters(bundle: &Bundle) -> impl Iterator<Item = &Broker> {
+    bundle.brokers.iter().filter(|broker| broker.replication.as_ref().is_some_and(|status| status.is_master))
+}
+
+fn not_connected(bundle: &Bundle) -> Look {
+    Look::each(masters(bundle), |master| {
+        let connected = master.replication.as_ref()?.slaves.len();
+        let same = |other: &&Broker| {
+            other.name == master.name && other.cluster == master.cluster && other.id != master.id
+        };
+        let slaves: Vec<_> = bundle.brokers.iter().filter(same).map(Broker::title).collect();
+        Found::when(slaves.len() > connected, || {
+            let figure =
+                format!("{connected} connected to {}, registered: {}", master.address, slaves.join(", "));
+            let port = master.setting("haListenPort").unwrap_or("10912");
+            let fix = format!(
+                "make port {port} of the master reachable from the slave; set brokerIP2 of the master to an address that it reaches"
+            );
+            let subject = slaves.join(", ");
+            Found::new(subject, figure, STATUS, fix)
+        })
+    })
+}
+
+fn not_in_sync(bundle: &Bundle) -> Look {
+    slaves(bundle, |slave| !slave.is_in_sync)
+}
+
+fn behind(bundle: &Bundle) -> Look {
+    slaves(bundle, |slave| slave.is_in_sync && slave.behind_bytes > GAP_BYTES)
+}
+
+/// Slaves of which something holds.
+fn slaves(bundle: &Bundle, is_found: fn(&crate::doctor::bundle::Slave) -> bool) -> Look {
+    let all = masters(bundle).flat_map(|master| {
+        let slaves = master.replication.iter().flat_map(|status| &status.slaves);
+        slaves.map(move |slave| (master, slave))
+    });
+    Look::each(all, |(master, slave)| {
+        Found::when(is_found(slave), || {
+            let figure = format!("{} bytes behind", slave.behind_bytes);
+            let fix = format!(
+                "watch whether the gap shrinks: vostok admin broker replication --broker {}; if not, look at its disk and network",
+                master.address
+            );
+            Found::new(format!("{} of {}", slave.address, master.title()), figure, STATUS, fix)
+        })
+    })
+}
+
+fn too_few(bundle: &Bundle) -> Look {
+    Look::each(masters(bundle), |master| {
+        if master.setting("brokerRole")? != "SYNC_MASTER" {
+            return None;
+        }
+        let number = |name: &str| master.setting(name).and_then(|text| text.parse::<i64>().ok());
+        let needed = number("minInSyncReplicas").unwrap_or(1).max(number("inSyncReplicas").unwrap_or(1));
+        let found = master.replication.as_ref()?.in_sync + 1;
+        Found::when(found < needed, || {
+            let figure = format!("{found} in sync with the master itself, {needed} needed");
+            let fix = format!(
+                "start the slaves of {}; until then: vostok admin broker replication --broker {}",
+                master.name, master.address
+            );
+            Found::new(master.title(), figure, STATUS, fix)
+        })
+    })
+}

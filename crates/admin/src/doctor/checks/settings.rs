@@ -1,0 +1,168 @@
+//! Settings of brokers, and their clocks.
+
+use crate::doctor::bundle::{Broker, Bundle, EXAMPLE};
+use crate::doctor::finding::{Check, Found, Look, Severity};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// Difference of clocks that is a finding. The running time is told in whole seconds.
+const SKEW_MS: i64 = 5000;
+const SETTINGS: &str = "GET_BROKER_CONFIG (26)";
+
+/// Settings that the brokers of a cluster have to have alike, because clients and operators see the cluster as one.
+const ALIKE: [&str; 22] = [
+    "aclEnable",
+    "allAckInSyncStateSet",
+    "authenticationEnabled",
+    "authorizationEnabled",
+    "autoCreateSubscriptionGroup",
+    "autoCreateTopicEnable",
+    "defaultTopicQueueNums",
+    "deleteWhen",
+    "diskMaxUsedSpaceRatio",
+    "enablePropertyFilter",
+    "fileReservedTime",
+    "flushDiskType",
+    "inSyncReplicas",
+    "maxMessageSize",
+    "messageDelayLevel",
+    "minInSyncReplicas",
+    "timerMaxDelaySec",
+    "timerWheelEnable",
+    "traceTopicEnable",
+    "transactionCheckInterval",
+    "transactionCheckMax",
+    "transactionTimeOut",
+];
+
+pub(super) const CHECKS: [Check; 5] = [
+    Check {
+        code: "open-to-everybody",
+        severity: Severity::Warning,
+        about: "A broker serves an address of the network and asks nobody who they are",
+        needs: "settings of brokers",
+        look: open,
+    },
+    Check {
+        code: "keys-of-the-examples",
+        severity: Severity::Critical,
+        about: "A broker uses the secret key of RocketMQ's example files, which everybody knows",
+        needs: "settings of brokers",
+        look: example_keys,
+    },
+    Check {
+        code: "settings-differ",
+        severity: Severity::Warning,
+        about: "Masters of one cluster have different settings where clients expect the same",
+        needs: "settings of two masters of a cluster",
+        look: differ,
+    },
+    Check {
+        code: "clocks-differ",
+        severity: Severity::Warning,
+        about: "The clock of a broker differs from that of the machine with vostok doctor by more than five seconds",
+        needs: "runtime figures of a broker",
+        look: clocks_differ,
+    },
+    Check {
+        code: "master-flushes-alone",
+        severity: Severity::Advice,
+        about: "A synchronous master without a slave and without synchronous flush keeps no promise to its senders",
+        needs: "settings of synchronous masters",
+        look: flushes_alone,
+    },
+];
+
+fn is_on(broker: &Broker, name: &str) -> bool {
+    broker.setting(name) == Some("true")
+}
+
+fn open(bundle: &Bundle) -> Look {
+    Look::each(&bundle.brokers, |broker| {
+        broker.settings.as_ref()?;
+        let ip: Option<IpAddr> =
+            broker.address.rsplit_once(':').and_then(|(ip, _)| ip.trim_matches(['[', ']']).parse().ok());
+        let is_reachable = ip.is_none_or(|ip| !ip.is_loopback());
+        let is_open = !is_on(broker, "authenticationEnabled") && !is_on(broker, "aclEnable");
+        Found::when(is_reachable && is_open, || {
+            let fix = "set authenticationEnabled=true and authorizationEnabled=true in broker.conf with users and acls; or close the port to strangers";
+            Found::new(broker.title(), "authenticationEnabled=false, aclEnable=false", SETTINGS, fix)
+        })
+    })
+}
+
+fn example_keys(bundle: &Bundle) -> Look {
+    Look::each(&bundle.brokers, |broker| {
+        let used: Vec<_> = broker.settings.as_ref()?.iter().filter(|(_, value)| *value == EXAMPLE).collect();
+        Found::when(!used.is_empty(), || {
+            let names: Vec<_> = used.iter().map(|(name, _)| name.as_str()).collect();
+            let fix = format!(
+                "give the user another password: vostok admin user update USER --password-file FILE --broker {}",
+                broker.address
+            );
+            Found::new(broker.title(), format!("in {}", names.join(", ")), SETTINGS, fix)
+        })
+    })
+}
+
+fn differ(bundle: &Bundle) -> Look {
+    let mut clusters: BTreeMap<&str, Vec<&Broker>> = BTreeMap::new();
+    for broker in bundle.brokers.iter().filter(|broker| broker.id == 0 && broker.settings.is_some()) {
+        clusters.entry(&broker.cluster).or_default().push(broker);
+    }
+    let clusters = clusters.into_iter().filter(|(_, masters)| masters.len() > 1);
+    Look::each(clusters, |(cluster, masters)| {
+        let found = ALIKE.into_iter().filter_map(|name| {
+            let mut values: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+            for master in &masters {
+                // A broker of another version may not know the setting.
+                values.entry(master.setting(name)?).or_default().push(&master.name);
+            }
+            (values.len() > 1).then(|| {
+                let figure: Vec<_> =
+                    values.iter().map(|(value, names)| format!("{value}: {}", names.join(", "))).collect();
+                let fix = format!("vostok admin broker set {name} VALUE --cluster {cluster}");
+                Found::new(format!("{name} in {cluster}"), figure.join("; "), SETTINGS, fix)
+            })
+        });
+        Some(found.collect())
+    })
+}
+
+/// Seconds in a running time such as `[ 0 days, 1 hours, 2 minutes, 3 seconds ]`.
+fn running_seconds(text: &str) -> Option<i64> {
+    let numbers: Option<Vec<i64>> = text
+        .trim_matches(['[', ']', ' '])
+        .split(',')
+        .map(|part| part.split_whitespace().next()?.parse().ok())
+        .collect();
+    let [days, hours, minutes, seconds] = numbers?[..] else { return None };
+    Some(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+}
+
+fn clocks_differ(bundle: &Bundle) -> Look {
+    Look::each(&bundle.brokers, |broker| {
+        let started_ms: i64 = broker.text("bootTimestamp")?.parse().ok()?;
+        let now_ms = started_ms + running_seconds(broker.text("runtime")?)? * 1000;
+        let skew_ms = now_ms - broker.asked_at_ms;
+        Found::when(skew_ms.abs() > SKEW_MS, || {
+            let figure = format!("{:+.1} s", skew_ms as f64 / 1000.0);
+            let fix = "start a time service (chrony, systemd-timesyncd) on both machines";
+            Found::new(broker.title(), figure, "bootTimestamp and runtime (28)", fix)
+        })
+    })
+}
+
+fn flushes_alone(bundle: &Bundle) -> Look {
+    Look::each(&bundle.brokers, |broker| {
+        if broker.setting("brokerRole")? != "SYNC_MASTER" {
+            return None;
+        }
+        let is_alone = bundle.brokers.iter().filter(|other| other.name == broker.name).count() == 1;
+        let is_async = broker.setting("flushDiskType")? == "ASYNC_FLUSH";
+        Found::when(is_alone && is_async, || {
+            let fix = "add a slave, or set flushDiskType=SYNC_FLUSH";
+            Found::new(broker.title(), "SYNC_MASTER, ASYNC_FLUSH, no slave registered", SETTINGS, fix)
+        })
+    })
+}

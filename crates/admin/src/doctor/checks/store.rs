@@ -1,0 +1,217 @@
+//! Disks and stores of brokers.
+
+use crate::doctor::bundle::{Broker, Bundle};
+use crate::doctor::finding::{Check, Found, Look, Severity};
+
+const RUNTIME: &str = "GET_BROKER_RUNTIME_INFO (28)";
+const NEEDS_VOSTOK: &str = "runtime figures of a Vostok broker";
+const NEEDS: &str = "runtime figures of a broker";
+/// A disk that is full sooner is a finding.
+const FULL_S: f64 = 86_400.0;
+/// Log that is not in the queues yet.
+const DISPATCH_BYTES: f64 = 67_108_864.0;
+/// Delay of timed messages.
+const TIMER_S: f64 = 60.0;
+
+/// A level of disk use: setting, default, and the range to which Java clamps it, in percent
+/// (`MessageStoreConfig.getDiskMaxUsedSpaceRatio`, `DefaultMessageStore.CleanCommitLogService`).
+struct Level {
+    setting: &'static str,
+    percent: f64,
+    range: (f64, f64),
+}
+
+const CLEAN: Level = Level { setting: "diskMaxUsedSpaceRatio", percent: 75.0, range: (10.0, 95.0) };
+const FORCED: Level = Level { setting: "diskSpaceCleanForciblyRatio", percent: 85.0, range: (30.0, 85.0) };
+const REFUSED: Level = Level { setting: "diskSpaceWarningLevelRatio", percent: 90.0, range: (35.0, 90.0) };
+
+impl Level {
+    /// The level of a broker in percent.
+    fn of(&self, broker: &Broker) -> f64 {
+        let set = broker.setting(self.setting).and_then(|text| text.parse().ok());
+        set.unwrap_or(self.percent).clamp(self.range.0, self.range.1)
+    }
+}
+
+pub(super) const CHECKS: [Check; 12] = [
+    Check {
+        code: "disk-refuses",
+        severity: Severity::Critical,
+        about: "A disk is over diskSpaceWarningLevelRatio (at most 90), so that sends are refused",
+        needs: NEEDS,
+        look: |bundle| between(bundle, &REFUSED, None, "sends are refused"),
+    },
+    Check {
+        code: "disk-deletes-unexpired",
+        severity: Severity::Critical,
+        about: "A disk is over diskSpaceCleanForciblyRatio (at most 85), so that messages go before their time",
+        needs: NEEDS,
+        look: |bundle| {
+            between(bundle, &FORCED, Some(&REFUSED), "messages are deleted before fileReservedTime")
+        },
+    },
+    Check {
+        code: "disk-deletes-early",
+        severity: Severity::Warning,
+        about: "A disk is over diskMaxUsedSpaceRatio, so that expired files are deleted at any hour",
+        needs: NEEDS,
+        look: |bundle| between(bundle, &CLEAN, Some(&FORCED), "expired files are deleted at any hour"),
+    },
+    Check {
+        code: "disk-full-soon",
+        severity: Severity::Critical,
+        about: "The disk will be full within a day if the log goes on growing as in the last hour",
+        needs: NEEDS_VOSTOK,
+        look: full_soon,
+    },
+    Check {
+        code: "sends-refused-for-space",
+        severity: Severity::Critical,
+        about: "The broker refuses sends at this moment because of its disk",
+        needs: NEEDS_VOSTOK,
+        look: refused_for_space,
+    },
+    Check {
+        code: "queues-lost",
+        severity: Severity::Critical,
+        about: "Queues could not be rebuilt from the log",
+        needs: NEEDS_VOSTOK,
+        look: |bundle| {
+            above(bundle, "lostQueues", 0.0, "stop the broker and run: vostok store verify DIRECTORY")
+        },
+    },
+    Check {
+        code: "messages-damaged",
+        severity: Severity::Critical,
+        about: "Stored messages are damaged and passed over",
+        needs: NEEDS_VOSTOK,
+        look: |bundle| {
+            above(
+                bundle,
+                "damagedMessages",
+                0.0,
+                "check the disk; stop the broker and run: vostok store verify DIRECTORY",
+            )
+        },
+    },
+    Check {
+        code: "messages-undelivered",
+        severity: Severity::Critical,
+        about: "Delayed, timed or popped messages were given up",
+        needs: NEEDS_VOSTOK,
+        look: |bundle| {
+            above(bundle, "undeliveredMessages", 0.0, "read the log of the broker, which names each")
+        },
+    },
+    Check {
+        code: "threads-stopped",
+        severity: Severity::Critical,
+        about: "A thread of the broker ended before it was told to",
+        needs: NEEDS_VOSTOK,
+        look: threads_stopped,
+    },
+    Check {
+        code: "broker-inactive",
+        severity: Severity::Warning,
+        about: "A master does not deliver delayed messages and does not check transactions (brokerActive=false)",
+        needs: NEEDS,
+        look: inactive,
+    },
+    Check {
+        code: "dispatch-behind",
+        severity: Severity::Warning,
+        about: "Stored messages are not in their queues yet, so that nobody can consume them",
+        needs: NEEDS,
+        look: |bundle| {
+            above(
+                bundle,
+                "dispatchBehindBytes",
+                DISPATCH_BYTES,
+                "wait for the start to end; if it stays, look at the disk",
+            )
+        },
+    },
+    Check {
+        code: "timer-behind",
+        severity: Severity::Warning,
+        about: "Timed messages come more than a minute late",
+        needs: NEEDS,
+        look: |bundle| {
+            above(bundle, "timerReadBehind", TIMER_S, "look at the disk: vostok doctor host on its machine")
+        },
+    },
+];
+
+/// Brokers whose fullest disk is over a level and not over the next one.
+fn between(bundle: &Bundle, level: &Level, next: Option<&Level>, means: &str) -> Look {
+    Look::each(&bundle.brokers, |broker| {
+        let disks = ["commitLogDiskRatio", "consumeQueueDiskRatio"];
+        let used = disks.into_iter().filter_map(|name| Some((name, broker.figure(name)? * 100.0)));
+        let (name, percent) = used.max_by(|(_, one), (_, other)| one.total_cmp(other))?;
+        let limit = level.of(broker);
+        let is_next = next.is_some_and(|next| percent > next.of(broker));
+        Found::when(percent > limit && !is_next, || {
+            let figure = format!("{name} is {percent:.0} %, over {} {limit:.0}: {means}", level.setting);
+            let fix = format!(
+                "give the disk room, or keep less: vostok admin broker set fileReservedTime HOURS --broker {}",
+                broker.address
+            );
+            Found::new(broker.title(), figure, RUNTIME, fix)
+        })
+    })
+}
+
+fn full_soon(bundle: &Bundle) -> Look {
+    Look::each(&bundle.brokers, |broker| {
+        // Without growth there is no forecast, which is good news from a broker that makes one.
+        let forecast = broker.figure("commitLogDiskFullInSeconds");
+        let left = forecast.or_else(|| broker.text("vostokVersion").map(|_| f64::INFINITY))?;
+        Found::when(left < FULL_S, || {
+            let fix = format!("vostok admin broker set fileReservedTime HOURS --broker {}", broker.address);
+            Found::new(broker.title(), format!("full in {:.1} h", left / 3600.0), RUNTIME, fix)
+        })
+    })
+}
+
+fn refused_for_space(bundle: &Bundle) -> Look {
+    Look::each(&bundle.brokers, |broker| {
+        let is_refusing = broker.text("sendsRefusedForSpace")? == "true";
+        Found::when(is_refusing, || {
+            let fix = format!("vostok admin broker clean-log --broker {}", broker.address);
+            let room = broker.text("commitLogDirCapacity").unwrap_or_default();
+            Found::new(broker.title(), format!("sendsRefusedForSpace=true; {room}"), RUNTIME, fix)
+        })
+    })
+}
+
+/// Brokers with a figure above a limit.
+fn above(bundle: &Bundle, name: &str, limit: f64, fix: &str) -> Look {
+    Look::each(&bundle.brokers, |broker| {
+        let value = broker.figure(name)?;
+        Found::when(value > limit, || Found::new(broker.title(), format!("{name}={value}"), RUNTIME, fix))
+    })
+}
+
+fn threads_stopped(bundle: &Bundle) -> Look {
+    Look::each(&bundle.brokers, |broker| {
+        let names = broker.text("stoppedThreads")?;
+        Found::when(!names.is_empty(), || {
+            let fix = "keep its log, and restart the broker";
+            Found::new(broker.title(), format!("stoppedThreads={names}"), RUNTIME, fix)
+        })
+    })
+}
+
+fn inactive(bundle: &Bundle) -> Look {
+    Look::each(bundle.brokers.iter().filter(|broker| broker.id == 0), |broker| {
+        let is_active = broker.text("brokerActive")? == "true";
+        Found::when(!is_active, || {
+            Found::new(
+                broker.title(),
+                "brokerActive=false",
+                RUNTIME,
+                "restart it; in controller mode ask who is master: vostok mqadmin getSyncStateSet",
+            )
+        })
+    })
+}

@@ -1,0 +1,532 @@
+//! Every check: a fault that raises it and names the culprit, a healthy cluster that does not, and no data.
+
+use super::all;
+use crate::doctor::bundle::{
+    Broker, BrokerSet, Bundle, Connection, EXAMPLE, FORMAT, Group, Later, Member, NameServer, Owned,
+    Progress, Queue, Replication, Route, Slave, Topic,
+};
+use crate::doctor::finding::{State, Verdict, judge};
+use host::{BrokerProcess, Facts, Mount};
+use std::collections::{BTreeMap, BTreeSet};
+
+const NOW_MS: i64 = 1_700_000_000_000;
+
+fn texts(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+fn broker(name: &str, id: i64, host: u8) -> Broker {
+    let role = if id == 0 { "SYNC_MASTER" } else { "SLAVE" };
+    Broker {
+        cluster: "C".into(),
+        name: name.into(),
+        id,
+        address: format!("10.0.0.{host}:10911"),
+        error: None,
+        asked_at_ms: NOW_MS,
+        runtime: Some(texts(&[
+            ("brokerVersionDesc", "V5_5_0"),
+            ("vostokVersion", "0.1.0"),
+            ("brokerActive", "true"),
+            ("bootTimestamp", &(NOW_MS - 93_784_000).to_string()),
+            ("runtime", "[ 1 days, 2 hours, 3 minutes, 4 seconds ]"),
+            ("commitLogDiskRatio", "0.3"),
+            ("consumeQueueDiskRatio", "0.2"),
+            ("sendsRefusedForSpace", "false"),
+            ("stoppedThreads", ""),
+            ("subscriptionConflicts", ""),
+            ("refusedFenced", "0"),
+            ("refusedDiskFull", "0"),
+            ("refusedBehind", "0"),
+            ("refusedColdReads", "0"),
+            ("refusedChanges", "0"),
+            ("refusedHeldPulls", "0"),
+            ("putMessageFailedTimes", "0"),
+            ("sendThreadPoolQueueHeadWaitTimeMills", "0"),
+            ("pageCacheLockTimeMills", "0"),
+            ("remainTransientStoreBufferNumbs", "2147483647"),
+            ("lostQueues", "0"),
+            ("damagedMessages", "0"),
+            ("undeliveredMessages", "0"),
+            ("dispatchBehindBytes", "0"),
+            ("timerReadBehind", "0"),
+        ])),
+        settings: Some(texts(&[
+            ("brokerName", name),
+            ("brokerId", &id.to_string()),
+            ("brokerPermission", "6"),
+            ("brokerRole", role),
+            ("flushDiskType", "SYNC_FLUSH"),
+            ("fileReservedTime", "72"),
+            ("inSyncReplicas", "1"),
+            ("authenticationEnabled", "true"),
+        ])),
+        topics: Some(BTreeMap::from([("T".to_owned(), 6)])),
+        replication: Some(Replication {
+            is_master: id == 0,
+            in_sync: 1,
+            slaves: vec![Slave { address: "10.0.0.9:4000".into(), behind_bytes: 0, is_in_sync: true }],
+        }),
+    }
+}
+
+fn name_server(address: &str) -> NameServer {
+    let set = |name: &str, addresses: &[(i64, &str)]| BrokerSet {
+        cluster: "C".into(),
+        name: name.into(),
+        addresses: addresses.iter().map(|(id, address)| (*id, (*address).to_owned())).collect(),
+    };
+    let route = |name: &str| Route { broker: name.into(), read_queues: 1, write_queues: 1, perm: 6 };
+    NameServer {
+        address: address.into(),
+        error: None,
+        sets: vec![
+            set("broker-a", &[(0, "10.0.0.1:10911"), (1, "10.0.0.2:10911")]),
+            set("broker-b", &[(0, "10.0.0.3:10911")]),
+        ],
+        routes: BTreeMap::from([("T".to_owned(), vec![route("broker-a"), route("broker-b")])]),
+    }
+}
+
+fn member(id: &str, broker: &str) -> Member {
+    Member {
+        client_id: id.into(),
+        error: None,
+        subscriptions: texts(&[("T", "TagA"), ("%RETRY%G", "*")]),
+        queues: vec![Owned {
+            topic: "T".into(),
+            broker: broker.into(),
+            queue: 0,
+            last_pull_ms: NOW_MS - 1000,
+            last_consume_ms: NOW_MS - 1000,
+            cached: 0,
+        }],
+        failed: BTreeMap::from([("T".to_owned(), 0.0)]),
+    }
+}
+
+/// A cluster of two broker sets and one group in which every check finds data and none a fault.
+pub(crate) fn healthy() -> Bundle {
+    let progress = |broker: &str| Progress {
+        topic: "T".into(),
+        broker: broker.into(),
+        queue: 0,
+        max: 10,
+        committed: 10,
+        pulled: 10,
+        last_ms: NOW_MS - 1000,
+        later: Some(Later { after_ms: 6000, committed: 10 }),
+    };
+    let connection = |id: &str, port: u16| Connection {
+        broker: "10.0.0.1:10911".into(),
+        client_id: id.into(),
+        address: format!("10.0.0.7:{port}"),
+        language: "JAVA".into(),
+        version: "V5_5_0".into(),
+    };
+    let queue = |broker: &str, max: i64| Queue {
+        broker: broker.into(),
+        queue: 0,
+        min: 0,
+        max,
+        last_ms: NOW_MS - 1000,
+    };
+    let topic = |name: &str, max: i64| Topic {
+        name: name.into(),
+        queues: vec![queue("broker-a", max), queue("broker-b", max)],
+    };
+    Bundle {
+        format: FORMAT,
+        tool: "0.1.0".into(),
+        taken_at_ms: NOW_MS,
+        name_servers: vec![name_server("10.0.0.5:9876"), name_server("10.0.0.6:9876")],
+        brokers: vec![broker("broker-a", 0, 1), broker("broker-a", 1, 2), broker("broker-b", 0, 3)],
+        topics: vec![topic("T", 10), topic("%DLQ%G", 0)],
+        groups: vec![Group {
+            name: "G".into(),
+            is_enabled: Some(true),
+            is_online: Some(true),
+            consume_type: "CONSUME_PASSIVELY".into(),
+            model: "CLUSTERING".into(),
+            connections: vec![connection("one", 5000), connection("two", 5001)],
+            members: vec![member("one", "broker-a"), member("two", "broker-b")],
+            progress: vec![progress("broker-a"), progress("broker-b")],
+        }],
+        host: Some(machine()),
+    }
+}
+
+fn machine() -> Facts {
+    let settings = [
+        ("vm.max_map_count", 655_360),
+        ("vm.swappiness", 1),
+        ("vm.dirty_ratio", 20),
+        ("vm.dirty_writeback_centisecs", 500),
+    ];
+    Facts {
+        settings: settings.map(|(name, value)| (name.to_owned(), value)).into(),
+        swap_kib: Some(1000),
+        swap_free_kib: Some(1000),
+        huge_pages: Some("madvise".into()),
+        clock_source: Some("tsc".into()),
+        group_memory_max: Some(8 << 30),
+        group_memory_kills: Some(0),
+        group_cpu_throttled: Some((0, 1000)),
+        mounts: vec![Mount {
+            path: "/data".into(),
+            mounted_at: "/data".into(),
+            device: "/dev/nvme0n1".into(),
+            file_system: "xfs".into(),
+            options: "rw".into(),
+            scheduler: Some("none".into()),
+            is_rotational: Some(false),
+        }],
+        brokers: vec![BrokerProcess {
+            pid: 42,
+            program: "java".into(),
+            open_files_max: Some(655_350),
+            open_files: Some(100),
+            resident_kib: None,
+        }],
+        ..Facts::default()
+    }
+}
+
+fn kernel(bundle: &mut Bundle, name: &str, value: i64) {
+    bundle.host.as_mut().unwrap().settings.insert(name.into(), value);
+}
+
+fn runtime(bundle: &mut Bundle, name: &str, value: &str) {
+    bundle.brokers[2].runtime.as_mut().unwrap().insert(name.into(), value.into());
+}
+
+fn setting(bundle: &mut Bundle, name: &str, value: &str) {
+    bundle.brokers[2].settings.as_mut().unwrap().insert(name.into(), value.into());
+}
+
+fn address(bundle: &mut Bundle, address: &str) {
+    bundle.brokers[2].address = address.into();
+}
+
+fn replication(bundle: &mut Bundle) -> &mut Replication {
+    bundle.brokers[0].replication.as_mut().unwrap()
+}
+
+fn facts(bundle: &mut Bundle) -> &mut Facts {
+    bundle.host.as_mut().unwrap()
+}
+
+fn row(bundle: &mut Bundle) -> &mut Progress {
+    &mut bundle.groups[0].progress[1]
+}
+
+/// Messages wait in a queue.
+fn lag(bundle: &mut Bundle) {
+    row(bundle).max = 15;
+}
+
+/// Messages wait in a queue, and its offset did not move between two looks.
+fn stuck(bundle: &mut Bundle) {
+    lag(bundle);
+    row(bundle).later = Some(Later { after_ms: 6000, committed: 10 });
+}
+
+fn owned(bundle: &mut Bundle) -> &mut Owned {
+    &mut bundle.groups[0].members[1].queues[0]
+}
+
+/// A check, the fault that raises it, and a word of the culprit in what it says.
+type Fault = (&'static str, fn(&mut Bundle), &'static str);
+
+const FAULTS: &[Fault] = &[
+    ("name-server-silent", |it| it.name_servers[1].error = Some("refused".into()), "10.0.0.6:9876"),
+    ("broker-silent", |it| it.brokers[2].error = Some("refused".into()), "broker-b"),
+    ("address-loopback", |it| address(it, "127.0.0.1:10911"), "broker-b"),
+    ("address-bridge", |it| address(it, "172.17.0.2:10911"), "broker-b"),
+    ("name-servers-disagree", |it| drop(it.name_servers[1].sets.pop()), "broker-b"),
+    (
+        "routes-disagree",
+        |it| it.name_servers[1].routes.get_mut("T").unwrap()[0].read_queues = 2,
+        "T on 10.0.0.5:9876",
+    ),
+    (
+        "two-masters",
+        |it| drop(it.name_servers[1].sets[1].addresses.insert(0, "10.0.0.8:10911".into())),
+        "10.0.0.8:10911",
+    ),
+    ("no-master", |it| drop(it.name_servers[0].sets[0].addresses.remove(&0)), "broker-a"),
+    ("write-permission-wiped", |it| it.name_servers[0].routes.get_mut("T").unwrap()[1].perm = 4, "broker-b"),
+    ("broker-permission", |it| setting(it, "brokerPermission", "4"), "broker-b"),
+    ("mixed-versions", |it| runtime(it, "vostokVersion", "0.0.9"), "broker-b"),
+    (
+        "group-offline-with-lag",
+        |it| {
+            lag(it);
+            it.groups[0].is_online = Some(false)
+        },
+        "G",
+    ),
+    ("group-not-moving", stuck, "T/broker-b/0"),
+    (
+        "group-lag-expires",
+        |it| {
+            lag(it);
+            row(it).last_ms = NOW_MS - 70 * 3_600_000
+        },
+        "T/broker-b/0",
+    ),
+    ("group-offset-outside", |it| row(it).committed = 99, "T/broker-b/0"),
+    ("group-dead-letters", |it| it.topics[1].queues[0].max = 3, "G"),
+    (
+        "group-retry-storm",
+        |it| {
+            row(it).topic = "%RETRY%G".into();
+            row(it).max = 5000
+        },
+        "G",
+    ),
+    (
+        "group-disabled",
+        |it| {
+            lag(it);
+            it.groups[0].is_enabled = Some(false)
+        },
+        "G",
+    ),
+    ("member-silent", |it| it.groups[0].members[1].error = Some("timed out".into()), "two"),
+    ("queue-without-owner", |it| it.groups[0].members[1].queues.clear(), "T/broker-b/0"),
+    ("queue-with-two-owners", |it| owned(it).broker = "broker-a".into(), "one and two"),
+    (
+        "subscriptions-conflict",
+        |it| drop(it.groups[0].members[1].subscriptions.insert("T".into(), "TagB".into())),
+        "two wants T [TagB]",
+    ),
+    ("client-ids-equal", |it| it.groups[0].connections[1].client_id = "one".into(), "10.0.0.7:5001"),
+    (
+        "members-beyond-queues",
+        |it| {
+            it.groups[0].connections.push(Connection { client_id: "three".into(), ..Connection::default() });
+        },
+        "3 members, 2 queues of T",
+    ),
+    (
+        "owner-does-not-pull",
+        |it| {
+            stuck(it);
+            owned(it).last_pull_ms = NOW_MS - 600_000
+        },
+        "two of G in T/broker-b/0",
+    ),
+    (
+        "owner-does-not-consume",
+        |it| {
+            stuck(it);
+            owned(it).cached = 5;
+            owned(it).last_consume_ms = NOW_MS - 600_000
+        },
+        "two of G in T/broker-b/0",
+    ),
+    ("listener-fails", |it| *it.groups[0].members[1].failed.get_mut("T").unwrap() = 1.5, "two"),
+    ("refused-fenced", |it| runtime(it, "refusedFenced", "1"), "broker-b"),
+    ("refused-disk-full", |it| runtime(it, "refusedDiskFull", "1"), "broker-b"),
+    ("refused-disk-slow", |it| runtime(it, "refusedBehind", "1"), "broker-b"),
+    ("refused-cold-reads", |it| runtime(it, "refusedColdReads", "1"), "broker-b"),
+    ("refused-changes", |it| runtime(it, "refusedChanges", "1"), "broker-b"),
+    ("refused-held-pulls", |it| runtime(it, "refusedHeldPulls", "1"), "broker-b"),
+    ("puts-failed", |it| runtime(it, "putMessageFailedTimes", "2"), "broker-b"),
+    ("send-queue-waits", |it| runtime(it, "sendThreadPoolQueueHeadWaitTimeMills", "500"), "broker-b"),
+    ("append-locked", |it| runtime(it, "pageCacheLockTimeMills", "1500"), "broker-b"),
+    ("buffers-used-up", |it| runtime(it, "remainTransientStoreBufferNumbs", "0"), "broker-b"),
+    (
+        "disk-refuses",
+        |it| {
+            setting(it, "diskSpaceWarningLevelRatio", "99");
+            runtime(it, "commitLogDiskRatio", "0.91")
+        },
+        "broker-b",
+    ),
+    ("disk-deletes-unexpired", |it| runtime(it, "consumeQueueDiskRatio", "0.87"), "broker-b"),
+    ("disk-deletes-early", |it| runtime(it, "commitLogDiskRatio", "0.78"), "broker-b"),
+    ("disk-full-soon", |it| runtime(it, "commitLogDiskFullInSeconds", "7200"), "full in 2.0 h"),
+    ("sends-refused-for-space", |it| runtime(it, "sendsRefusedForSpace", "true"), "broker-b"),
+    ("queues-lost", |it| runtime(it, "lostQueues", "1"), "broker-b"),
+    ("messages-damaged", |it| runtime(it, "damagedMessages", "1"), "broker-b"),
+    ("messages-undelivered", |it| runtime(it, "undeliveredMessages", "1"), "broker-b"),
+    ("threads-stopped", |it| runtime(it, "stoppedThreads", "timer"), "timer"),
+    ("broker-inactive", |it| runtime(it, "brokerActive", "false"), "broker-b"),
+    ("dispatch-behind", |it| runtime(it, "dispatchBehindBytes", "99999999"), "broker-b"),
+    ("timer-behind", |it| runtime(it, "timerReadBehind", "61"), "broker-b"),
+    ("slave-not-connected", |it| replication(it).slaves.clear(), "broker-a (id 1"),
+    ("slave-not-in-sync", |it| replication(it).slaves[0].is_in_sync = false, "10.0.0.9:4000"),
+    ("slave-behind", |it| replication(it).slaves[0].behind_bytes = 1 << 30, "10.0.0.9:4000"),
+    ("too-few-in-sync", |it| setting(it, "inSyncReplicas", "3"), "broker-b"),
+    ("open-to-everybody", |it| setting(it, "authenticationEnabled", "false"), "broker-b"),
+    ("keys-of-the-examples", |it| setting(it, "innerClientAuthenticationCredentials", EXAMPLE), "broker-b"),
+    ("settings-differ", |it| setting(it, "maxMessageSize", "1000"), "maxMessageSize in C"),
+    ("clocks-differ", |it| it.brokers[2].asked_at_ms -= 60_000, "broker-b"),
+    ("master-flushes-alone", |it| setting(it, "flushDiskType", "ASYNC_FLUSH"), "broker-b"),
+    ("open-files-limit", |it| facts(it).brokers[0].open_files_max = Some(1024), "pid 42"),
+    ("open-files-used-up", |it| facts(it).brokers[0].open_files = Some(655_000), "pid 42"),
+    ("maps-limit", |it| kernel(it, "vm.max_map_count", 65_530), "vm.max_map_count"),
+    ("huge-pages-always", |it| facts(it).huge_pages = Some("always".into()), "always"),
+    ("swap-in-use", |it| facts(it).swap_free_kib = Some(10), "990 KiB"),
+    ("swappiness", |it| kernel(it, "vm.swappiness", 60), "vm.swappiness"),
+    ("dirty-limits", |it| kernel(it, "vm.dirty_ratio", 50), "vm.dirty_ratio"),
+    ("write-back-rare", |it| kernel(it, "vm.dirty_writeback_centisecs", 360_000), "every 3600 s"),
+    ("io-scheduler", |it| facts(it).mounts[0].scheduler = Some("bfq".into()), "/dev/nvme0n1"),
+    ("file-system", |it| facts(it).mounts[0].file_system = "nfs4".into(), "/data is on nfs4"),
+    ("clock-source", |it| facts(it).clock_source = Some("hpet".into()), "hpet"),
+    ("control-group-memory", |it| facts(it).group_memory_kills = Some(2), "2 processes ended"),
+    ("control-group-processor", |it| facts(it).group_cpu_throttled = Some((50, 1000)), "50 of 1000"),
+];
+
+fn verdict_of(bundle: &Bundle, code: &str) -> Verdict {
+    judge(bundle, all().filter(|check| check.code == code))
+        .pop()
+        .unwrap_or_else(|| panic!("{code} is no check"))
+}
+
+/// A healthy cluster in which the check of this fault has data too.
+fn with_data(code: &str) -> Bundle {
+    let mut bundle = healthy();
+    match code {
+        // The master of the fault is synchronous and has the other one's setting.
+        "settings-differ" => {
+            for broker in &mut bundle.brokers {
+                broker.settings.as_mut().unwrap().insert("maxMessageSize".into(), "4194304".into());
+            }
+        }
+        "too-few-in-sync" => bundle.brokers[2].replication.as_mut().unwrap().in_sync = 1,
+        _ => {}
+    }
+    bundle
+}
+
+#[test]
+fn every_check_is_raised_by_its_fault_and_names_the_culprit() {
+    for (code, fault, culprit) in FAULTS {
+        let mut bundle = with_data(code);
+        fault(&mut bundle);
+        let verdict = verdict_of(&bundle, code);
+        assert_eq!(verdict.state, State::Finding, "{code}");
+        let text = verdict
+            .findings
+            .iter()
+            .map(|it| format!("{}: {}", it.subject, it.figure))
+            .collect::<Vec<_>>()
+            .join("\n");
+        assert!(text.contains(culprit), "{code} does not name {culprit}: {text}");
+        for finding in &verdict.findings {
+            assert!(
+                !finding.fix.is_empty() && !finding.source.is_empty() && !finding.time.is_empty(),
+                "{code}"
+            );
+        }
+    }
+}
+
+#[test]
+fn no_check_finds_anything_in_a_healthy_cluster() {
+    for (code, _, _) in FAULTS {
+        let verdict = verdict_of(&with_data(code), code);
+        assert_eq!(verdict.state, State::Pass, "{code}: {:?}", verdict.findings);
+    }
+}
+
+#[test]
+fn no_check_passes_without_data() {
+    for verdict in judge(&Bundle::default(), all()) {
+        assert_eq!(verdict.state, State::Skip, "{}", verdict.code);
+        assert!(!verdict.needs.is_empty(), "{}", verdict.code);
+    }
+}
+
+#[test]
+fn what_was_refused_or_not_asked_is_skipped() {
+    // Servers and groups are known, and said nothing.
+    let mut bundle = healthy();
+    for broker in &mut bundle.brokers {
+        (broker.runtime, broker.settings, broker.topics, broker.replication) = (None, None, None, None);
+    }
+    for group in &mut bundle.groups {
+        *group = Group { name: group.name.clone(), ..Group::default() };
+    }
+    (bundle.host, bundle.topics) = (None, Vec::new());
+    let told = ["name-server", "broker-silent", "address", "routes", "two-masters", "no-master"];
+    for verdict in judge(&bundle, all()) {
+        let is_told = told.iter().any(|start| verdict.code.starts_with(start));
+        let expected = if is_told { State::Pass } else { State::Skip };
+        assert_eq!(verdict.state, expected, "{}: {:?}", verdict.code, verdict.findings);
+    }
+}
+
+#[test]
+fn every_check_has_a_fault() {
+    let tested: BTreeSet<_> = FAULTS.iter().map(|(code, _, _)| *code).collect();
+    let known: BTreeSet<_> = all().map(|check| check.code).collect();
+    assert_eq!(tested, known);
+    assert_eq!(all().count(), known.len(), "codes differ");
+}
+
+#[test]
+fn fixes_are_commands_that_exist() {
+    let command = <crate::AdminCommand as clap::Args>::augment_args(clap::Command::new("vostok admin"));
+    for (code, fault, _) in FAULTS {
+        let mut bundle = with_data(code);
+        fault(&mut bundle);
+        for finding in verdict_of(&bundle, code).findings {
+            let Some((_, line)) = finding.fix.split_once("vostok admin ") else { continue };
+            let line = line.split(';').next().unwrap_or_default();
+            let words = std::iter::once("admin").chain(line.split_whitespace());
+            let parsed = command.clone().try_get_matches_from(words);
+            assert!(parsed.is_ok(), "{code}: {line}: {}", parsed.unwrap_err());
+        }
+    }
+}
+
+#[test]
+fn java_brokers_are_not_said_to_pass_what_they_do_not_tell() {
+    let mut bundle = healthy();
+    for broker in &mut bundle.brokers {
+        let own = [
+            "refused",
+            "lost",
+            "damaged",
+            "undelivered",
+            "stopped",
+            "sendsRefused",
+            "subscription",
+            "vostok",
+        ];
+        broker.runtime.as_mut().unwrap().retain(|name, _| !own.iter().any(|start| name.starts_with(start)));
+    }
+    for code in ["refused-fenced", "queues-lost", "messages-damaged", "threads-stopped", "disk-full-soon"] {
+        assert_eq!(verdict_of(&bundle, code).state, State::Skip, "{code}");
+    }
+    assert_eq!(verdict_of(&bundle, "append-locked").state, State::Pass);
+}
+
+#[test]
+fn members_far_from_a_broker_are_not_taken_for_hidden_ones() {
+    // A cluster on one machine with loopback addresses alone is as it was meant.
+    let mut bundle = healthy();
+    bundle.name_servers.iter_mut().for_each(|server| server.address = "127.0.0.1:9876".into());
+    bundle.brokers.iter_mut().for_each(|broker| broker.address = "127.0.0.1:10911".into());
+    assert_eq!(verdict_of(&bundle, "address-loopback").state, State::Pass);
+    // Whoever reached the name server through the bridge reaches the broker too.
+    bundle.name_servers[0].address = "172.17.0.3:9876".into();
+    bundle.brokers[0].address = "172.17.0.2:10911".into();
+    assert_eq!(verdict_of(&bundle, "address-bridge").state, State::Pass);
+}
+
+#[test]
+fn a_group_that_goes_on_is_not_stuck() {
+    let mut bundle = healthy();
+    stuck(&mut bundle);
+    owned(&mut bundle).cached = 5;
+    owned(&mut bundle).last_consume_ms = NOW_MS - 600_000;
+    row(&mut bundle).later = Some(Later { after_ms: 6000, committed: 12 });
+    for code in ["group-not-moving", "owner-does-not-consume", "owner-does-not-pull"] {
+        assert_eq!(verdict_of(&bundle, code).state, State::Pass, "{code}");
+    }
+}

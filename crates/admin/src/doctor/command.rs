@@ -1,0 +1,306 @@
+//! `vostok doctor`: the command line, and the shell that gathers, waits, writes and prints.
+
+use super::bundle::{Bundle, FORMAT};
+use super::chain::{Chain, Link, Target, chains};
+use super::finding::{State, Verdict, judge};
+use super::gather::{Scope, gather, local_stores, look_again};
+use super::{checks, machine, os_script, report};
+use crate::command::print;
+use crate::output::{Format, render};
+use crate::shell::{Access, now_ms, session};
+use crate::{Error, Session};
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::json;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Exit codes: nothing found; something found; could not look.
+const CLEAN: u8 = 0;
+const FOUND: u8 = 1;
+const BLIND: u8 = 2;
+
+/// How the verdict is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// Text for people.
+    Table,
+    /// JSON for programs.
+    Json,
+}
+
+/// When the machine is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Host {
+    /// When a broker is on this machine.
+    Auto,
+    /// Always.
+    Yes,
+    /// Never.
+    No,
+}
+
+/// Find out what is wrong in a cluster of Vostok or Apache RocketMQ.
+#[derive(Args, Debug)]
+#[command(after_help = "Exit code 0: nothing found; 1: findings; 2: could not look. Nothing is changed.")]
+pub struct DoctorCommand {
+    /// Name servers; otherwise those of NAMESRV_ADDR, otherwise 127.0.0.1:9876.
+    #[arg(short, long, global = true, value_name = "HOST:PORT;...")]
+    namesrv: Option<String>,
+    /// How the verdict is printed.
+    #[arg(short, long, global = true, default_value = "table")]
+    output: Output,
+    /// File with accessKey and secretKey; otherwise conf/tools.yml of ROCKETMQ_HOME.
+    #[arg(long, global = true, value_name = "FILE")]
+    credentials: Option<PathBuf>,
+    /// Judge this bundle and ask no server.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["save", "namesrv"])]
+    bundle: Option<PathBuf>,
+    /// Also write what was gathered to a file, without bodies and secrets.
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// Whether this machine is looked at too.
+    #[arg(long, default_value = "auto")]
+    host: Host,
+    /// Seconds between two looks at groups with lag; 0 looks once.
+    #[arg(long, global = true, value_name = "SECONDS", default_value = "6")]
+    sample: u16,
+    #[command(subcommand)]
+    what: Option<What>,
+}
+
+#[derive(Subcommand, Debug)]
+enum What {
+    /// Look at this machine alone, and judge every line of RocketMQ's os.sh.
+    Host {
+        /// Directory of a store, whose disk and file system are looked at.
+        #[arg(long, value_name = "DIRECTORY", default_value = ".")]
+        store: PathBuf,
+    },
+    /// Follow messages through a queue from producer to commit, and say where the way breaks.
+    Queue {
+        /// Topic and number of the queue.
+        #[arg(value_name = "TOPIC/QUEUE", value_parser = topic_and_queue)]
+        queue: (String, i32),
+        /// Consumer group.
+        #[arg(short, long)]
+        group: String,
+        /// Only the queue of this broker set.
+        #[arg(long, value_name = "NAME")]
+        broker: Option<String>,
+    },
+}
+
+fn topic_and_queue(text: &str) -> Result<(String, i32), String> {
+    let expected = || format!("expected TOPIC/QUEUE, for example orders/0, found {text}");
+    let (topic, queue) = text.rsplit_once('/').ok_or_else(expected)?;
+    let queue = queue.parse().ok().filter(|queue| *queue >= 0).ok_or_else(expected)?;
+    Ok((topic.to_owned(), queue))
+}
+
+impl DoctorCommand {
+    /// Looks, prints what was found, and returns the exit code: 0 when nothing was found, 1 for findings, 2 without data.
+    ///
+    /// # Errors
+    /// [`Error`] when no name server answers, a bundle cannot be read, or it cannot be written or printed.
+    pub fn run(&self) -> Result<u8, Error> {
+        match &self.what {
+            None => self.cluster(),
+            Some(What::Host { store }) => self.machine(store),
+            Some(What::Queue { queue, group, broker }) => self.queue(&Target {
+                topic: queue.0.clone(),
+                queue: queue.1,
+                broker: broker.clone(),
+                group: group.clone(),
+            }),
+        }
+    }
+
+    fn cluster(&self) -> Result<u8, Error> {
+        let bundle = match &self.bundle {
+            Some(file) => read(file)?,
+            None => self.gather(&Scope::default())?,
+        };
+        if let Some(file) = &self.save {
+            save(file, &bundle)?;
+        }
+        self.judge(&bundle, judge(&bundle, checks::all()))
+    }
+
+    /// Prints verdicts.
+    fn judge(&self, bundle: &Bundle, verdicts: Vec<Verdict>) -> Result<u8, Error> {
+        print(&match self.output {
+            Output::Table => report::text(bundle, &verdicts),
+            Output::Json => render(&report::value(bundle, &verdicts), Format::Json),
+        })?;
+        Ok(code(&verdicts))
+    }
+
+    fn gather(&self, scope: &Scope) -> Result<Bundle, Error> {
+        let access = Access {
+            name_servers: self.namesrv.clone(),
+            credentials: self.credentials.clone(),
+            is_dry_run: false,
+        };
+        let mut bundle = session(&access, async |session: &Session| {
+            let mut bundle = gather(session, scope, now_ms).await?;
+            if self.sample > 0 {
+                let seconds = u64::from(self.sample);
+                let wait = tokio::time::sleep(Duration::from_secs(seconds));
+                look_again(session, &mut bundle, i64::from(self.sample) * 1000, wait).await;
+            }
+            Ok(bundle)
+        })?;
+        let stores = local_stores(&bundle);
+        if self.host == Host::Yes || self.host == Host::Auto && stores.is_some() {
+            bundle.host = Some(facts(stores.unwrap_or_default().into_iter().map(PathBuf::from).collect()));
+        }
+        Ok(bundle)
+    }
+
+    fn machine(&self, store: &Path) -> Result<u8, Error> {
+        let store = std::path::absolute(store)?;
+        let facts = facts(vec![store]);
+        let rows = serde_json::to_value(os_script::rows(&facts)).expect("text only");
+        let bundle = Bundle { format: FORMAT, taken_at_ms: now_ms(), host: Some(facts), ..Bundle::default() };
+        let verdicts = judge(&bundle, machine::CHECKS.iter());
+        let text = match self.output {
+            Output::Table => {
+                let report = report::text(&bundle, &verdicts);
+                let report = report.split_once('\n').map_or("", |(_, rest)| rest).trim_start().to_owned();
+                format!(
+                    "{report}\nLines of RocketMQ's os.sh, for a broker of Vostok:\n{}",
+                    render(&rows, Format::Table)
+                )
+            }
+            Output::Json => {
+                let mut value = report::value(&bundle, &verdicts);
+                value["os_sh"] = rows;
+                render(&value, Format::Json)
+            }
+        };
+        print(&text)?;
+        Ok(code(&verdicts))
+    }
+
+    fn queue(&self, target: &Target) -> Result<u8, Error> {
+        let scope = Scope { topic: Some(target.topic.clone()), group: Some(target.group.clone()) };
+        let bundle = self.gather(&scope)?;
+        let chains = chains(&bundle, target);
+        if chains.is_empty() {
+            return Err(Error::NotFound(format!("no name server has a route of the topic {}", target.topic)));
+        }
+        print(&match self.output {
+            Output::Json => render(&json!({"chains": chains}), Format::Json),
+            Output::Table => chains.iter().map(chain_text).collect::<Vec<_>>().join("\n"),
+        })?;
+        Ok(if chains.iter().any(|chain| chain.breaks_at.is_some()) { FOUND } else { CLEAN })
+    }
+}
+
+/// The exit code of verdicts: without any data nobody looked.
+fn code(verdicts: &[Verdict]) -> u8 {
+    let is = |state: State| verdicts.iter().any(|verdict| verdict.state == state);
+    match (is(State::Finding), is(State::Pass)) {
+        (true, _) => FOUND,
+        (false, true) => CLEAN,
+        (false, false) => BLIND,
+    }
+}
+
+fn chain_text(chain: &Chain) -> String {
+    let mut out = format!("{} for {}\n", chain.queue, chain.group);
+    for step in &chain.steps {
+        let state = match step.state {
+            Link::Passes => "passes",
+            Link::Broken => "BROKEN",
+            Link::Unknown => "unknown",
+        };
+        let _ = writeln!(out, "  {:<18}  {state:<7}  {}", step.step, step.figure);
+    }
+    let _ = match chain.breaks_at {
+        Some(step) => writeln!(out, "It breaks at: {step}"),
+        None => writeln!(out, "It does not break as far as anybody says."),
+    };
+    out
+}
+
+fn facts(paths: Vec<PathBuf>) -> host::Facts {
+    host::Facts::read(&host::Source { root: "/".into(), paths })
+}
+
+fn read(file: &Path) -> Result<Bundle, Error> {
+    let unreadable = |why: String| Error::Usage(format!("cannot read the bundle {}: {why}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|why| unreadable(why.to_string()))?;
+    let bundle: Bundle = serde_json::from_str(&text).map_err(|why| unreadable(why.to_string()))?;
+    match bundle.format {
+        FORMAT => Ok(bundle),
+        other => Err(unreadable(format!("expected a bundle of format {FORMAT}, found {other}"))),
+    }
+}
+
+/// Writes a bundle that only its owner may read, since it names hosts and users.
+fn save(file: &Path, bundle: &Bundle) -> Result<(), Error> {
+    use std::io::Write as _;
+    let text = serde_json::to_string_pretty(bundle).expect("a bundle has text as keys");
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut out = options
+        .open(file)
+        .map_err(|why| Error::Usage(format!("cannot write the bundle {}: {why}", file.display())))?;
+    Ok(out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n"))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::checks::tests::healthy;
+    use super::*;
+    use clap::{Command, FromArgMatches};
+
+    fn parse(line: &str) -> Result<DoctorCommand, clap::Error> {
+        let command = DoctorCommand::augment_args(Command::new("doctor"));
+        DoctorCommand::from_arg_matches(&command.try_get_matches_from(line.split(' '))?)
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        DoctorCommand::augment_args(Command::new("doctor")).debug_assert();
+        let command = parse("doctor queue a/b/3 -g G -n h:1 -o json").unwrap();
+        assert!(matches!(&command.what, Some(What::Queue { queue, .. }) if *queue == ("a/b".to_owned(), 3)));
+        assert_eq!(command.namesrv.as_deref(), Some("h:1"));
+        for wrong in
+            ["doctor queue a -g G", "doctor queue a/-1 -g G", "doctor --bundle f --save g", "doctor fly"]
+        {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_saved_bundle_is_judged_the_same() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("bundle.json");
+        let mut bundle = healthy();
+        bundle.groups[0].is_online = Some(false);
+        bundle.groups[0].progress[0].max += 7;
+        save(&file, &bundle).unwrap();
+        let again = read(&file).unwrap();
+        let codes = |bundle: &Bundle| {
+            let verdicts = judge(bundle, checks::all());
+            verdicts.iter().map(|verdict| (verdict.code, verdict.state, verdict.looked)).collect::<Vec<_>>()
+        };
+        assert_eq!(codes(&again), codes(&bundle));
+        assert_eq!(code(&judge(&again, checks::all())), FOUND);
+        std::fs::write(&file, "{\"format\":99}").unwrap();
+        assert!(read(&file).unwrap_err().to_string().contains("found 99"));
+        std::fs::write(&file, "no json").unwrap();
+        assert!(read(&file).is_err());
+    }
+
+    #[test]
+    fn the_exit_code_says_whether_anybody_looked() {
+        assert_eq!(code(&judge(&Bundle::default(), checks::all())), BLIND);
+        assert_eq!(code(&judge(&healthy(), checks::all())), CLEAN);
+    }
+}

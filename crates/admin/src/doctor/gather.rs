@@ -1,0 +1,199 @@
+//! Gathers a bundle: asks name servers and brokers with RocketMQ's own requests, which only read.
+
+mod groups;
+
+use super::bundle::{
+    Broker, BrokerSet, Bundle, FORMAT, NameServer, Queue, Replication, Route, Slave, Topic, without_secrets,
+};
+use crate::request::{Request, body};
+use crate::{Error, Session};
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use wire::body::{ClusterInfo, TopicRouteData, TopicStats, TopicTable, parse_key_values};
+use wire::codes::request;
+
+pub(super) use groups::look_again;
+
+/// Broker id of a master.
+const MASTER: i64 = 0;
+
+/// What is gathered.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scope {
+    /// Only this topic and its retry topic; all without it.
+    pub topic: Option<String>,
+    /// Only this group; all without it.
+    pub group: Option<String>,
+}
+
+/// Gathers everything but the machine and the second look at groups. `clock` tells the time in ms since the epoch.
+///
+/// # Errors
+/// The failure of the last name server when none answers.
+pub(super) async fn gather(session: &Session, scope: &Scope, clock: fn() -> i64) -> Result<Bundle, Error> {
+    let mut bundle = Bundle {
+        format: FORMAT,
+        tool: env!("CARGO_PKG_VERSION").to_owned(),
+        taken_at_ms: clock(),
+        ..Bundle::default()
+    };
+    let topics = match &scope.topic {
+        Some(topic) => vec![topic.clone()],
+        None => crate::stats::topics(session).await?,
+    };
+    for address in &session.name_servers {
+        bundle.name_servers.push(name_server(session, address, &topics).await);
+    }
+    for (set, id, address) in members(&bundle.name_servers) {
+        let known = Broker { cluster: set.cluster, name: set.name, id, address, ..Broker::default() };
+        bundle.brokers.push(broker(session, known, clock).await);
+    }
+    bundle.topics = ranges(session, &bundle, topics).await;
+    bundle.groups = groups::gather(session, &bundle, scope).await;
+    Ok(bundle)
+}
+
+/// A name server's account. One that does not answer is asked nothing more.
+async fn name_server(session: &Session, address: &str, topics: &[String]) -> NameServer {
+    let mut server = NameServer { address: address.to_owned(), ..NameServer::default() };
+    let ask = Request::new(request::GET_BROKER_CLUSTER_INFO);
+    let info = session.look(address, &ask).await.and_then(|reply| body::<ClusterInfo>(address, &reply));
+    let info = match info {
+        Ok(info) => info,
+        Err(why) => return NameServer { error: Some(why.to_string()), ..server },
+    };
+    server.sets = info
+        .broker_addr_table
+        .into_values()
+        .map(|set| BrokerSet { cluster: set.cluster, name: set.broker_name, addresses: set.broker_addrs })
+        .collect();
+    for topic in topics {
+        let ask = Request::new(request::GET_ROUTEINFO_BY_TOPIC).with("topic", topic);
+        // A topic without a route at this name server has none in the bundle.
+        let Ok(reply) = session.look(address, &ask).await else { continue };
+        let Ok(route) = body::<TopicRouteData>(address, &reply) else { continue };
+        let rows = route.queue_datas.into_iter().map(|row| Route {
+            broker: row.broker_name,
+            read_queues: row.read_queue_nums,
+            write_queues: row.write_queue_nums,
+            perm: row.perm,
+        });
+        server.routes.insert(topic.clone(), rows.collect());
+    }
+    server
+}
+
+/// Each broker that a name server knows, once.
+fn members(servers: &[NameServer]) -> Vec<(BrokerSet, i64, String)> {
+    let mut seen = BTreeSet::new();
+    let mut found = Vec::new();
+    for set in servers.iter().flat_map(|server| &server.sets) {
+        for (id, address) in &set.addresses {
+            if seen.insert((set.name.clone(), *id, address.clone())) {
+                found.push((set.clone(), *id, address.clone()));
+            }
+        }
+    }
+    found
+}
+
+/// The answer to `GET_BROKER_HA_STATUS` (`HARuntimeInfo`).
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct HaStatus {
+    master: bool,
+    in_sync_slave_nums: i64,
+    ha_connection_info: Vec<HaConnection>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct HaConnection {
+    addr: String,
+    diff: i64,
+    in_sync: bool,
+}
+
+/// What a broker says about itself. One that does not answer is asked nothing more.
+async fn broker(session: &Session, known: Broker, clock: fn() -> i64) -> Broker {
+    let address = known.address.clone();
+    let runtime = match session.client.broker_runtime(&address).await {
+        Ok(runtime) => runtime,
+        Err(why) => return Broker { error: Some(why.to_string()), ..known },
+    };
+    let asked_at_ms = clock();
+    // What a broker refuses or does not know is absent, and its checks are skipped.
+    let settings = session.look(&address, &Request::new(request::GET_BROKER_CONFIG)).await.ok();
+    let settings = settings.and_then(|reply| parse_key_values(&reply.body).ok()).map(without_secrets);
+    let topics = session.look(&address, &Request::new(request::GET_ALL_TOPIC_CONFIG)).await;
+    let topics = topics.and_then(|reply| body::<TopicTable>(&address, &reply)).ok();
+    let topics = topics.map(|table| {
+        table
+            .topic_config_table
+            .into_iter()
+            .map(|(name, config)| (name, config.perm))
+            .collect::<BTreeMap<_, _>>()
+    });
+    let status = session.look(&address, &Request::new(request::GET_BROKER_HA_STATUS)).await;
+    let status = status.and_then(|reply| body::<HaStatus>(&address, &reply)).ok();
+    let replication = status.map(|status| Replication {
+        is_master: status.master,
+        in_sync: status.in_sync_slave_nums,
+        slaves: status
+            .ha_connection_info
+            .into_iter()
+            .map(|slave| Slave { address: slave.addr, behind_bytes: slave.diff, is_in_sync: slave.in_sync })
+            .collect(),
+    });
+    Broker { asked_at_ms, runtime: Some(runtime), settings, topics, replication, ..known }
+}
+
+/// The masters that answer: name and address.
+fn masters(bundle: &Bundle) -> impl Iterator<Item = &Broker> {
+    bundle.brokers.iter().filter(|broker| broker.id == MASTER && broker.error.is_none())
+}
+
+/// The range of each queue of the topics, by the masters' account.
+async fn ranges(session: &Session, bundle: &Bundle, names: Vec<String>) -> Vec<Topic> {
+    let mut topics = Vec::new();
+    for name in names {
+        let has = |broker: &&Broker| broker.topics.as_ref().is_none_or(|own| own.contains_key(&name));
+        let mut queues = Vec::new();
+        let mut is_known = false;
+        for broker in masters(bundle).filter(has) {
+            let ask = Request::new(request::GET_TOPIC_STATS_INFO).with("topic", &name);
+            let Ok(reply) = session.look(&broker.address, &ask).await else { continue };
+            let Ok(stats) = body::<TopicStats>(&broker.address, &reply) else { continue };
+            is_known = true;
+            queues.extend(stats.offset_table.into_iter().map(|(queue, range)| Queue {
+                broker: queue.broker_name,
+                queue: queue.queue_id,
+                min: range.min_offset,
+                max: range.max_offset,
+                last_ms: range.last_update_timestamp,
+            }));
+        }
+        if is_known {
+            topics.push(Topic { name, queues });
+        }
+    }
+    topics
+}
+
+/// Directories of the stores of brokers that are on this machine.
+pub(super) fn local_stores(bundle: &Bundle) -> Option<Vec<String>> {
+    let is_here = |broker: &&Broker| {
+        let host = broker.address.rsplit_once(':').map(|(host, _)| host.trim_matches(['[', ']']));
+        host.and_then(|host| host.parse::<IpAddr>().ok()).is_some_and(host::is_own_address)
+    };
+    let mut is_any = false;
+    let mut paths = BTreeSet::new();
+    for broker in bundle.brokers.iter().filter(is_here) {
+        is_any = true;
+        let settings = ["storePathRootDir", "storePathCommitLog"].into_iter();
+        let of_broker = settings.filter_map(|name| broker.setting(name));
+        paths.extend(of_broker.filter(|path| path.starts_with('/')).map(str::to_owned));
+    }
+    is_any.then(|| paths.into_iter().collect())
+}

@@ -1,0 +1,205 @@
+//! Gathers consumer groups: progress, connections, and what each member says of itself.
+
+use super::{Scope, masters};
+use crate::Session;
+use crate::doctor::bundle::{Bundle, Connection, Group, Later, Member, Owned, Progress};
+use crate::request::{Request, body};
+use crate::text::version;
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use wire::body::{ConsumeStats, ConsumerConnection, ConsumerRunningInfo, SubscriptionGroupTable};
+use wire::codes::{request, response};
+use wire::names::SYSTEM_GROUP_PREFIX;
+
+/// Groups of RocketMQ's own beside those with [`SYSTEM_GROUP_PREFIX`] (`MixAll`).
+const SYSTEM: [&str; 7] = [
+    "TOOLS_CONSUMER",
+    "SCHEDULE_CONSUMER",
+    "FILTERSRV_CONSUMER",
+    "__MONITOR_CONSUMER",
+    "SELF_TEST_C_GROUP",
+    "CID_ONS-HTTP-PROXY",
+    "CID_ONSAPI_PERMISSION",
+];
+/// Longest time for a member's answer.
+const MEMBER_TIMEOUT: Duration = Duration::from_secs(3);
+/// Members that do not answer before no further ones are asked.
+const SILENT_MAX: usize = 3;
+
+/// Gathers the groups that a master knows.
+pub(super) async fn gather(session: &Session, bundle: &Bundle, scope: &Scope) -> Vec<Group> {
+    let mut groups: BTreeMap<String, Group> = BTreeMap::new();
+    for master in masters(bundle) {
+        let address = &master.address;
+        let table = session.look(address, &Request::new(request::GET_ALL_SUBSCRIPTIONGROUP_CONFIG)).await;
+        let table = table.and_then(|reply| body::<SubscriptionGroupTable>(address, &reply));
+        let mut known: BTreeMap<String, Option<bool>> = table
+            .map(|table| {
+                let rows = table.subscription_group_table.into_iter();
+                rows.map(|(name, config)| (name, Some(config.consume_enable))).collect()
+            })
+            .unwrap_or_default();
+        if let Some(name) = &scope.group {
+            known = BTreeMap::from([(name.clone(), known.get(name).copied().flatten())]);
+        }
+        known.retain(|name, _| !name.starts_with(SYSTEM_GROUP_PREFIX) && !SYSTEM.contains(&name.as_str()));
+        for (name, is_enabled) in known {
+            let group = groups.entry(name.clone()).or_insert_with(|| Group { name, ..Group::default() });
+            group.is_enabled = match (group.is_enabled, is_enabled) {
+                (Some(before), Some(now)) => Some(before && now),
+                (before, now) => before.or(now),
+            };
+            group.progress.extend(progress(session, address, &group.name).await);
+            connections(session, address, group).await;
+        }
+    }
+    let mut silent = 0;
+    for group in groups.values_mut() {
+        members(session, group, &mut silent).await;
+    }
+    groups.into_values().collect()
+}
+
+/// The progress of a group by a broker's account; nothing when it has none.
+async fn progress(session: &Session, address: &str, group: &str) -> Vec<Progress> {
+    let ask = Request::new(request::GET_CONSUME_STATS).with("consumerGroup", group);
+    let stats = session.look(address, &ask).await.and_then(|reply| body::<ConsumeStats>(address, &reply));
+    let rows = stats.map(|stats| stats.offset_table).unwrap_or_default().into_iter();
+    rows.map(|(queue, offsets)| Progress {
+        topic: queue.topic,
+        broker: queue.broker_name,
+        queue: queue.queue_id,
+        max: offsets.broker_offset,
+        committed: offsets.consumer_offset,
+        pulled: offsets.pull_offset,
+        last_ms: offsets.last_timestamp,
+        later: None,
+    })
+    .collect()
+}
+
+/// Adds the members that are connected to a broker.
+async fn connections(session: &Session, address: &str, group: &mut Group) {
+    let ask = Request::new(request::GET_CONSUMER_CONNECTION_LIST).with("consumerGroup", &group.name);
+    let found = session.look(address, &ask).await;
+    let found = match found.and_then(|reply| body::<ConsumerConnection>(address, &reply)) {
+        Ok(found) => found,
+        Err(why) if why.code() == Some(response::CONSUMER_NOT_ONLINE) => {
+            group.is_online = group.is_online.or(Some(false));
+            return;
+        }
+        // Another refusal says nothing about the group.
+        Err(_) => return,
+    };
+    group.is_online = Some(group.is_online == Some(true) || !found.connection_set.is_empty());
+    group.consume_type = name(&found.consume_type);
+    group.model = name(&found.message_model);
+    group.connections.extend(found.connection_set.into_iter().map(|connection| Connection {
+        broker: address.to_owned(),
+        client_id: connection.client_id,
+        address: connection.client_addr,
+        language: connection.language,
+        version: version(connection.version),
+    }));
+}
+
+/// The name under which an enum value is written.
+fn name(value: &impl Serialize) -> String {
+    let value = serde_json::to_value(value).unwrap_or_default();
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// Asks each member once, through a broker that it is connected to. After [`SILENT_MAX`] that did not answer, the others
+/// are not asked.
+async fn members(session: &Session, group: &mut Group, silent: &mut usize) {
+    let mut asked = BTreeSet::new();
+    for connection in &group.connections {
+        if !asked.insert(connection.client_id.clone()) || *silent >= SILENT_MAX {
+            continue;
+        }
+        let (group_name, client) = (group.name.clone(), connection.client_id.clone());
+        let ask = Request::new(request::GET_CONSUMER_RUNNING_INFO)
+            .with("consumerGroup", group_name)
+            .with("clientId", client)
+            .with("jstackEnable", false);
+        let reply =
+            session.client.call(&connection.broker, ask.code, MEMBER_TIMEOUT, |frame| ask.write(frame)).await;
+        let info = reply.map_err(crate::Error::from);
+        let info = info.and_then(|reply| body::<ConsumerRunningInfo>(&connection.broker, &reply));
+        let client_id = connection.client_id.clone();
+        group.members.push(match info {
+            Ok(info) => member(client_id, info),
+            Err(why) => {
+                *silent += 1;
+                Member { client_id, error: Some(why.to_string()), ..Member::default() }
+            }
+        });
+    }
+}
+
+fn member(client_id: String, info: ConsumerRunningInfo) -> Member {
+    let number = |value: &Value, name: &str| value.get(name).and_then(Value::as_i64).unwrap_or_default();
+    let rate = |value: &Value| value.get("consumeFailedTPS").and_then(Value::as_f64);
+    // A queue that the member gave up stays in the table for a moment (`droped`).
+    let is_held = |value: &Value| value.get("droped") != Some(&Value::Bool(true));
+    Member {
+        client_id,
+        error: None,
+        subscriptions: info
+            .subscription_set
+            .into_iter()
+            .map(|subscription| (subscription.topic, subscription.sub_string))
+            .collect(),
+        queues: info
+            .mq_table
+            .into_iter()
+            .filter(|(_, value)| is_held(value))
+            .map(|(queue, value)| Owned {
+                topic: queue.topic,
+                broker: queue.broker_name,
+                queue: queue.queue_id,
+                last_pull_ms: number(&value, "lastPullTimestamp"),
+                last_consume_ms: number(&value, "lastConsumeTimestamp"),
+                cached: number(&value, "cachedMsgCount"),
+            })
+            .collect(),
+        failed: info
+            .status_table
+            .iter()
+            .filter_map(|(topic, value)| Some((topic.clone(), rate(value)?)))
+            .collect(),
+    }
+}
+
+/// Whether a second look would tell anything: somebody is online, and messages wait.
+fn is_lagging(group: &Group) -> bool {
+    group.is_online == Some(true) && group.progress.iter().any(|row| row.lag() > 0)
+}
+
+/// Looks a second time at groups with lag, `after_ms` later. `wait` passes the time, and is not called when there are none.
+pub(crate) async fn look_again(
+    session: &Session,
+    bundle: &mut Bundle,
+    after_ms: i64,
+    wait: impl Future<Output = ()>,
+) {
+    if !bundle.groups.iter().any(is_lagging) {
+        return;
+    }
+    wait.await;
+    let addresses: Vec<String> = masters(bundle).map(|master| master.address.clone()).collect();
+    for group in bundle.groups.iter_mut().filter(|group| is_lagging(group)) {
+        for address in &addresses {
+            for now in progress(session, address, &group.name).await {
+                let same = |row: &&mut Progress| {
+                    (&row.topic, &row.broker, row.queue) == (&now.topic, &now.broker, now.queue)
+                };
+                if let Some(row) = group.progress.iter_mut().find(same) {
+                    row.later = Some(Later { after_ms, committed: now.committed });
+                }
+            }
+        }
+    }
+}
