@@ -514,6 +514,35 @@ fn a07_calls_of_nobody_are_unauthorized() {
     );
 }
 
+/// Names under which RocketMQ's own interceptors keep address and user (`InterceptorConstants`, `GrpcConstants`), and those of
+/// HTTP proxies: clients can send them, too.
+#[test]
+fn hole_neither_user_nor_address_is_taken_from_metadata() {
+    let fixture = guarded();
+    let origin = fixture.origin();
+    let message = Message { topic: Some(Resource::named("t")), ..Default::default() };
+    let message = SendMessageRequest { messages: vec![message] };
+    let mut metadata = tonic::metadata::MetadataMap::new();
+    for (key, value) in [
+        ("x-mq-client-id", "c"),
+        ("x-mq-date-time", "20240101T000000Z"),
+        ("rpc-remote-address", "192.0.2.66:1"),
+        ("rpc-local-address", "192.0.2.66:2"),
+        ("x-forwarded-for", "192.0.2.66"),
+        ("x-real-ip", "192.0.2.66"),
+        ("x-mq-authorization-ak", "root"),
+        ("accesskey", "root"),
+    ] {
+        metadata.insert(key, value.parse().unwrap());
+    }
+    let refused = origin.admitted(&metadata, &message).map(drop).map_err(|rejected| rejected.failure.message);
+    assert_eq!(refused, Err("username cannot be null.".to_owned()));
+    let signed = "MQv2-HMAC-SHA1 Credential=root, Signature=c6fc09021280e20533c17364f135c0e3217d83e9";
+    metadata.insert("authorization", signed.parse().unwrap());
+    let call = origin.admitted(&metadata, &message).map_err(|rejected| rejected.failure).unwrap();
+    assert_eq!(call.caller.remote, origin.remote);
+}
+
 /// Renews whenever a round is made.
 fn renewing() -> Fixture {
     Fixture::with(|config| config.renew_ahead_ms = i64::MAX)
