@@ -22,6 +22,7 @@ mod judge;
 mod lab;
 mod many;
 mod metrics;
+mod mtls;
 mod pops;
 mod process;
 mod pulls;
