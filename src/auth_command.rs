@@ -13,6 +13,7 @@ use wire::body::{AclInfo, UserInfo};
 use wire::codes::response;
 use wire::json;
 
+use crate::auth_explain::Explain;
 use crate::roles::Error;
 use crate::security;
 
@@ -38,6 +39,12 @@ The files hold passwords in clear text, and only their owner may read them. File
 Users that exist get the password, type and status of the file, entries of acls for the same resource are replaced, and others
 stay. The user that signs comes last, so that a new password of its own does not end the command.")]
     Export(Export),
+    /// Print the rules that are looked at for a request of a user, and the one that decides.
+    #[command(after_help = "Example, may alice send to orders:
+  vostok auth explain --user alice --request 310 --topic orders --from 10.0.0.9 -c conf/broker.conf
+
+The files are read and not changed, and no broker is asked. Codes of requests are in docs/requests.md.")]
+    Explain(Explain),
 }
 
 /// Arguments of `vostok auth import`.
@@ -99,10 +106,25 @@ impl Access {
 
 /// Runs a command.
 pub fn run(command: &AuthCommand) -> Result<(), Error> {
-    let (broker, access) = match command {
-        AuthCommand::Import(import) => (&import.from, &import.access),
-        AuthCommand::Export(export) => (&export.to, &export.access),
-    };
+    match command {
+        AuthCommand::Explain(explain) => print(&explain.run()?),
+        AuthCommand::Import(import) => {
+            let asked = asked(&import.from, &import.access, async |client, _| import.run(client).await);
+            print(&asked?)
+        }
+        AuthCommand::Export(export) => {
+            let asked = asked(&export.to, &export.access, async |client, own| export.run(client, own).await);
+            print(&asked?)
+        }
+    }
+}
+
+/// Asks a running broker; `ask` gets the name of the user that signs.
+fn asked(
+    broker: &str,
+    access: &Access,
+    ask: impl AsyncFnOnce(&Client, Option<&str>) -> Result<String, Error>,
+) -> Result<String, Error> {
     let keys = access.keys()?;
     let (_, security) = security::take(b"")?;
     let credentials = keys.as_ref().map(|(name, secret)| Credentials::new(name, secret));
@@ -111,15 +133,14 @@ pub fn run(command: &AuthCommand) -> Result<(), Error> {
     let client = Client::start(config).map_err(|error| Error::new(broker, error))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Error::new("the runtime cannot be started", error))?;
-    let done = runtime.block_on(async {
-        match command {
-            AuthCommand::Import(import) => import.run(&client).await,
-            AuthCommand::Export(export) => export.run(&client, keys.as_ref().map(|it| it.0.as_str())).await,
-        }
-    });
+    let done = runtime.block_on(ask(&client, keys.as_ref().map(|it| it.0.as_str())));
     client.shutdown();
+    done
+}
+
+fn print(text: &str) -> Result<(), Error> {
     // Nobody may be reading.
-    let _ = writeln!(io::stdout(), "{}", done?);
+    let _ = writeln!(io::stdout(), "{text}");
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 mod address;
 mod auth_command;
+mod auth_explain;
 mod cluster;
 mod controller_command;
 mod roles;
@@ -44,7 +45,7 @@ enum Command {
     /// Take over what other controllers know.
     #[command(subcommand)]
     Controller(controller_command::ControllerCommand),
-    /// Read users and acls of a running broker into files, and write them back.
+    /// Read users and acls of a running broker into files, write them back, and explain decisions.
     #[command(subcommand)]
     Auth(auth_command::AuthCommand),
     /// Look into a store directory, of Vostok or Apache RocketMQ: verify, repair, dump.

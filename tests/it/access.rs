@@ -173,3 +173,51 @@ fn an_address_with_many_connections_gets_no_more_until_some_end() {
     let log = std::fs::read_to_string(stage.server.setup().log()).unwrap();
     assert_eq!(log.matches("connectionsPerAddressMax is reached").count(), 1, "{log}");
 }
+
+#[test]
+fn decisions_are_explained_from_the_files() {
+    let home = tempfile::tempdir().unwrap();
+    let config = home.path().join("store/config");
+    store(&config);
+    let users = USERS.replace("disable", "enable");
+    std::fs::write(config.join("users.json"), &users).unwrap();
+    let broker = home.path().join("broker.conf");
+    let file = format!(
+        "{}\nstorePathRootDir={}\nbrokerClusterName=C\nauthorizationWhitelist=105\n",
+        LINES.join("\n"),
+        home.path().join("store").display()
+    );
+    std::fs::write(&broker, file).unwrap();
+    let explain = |words: &[&str]| {
+        let fixed = ["explain", "--from", "10.0.0.9", "-c", broker.to_str().unwrap()];
+        succeeded(&auth(&[&fixed[..], words].concat()))
+    };
+    let said = explain(&["--user", "alice", "--request", "310", "--topic", "orders-eu"]);
+    assert_eq!(
+        said,
+        "request 310 (SEND_MESSAGE_V2) of alice from 10.0.0.9\nneeds Pub on Topic:orders-eu\n  \
+         Custom Allow Pub,Sub on Topic:orders* from 10.0.0.0/8: decides\n\
+         Allow, because of: Custom Allow Pub,Sub on Topic:orders* from 10.0.0.0/8\n"
+    );
+    let said = explain(&["--user", "alice", "--request", "11", "--topic", "orders", "--group", "g"]);
+    assert!(
+        said.ends_with(
+            "needs Sub on Group:g\n  no entry matches\nDeny, because of: no entry. The answer is code 16: \
+         User:alice has no permission to access Group:g from 10.0.0.9, no matched policies.\n"
+        ),
+        "{said}"
+    );
+    let said = explain(&["--user", "alice", "--request", "25", "--strict"]);
+    assert!(said.contains("needs Update on Cluster:C\n"), "{said}");
+    assert!(
+        explain(&["--user", "alice", "--request", "25"]).ends_with("Allow, because of: nothing needed\n")
+    );
+    assert!(
+        explain(&["--user", "bob", "--request", "105", "--topic", "t"]).contains("authorizationWhitelist")
+    );
+    assert!(explain(&["--user", "root", "--request", "215", "--topic", "t"]).contains("super user"));
+    // The first user of the settings is not made by a question.
+    assert_eq!(files(&config), [users, ACLS.to_owned()]);
+    let missing = auth(&["explain", "--user", "a", "--request", "310", "--from", "::1", "--in", "/nowhere"]);
+    assert!(refused(&missing).contains("vostok auth import"));
+}
