@@ -10,6 +10,10 @@ use std::time::{Duration, Instant};
 /// One address may begin the part 1 / `ADDRESS_SHARE` of the TLS handshakes of a second.
 const ADDRESS_SHARE: usize = 4;
 
+/// How long a client waits for its handshake when those of the present second have begun; after that its connection is closed. Clients of
+/// RocketMQ give up after three seconds.
+const HANDSHAKE_WAIT: Duration = Duration::from_secs(2);
+
 /// Time between two log lines about refusals of the same kind.
 pub(crate) const REFUSALS_LOGGED: Duration = Duration::from_secs(60);
 
@@ -125,18 +129,45 @@ impl Admission {
 }
 
 impl Place {
-    /// Whether the connection may begin a TLS handshake now; else it is to be closed, and its client comes again.
-    pub(crate) fn may_begin_tls(&self) -> bool {
-        let now = Instant::now();
-        let mut handshakes = self.admission.handshakes.lock().unwrap_or_else(PoisonError::into_inner);
-        let may = handshakes.enter(now, self.address, self.admission.limits.handshakes_per_second);
-        if !may && handshakes.is_logged(now) {
+    /// Waits until the connection may begin a TLS handshake. `false` when two seconds did not bring one: the connection is to be closed, and
+    /// its client comes again.
+    pub(crate) async fn begin_tls(&self) -> bool {
+        let deadline = Instant::now() + HANDSHAKE_WAIT;
+        while let Err(next) = self.may_begin_tls(Instant::now()) {
+            if next > deadline {
+                self.log_closed(Instant::now());
+                return false;
+            }
+            tokio::time::sleep_until(next.into()).await;
+        }
+        true
+    }
+
+    /// Counts a handshake.
+    ///
+    /// # Errors
+    /// When the next second begins, because those of this one, or those of the address in it, have begun.
+    fn may_begin_tls(&self, now: Instant) -> Result<(), Instant> {
+        let mut handshakes = self.handshakes();
+        match handshakes.enter(now, self.address, self.admission.limits.handshakes_per_second) {
+            true => Ok(()),
+            false => Err(handshakes.second + Duration::from_secs(1)),
+        }
+    }
+
+    fn log_closed(&self, now: Instant) {
+        // The guard ends before the line is written: who reads the log may be slow.
+        let is_logged = self.handshakes().is_logged(now);
+        if is_logged {
             tracing::warn!(
                 address = ?self.address,
                 "a connection was closed before its TLS handshake: tlsHandshakesPerSecondMax is reached"
             );
         }
-        may
+    }
+
+    fn handshakes(&self) -> MutexGuard<'_, Handshakes> {
+        self.admission.handshakes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

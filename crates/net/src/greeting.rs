@@ -115,7 +115,7 @@ async fn greet_as(
         first = first_byte(&stream).await?;
     }
     let encrypted = first == 0x16;
-    if encrypted && security.server.is_some() && !place.may_begin_tls() {
+    if encrypted && security.server.is_some() && !place.begin_tls().await {
         return Err(io::ErrorKind::ConnectionRefused.into());
     }
     match security.server.as_deref() {

@@ -153,7 +153,7 @@ properties! {
     "connectionsPerAddressMax" Restart "most connections that are accepted from one address, in IPv6 from a network of 64 bits; proxies of proxyProtocolTrustedAddresses are left out" {
         connection_limits.per_address = |text| number(text, 1..=i64::from(u32::MAX)), show
     }
-    "tlsHandshakesPerSecondMax" Restart "TLS handshakes that may begin in a second, a quarter of them from one address; further connections are closed" {
+    "tlsHandshakesPerSecondMax" Restart "TLS handshakes that may begin in a second, a quarter of them from one address; further ones wait up to two seconds, then their connections are closed" {
         connection_limits.handshakes_per_second = |text| number(text, 1..=i64::from(u32::MAX)), show
     }
     "listenPort" Restart "port to listen on; the port two below is the second one" {
