@@ -61,6 +61,7 @@ fn what_is_sent_and_consumed_is_counted() {
         connection.stored(&small(b"__SHARDINGKEY\x01k\x02"), b"body");
     }
     connection.stored(&small(b"DELAY\x0118\x02"), b"body");
+    connection.stored(&small(b"DELAY\x0118\x02__SHARDINGKEY\x01k\x02"), b"body");
     let pulled = connection.pull(&pull_header("CG", "Counted", 0, 0));
     let sizes: usize = pulled.body.len();
     assert_eq!(records(&pulled).len(), 6);
@@ -86,6 +87,8 @@ fn what_is_sent_and_consumed_is_counted() {
     assert_eq!(of("rocketmq_messages_in_total", &kind("fifo")), 2.0);
     let delayed = [("topic", "SCHEDULE_TOPIC_XXXX"), ("message_type", "delay"), ("is_system", "true")];
     assert_eq!(of("rocketmq_messages_in_total", &delayed), 1.0);
+    let in_order = [("topic", "SCHEDULE_TOPIC_XXXX"), ("message_type", "fifo"), ("is_system", "true")];
+    assert_eq!(of("rocketmq_messages_in_total", &in_order), 1.0, "a sharding key counts before a delay");
     let stored = of("rocketmq_throughput_in_total", &kind("normal"))
         + of("rocketmq_throughput_in_total", &kind("fifo"));
     assert_eq!(stored, sizes as f64);

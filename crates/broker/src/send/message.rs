@@ -78,8 +78,8 @@ impl Properties {
     pub(super) fn kind(&self) -> MessageKind {
         match () {
             () if self.is_half => MessageKind::Transaction,
-            () if self.delay_level.is_some() || self.out_ms.is_some() => MessageKind::Delay,
             () if self.has_sharding_key => MessageKind::Fifo,
+            () if self.delay_level.is_some() || self.out_ms.is_some() => MessageKind::Delay,
             () => MessageKind::Normal,
         }
     }
