@@ -90,6 +90,7 @@ impl Explain {
         }
         let named = Named { topic: self.topic.as_deref(), group: self.group.as_deref(), cluster: &cluster };
         let needs = needs_of_code(self.request, named, auth.settings().is_strict);
+        self.check_is_named(named, auth.settings().is_strict, needs.len())?;
         let needed: Vec<Needed<'_>> = needs.iter().map(|need| need.needed()).collect();
         let code = Request::Code(self.request);
         let explanation = auth.explain(&self.user, code, self.from, &needed);
@@ -102,6 +103,20 @@ impl Explain {
         }
         let _ = write!(text, "{explanation}");
         Ok(text)
+    }
+
+    /// Refuses to explain a request without the topic or group that it names, which would seem to need nothing.
+    fn check_is_named(&self, named: Named<'_>, is_strict: bool, found: usize) -> Result<(), Error> {
+        let needs_more = |named| needs_of_code(self.request, named, is_strict).len() > found;
+        let without_topic = named.topic.is_none() && needs_more(Named { topic: Some("any"), ..named });
+        let without_group = named.group.is_none() && needs_more(Named { group: Some("any"), ..named });
+        let expected = match (without_topic, without_group) {
+            (false, false) => return Ok(()),
+            (true, false) => "expected --topic, because the request names a topic",
+            (false, true) => "expected --group, because the request names a consumer group",
+            (true, true) => "expected --topic and --group, because the request names both",
+        };
+        Err(Error::new(format!("request {} cannot be explained", self.request), expected))
     }
 
     fn server(&self) -> Result<Server, Error> {

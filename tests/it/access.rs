@@ -216,6 +216,18 @@ fn decisions_are_explained_from_the_files() {
         explain(&["--user", "bob", "--request", "105", "--topic", "t"]).contains("authorizationWhitelist")
     );
     assert!(explain(&["--user", "root", "--request", "215", "--topic", "t"]).contains("super user"));
+    let unnamed = auth(&[
+        "explain",
+        "--from",
+        "10.0.0.9",
+        "-c",
+        broker.to_str().unwrap(),
+        "--user",
+        "nobody",
+        "--request",
+        "310",
+    ]);
+    assert!(refused(&unnamed).contains("expected --topic"), "a send needs its topic");
     // The first user of the settings is not made by a question.
     assert_eq!(files(&config), [users, ACLS.to_owned()]);
     let missing = auth(&["explain", "--user", "a", "--request", "310", "--from", "::1", "--in", "/nowhere"]);
