@@ -81,15 +81,27 @@ pub(crate) struct Broker {
     pub replication: Option<Replication>,
 }
 
+/// Figures that Vostok answers with a constant for tools that require them. They say nothing about it.
+const CONSTANT_IN_VOSTOK: [&str; 6] = [
+    "brokerActive",
+    "dispatchBehindBytes",
+    "pageCacheLockTimeMills",
+    "putMessageFailedTimes",
+    "remainTransientStoreBufferNumbs",
+    "sendThreadPoolQueueHeadWaitTimeMills",
+];
+
 impl Broker {
     /// The broker as findings name it.
     pub fn title(&self) -> String {
         format!("{} (id {}, {})", self.name, self.id, self.address)
     }
 
-    /// A figure of the runtime information as text.
+    /// A figure of the runtime information as text; `None` as well for one that Vostok answers with a constant.
     pub fn text(&self, name: &str) -> Option<&str> {
-        self.runtime.as_ref()?.get(name).map(String::as_str)
+        let runtime = self.runtime.as_ref()?;
+        let is_constant = runtime.contains_key("vostokVersion") && CONSTANT_IN_VOSTOK.contains(&name);
+        runtime.get(name).filter(|_| !is_constant).map(String::as_str)
     }
 
     /// The first number of a figure of the runtime information.

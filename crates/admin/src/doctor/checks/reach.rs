@@ -215,8 +215,9 @@ fn two_masters(bundle: &Bundle) -> Look {
         let master = set.addresses.get(&MASTER).map(String::as_str);
         masters.entry((&set.cluster, &set.name)).or_default().extend(master);
     }
-    // A broker that took another's place says its name in its settings.
-    for broker in &bundle.brokers {
+    // A broker that took another's place says its name in its settings. In controller mode brokerId of the settings is not the role.
+    let elected = |broker: &&Broker| broker.setting("enableControllerMode") == Some("true");
+    for broker in bundle.brokers.iter().filter(|broker| !elected(broker)) {
         if let (Some(name), Some("0")) = (broker.setting("brokerName"), broker.setting("brokerId")) {
             masters.entry((&broker.cluster, name)).or_default().insert(&broker.address);
         }

@@ -5,7 +5,7 @@ use crate::doctor::finding::{Check, Found, Look, Severity};
 
 const RUNTIME: &str = "GET_BROKER_RUNTIME_INFO (28)";
 const NEEDS_VOSTOK: &str = "runtime figures of a Vostok broker";
-const NEEDS: &str = "runtime figures of a broker";
+const NEEDS_JAVA: &str = "runtime figures of a RocketMQ broker";
 /// Time in the queue of sends after which they are refused (`waitTimeMillsInSendQueue`).
 const SEND_WAIT_MS: f64 = 200.0;
 /// Time for which the append is locked after which sends are refused (`osPageCacheBusyTimeOutMills`).
@@ -68,7 +68,7 @@ pub(super) const CHECKS: [Check; 10] = [
         code: "puts-failed",
         severity: Severity::Critical,
         about: "Messages could not be stored",
-        needs: NEEDS,
+        needs: NEEDS_JAVA,
         look: |bundle| {
             counted(bundle, "putMessageFailedTimes", "read store.log and storeerror.log of the broker")
         },
@@ -77,21 +77,21 @@ pub(super) const CHECKS: [Check; 10] = [
         code: "send-queue-waits",
         severity: Severity::Warning,
         about: "Sends wait so long for a thread that they are refused ([TIMEOUT_CLEAN_QUEUE]broker busy)",
-        needs: NEEDS,
+        needs: NEEDS_JAVA,
         look: |bundle| above(bundle, "sendThreadPoolQueueHeadWaitTimeMills", SEND_WAIT_MS),
     },
     Check {
         code: "append-locked",
         severity: Severity::Critical,
         about: "The append is locked so long that all sends are refused ([PCBUSY_CLEAN_QUEUE]broker busy)",
-        needs: NEEDS,
+        needs: NEEDS_JAVA,
         look: |bundle| above(bundle, "pageCacheLockTimeMills", LOCK_MS),
     },
     Check {
         code: "buffers-used-up",
         severity: Severity::Critical,
         about: "The pool of transient store buffers is empty, and sends are refused",
-        needs: NEEDS,
+        needs: NEEDS_JAVA,
         look: buffers_used_up,
     },
 ];

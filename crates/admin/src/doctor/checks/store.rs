@@ -6,6 +6,7 @@ use crate::doctor::finding::{Check, Found, Look, Severity};
 const RUNTIME: &str = "GET_BROKER_RUNTIME_INFO (28)";
 const NEEDS_VOSTOK: &str = "runtime figures of a Vostok broker";
 const NEEDS: &str = "runtime figures of a broker";
+const NEEDS_JAVA: &str = "runtime figures of a RocketMQ broker";
 /// A disk that is full sooner is a finding.
 const FULL_S: f64 = 86_400.0;
 /// Log that is not in the queues yet.
@@ -114,7 +115,7 @@ pub(super) const CHECKS: [Check; 12] = [
         code: "broker-inactive",
         severity: Severity::Warning,
         about: "A master does not deliver delayed messages and does not check transactions (brokerActive=false)",
-        needs: NEEDS,
+        needs: NEEDS_JAVA,
         look: inactive,
     },
     Check {
@@ -122,14 +123,7 @@ pub(super) const CHECKS: [Check; 12] = [
         severity: Severity::Warning,
         about: "Stored messages are not in their queues yet, so that nobody can consume them",
         needs: NEEDS,
-        look: |bundle| {
-            above(
-                bundle,
-                "dispatchBehindBytes",
-                DISPATCH_BYTES,
-                "wait for the start to end; if it stays, look at the disk",
-            )
-        },
+        look: dispatch_behind,
     },
     Check {
         code: "timer-behind",
@@ -189,6 +183,18 @@ fn above(bundle: &Bundle, name: &str, limit: f64, fix: &str) -> Look {
     Look::each(&bundle.brokers, |broker| {
         let value = broker.figure(name)?;
         Found::when(value > limit, || Found::new(broker.title(), format!("{name}={value}"), RUNTIME, fix))
+    })
+}
+
+/// Java names what is behind the log; Vostok builds queues with the append, and names what is left of those it rebuilds after damage.
+fn dispatch_behind(bundle: &Bundle) -> Look {
+    let fix = "wait for the start to end; if it stays, look at the disk";
+    Look::each(&bundle.brokers, |broker| {
+        let figure = |name: &'static str| broker.figure(name).map(|value| (name, value));
+        let (name, value) = figure("rebuildLeftBytes").or_else(|| figure("dispatchBehindBytes"))?;
+        Found::when(value > DISPATCH_BYTES, || {
+            Found::new(broker.title(), format!("{name}={value}"), RUNTIME, fix)
+        })
     })
 }
 

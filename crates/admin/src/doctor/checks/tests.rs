@@ -49,6 +49,7 @@ fn broker(name: &str, id: i64, host: u8) -> Broker {
             ("damagedMessages", "0"),
             ("undeliveredMessages", "0"),
             ("dispatchBehindBytes", "0"),
+            ("rebuildLeftBytes", "0"),
             ("timerReadBehind", "0"),
         ])),
         settings: Some(texts(&[
@@ -354,7 +355,7 @@ const FAULTS: &[Fault] = &[
     ("messages-undelivered", |it| runtime(it, "undeliveredMessages", "1"), "broker-b"),
     ("threads-stopped", |it| runtime(it, "stoppedThreads", "timer"), "timer"),
     ("broker-inactive", |it| runtime(it, "brokerActive", "false"), "broker-b"),
-    ("dispatch-behind", |it| runtime(it, "dispatchBehindBytes", "99999999"), "broker-b"),
+    ("dispatch-behind", |it| runtime(it, "rebuildLeftBytes", "99999999"), "broker-b"),
     ("timer-behind", |it| runtime(it, "timerReadBehind", "61"), "broker-b"),
     ("slave-not-connected", |it| replication(it).slaves.clear(), "broker-a (id 1"),
     ("slave-not-in-sync", |it| replication(it).slaves[0].is_in_sync = false, "10.0.0.9:4000"),
@@ -387,6 +388,10 @@ fn verdict_of(bundle: &Bundle, code: &str) -> Verdict {
 }
 
 /// A healthy cluster in which the check of this fault has data too.
+/// Checks of figures that Vostok answers with constants.
+const ONLY_JAVA: [&str; 5] =
+    ["puts-failed", "send-queue-waits", "append-locked", "buffers-used-up", "broker-inactive"];
+
 fn with_data(code: &str) -> Bundle {
     let mut bundle = healthy();
     match code {
@@ -394,6 +399,11 @@ fn with_data(code: &str) -> Bundle {
         "settings-differ" => {
             for broker in &mut bundle.brokers {
                 broker.settings.as_mut().unwrap().insert("maxMessageSize".into(), "4194304".into());
+            }
+        }
+        code if ONLY_JAVA.contains(&code) => {
+            for broker in &mut bundle.brokers {
+                broker.runtime.as_mut().unwrap().remove("vostokVersion");
             }
         }
         "too-few-in-sync" => bundle.brokers[2].replication.as_mut().unwrap().in_sync = 1,
@@ -485,6 +495,24 @@ fn fixes_are_commands_that_exist() {
 }
 
 #[test]
+fn constants_of_vostok_are_not_said_to_pass() {
+    for code in ONLY_JAVA {
+        assert_eq!(verdict_of(&healthy(), code).state, State::Skip, "{code}");
+    }
+}
+
+#[test]
+fn brokers_that_controllers_elect_are_not_two_masters() {
+    let mut bundle = healthy();
+    for broker in &mut bundle.brokers {
+        let settings = broker.settings.as_mut().unwrap();
+        settings.insert("enableControllerMode".into(), "true".into());
+        settings.insert("brokerId".into(), "0".into());
+    }
+    assert_eq!(verdict_of(&bundle, "two-masters").state, State::Pass);
+}
+
+#[test]
 fn java_brokers_are_not_said_to_pass_what_they_do_not_tell() {
     let mut bundle = healthy();
     for broker in &mut bundle.brokers {
@@ -496,6 +524,7 @@ fn java_brokers_are_not_said_to_pass_what_they_do_not_tell() {
             "stopped",
             "sendsRefused",
             "subscription",
+            "rebuild",
             "vostok",
         ];
         broker.runtime.as_mut().unwrap().retain(|name, _| !own.iter().any(|start| name.starts_with(start)));
@@ -504,6 +533,8 @@ fn java_brokers_are_not_said_to_pass_what_they_do_not_tell() {
         assert_eq!(verdict_of(&bundle, code).state, State::Skip, "{code}");
     }
     assert_eq!(verdict_of(&bundle, "append-locked").state, State::Pass);
+    runtime(&mut bundle, "dispatchBehindBytes", "99999999");
+    assert_eq!(verdict_of(&bundle, "dispatch-behind").state, State::Finding);
 }
 
 #[test]
