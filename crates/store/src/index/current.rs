@@ -129,8 +129,8 @@ impl Current {
             ..header
         };
         let mut current = Self::over(name.to_owned(), file.clone(), begin, geometry);
-        current.changed.fill(true);
         current.take_back_all(header.next, around.log_end)?;
+        current.compare_slots()?;
         current.written_back = current.header.next;
         if is_told && current.header.next == header.next {
             current.header.end_time = header.end_time;
@@ -153,6 +153,24 @@ impl Current {
                     return Ok(());
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Marks the slots that differ from those in the file as changed. The others are not written: in a new file they are holes,
+    /// and 20 MB of zeros in their place may be all that a full disk had left.
+    fn compare_slots(&mut self) -> io::Result<()> {
+        let mut bytes = vec![0; STEP_BYTES];
+        let mut first = 0;
+        let groups = self.changed.chunks_mut(STEP_BYTES / 4 / SLOTS_STEP);
+        for (slots, changed) in self.slots.chunks(STEP_BYTES / 4).zip(groups) {
+            let bytes = &mut bytes[..slots.len() * 4];
+            self.file.read_at(bytes, self.geometry.slot_at(first))?;
+            let pairs = slots.chunks(SLOTS_STEP).zip(bytes.as_chunks::<4>().0.chunks(SLOTS_STEP));
+            for ((slots, bytes), changed) in pairs.zip(changed) {
+                *changed = slots.iter().zip(bytes).any(|(slot, bytes)| slot.to_be_bytes() != *bytes);
+            }
+            first += STEP_BYTES as u32 / 4;
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 use super::current::{Current, End, read_header};
 use super::layout::{Geometry, Header};
+use super::load::Surroundings;
 use super::run::Round;
 use super::{KeyMatches, KeyQuery, Stage};
 use crate::disk::{Disk, DiskFile, FakeDisk};
@@ -52,6 +53,26 @@ fn the_second_item_of_a_key_points_to_the_first() {
     let third = SMALL.item_at(3) as usize;
     let item = &content(&*current.file)[third..third + 20];
     assert_eq!(item[4..], [0, 0, 0, 0, 0, 0, 0, 100, 0, 0, 0, 1, 0, 0, 0, 1]);
+}
+
+#[test]
+fn rebuilding_writes_only_the_slots_that_differ() {
+    const LARGE: Geometry = Geometry { slots: 1 << 20, items: 32 };
+    let disk = FakeDisk::new(512);
+    let mut first =
+        Current::create(&disk, Path::new("/index"), "1".to_owned(), LARGE, Header::seeded(0, 0)).unwrap();
+    let entries = [entry("A", "k1", 0, 1), entry("A", "k2", 100, 2)];
+    first.put(&entries);
+    first.finish().unwrap();
+    let around = Surroundings { after_crash: true, log_end: 200, log_min: 0, index_msg_timestamp: i64::MAX };
+    first.file.write_at(&7_u32.to_be_bytes(), LARGE.slot_at(500_000)).unwrap();
+    let mut again = Current::rebuild("1", &first.file, first.header, LARGE, (around, true)).unwrap();
+    again.put(&[entry("A", "k1", 150, 3)]);
+    // The new item, the header, one group of slots for it, and one for the slot that was wrong.
+    disk.faults(|faults| faults.writes_left = Some(4));
+    again.finish().unwrap();
+    let again = Current::resume("1", &first.file, again.header, LARGE).unwrap().expect("slots match items");
+    assert_eq!((again.newest_of(entries[0].hash), again.newest_of(entries[1].hash)), (3, 2));
 }
 
 #[test]
