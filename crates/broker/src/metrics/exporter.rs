@@ -1,4 +1,5 @@
-//! The exporter: the port at which Prometheus fetches metrics, with a thread of its own.
+//! The exporter: the port at which Prometheus fetches metrics, and probes ask whether the broker lives and serves. It has two
+//! threads of its own: a scrape may wait for the disk, and probes must not wait for it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use net::{Limits, Workers};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 
 use super::exposition::{CONTENT_TYPE, Exposition};
 use super::http::{self, HEAD_BYTES_MAX, Page, Request, Status};
@@ -21,10 +22,19 @@ use crate::role::Part;
 use crate::supervisor::SupervisedWork;
 
 /// Most connections at once; further ones wait to be accepted.
-const CONNECTIONS_MAX: usize = 16;
+const CONNECTIONS_MAX: usize = 64;
 
-/// How long a client may take to send its request and to take the answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a client may take to send its request. Short, so that silent connections leave their places to probes.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long the answer may take, a scrape that waits for the disk included.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Index of the worker that accepts connections, reads requests and answers probes.
+const FRONT: usize = 0;
+
+/// Index of the worker that makes the pages of metrics, one at a time.
+const SCRAPES: usize = 1;
 
 /// Pause after a connection could not be accepted, such as for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -35,13 +45,15 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 /// Serves metrics until it is dropped.
 pub(crate) struct MetricsExporter {
     workers: Workers,
+    #[cfg(test)]
+    address: std::net::SocketAddr,
 }
 
 impl MetricsExporter {
-    /// Binds the port and starts the thread; `None` when the settings want no metrics.
+    /// Binds the port and starts the threads; `None` when the settings want no metrics.
     ///
     /// # Errors
-    /// The host does not resolve, the port cannot be bound, or the thread cannot be started.
+    /// The host does not resolve, the port cannot be bound, or a thread cannot be started.
     pub(crate) fn start(broker: &Arc<Broker>) -> io::Result<Option<Self>> {
         let settings = &broker.config.metrics;
         if settings.exporter == Exporter::Disable {
@@ -56,14 +68,18 @@ impl MetricsExporter {
         }?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        let workers = Workers::start("metrics", 1, Limits::default())?;
+        let workers = Workers::start("metrics", 2, Limits::default())?;
         let (broker, tasks) = (broker.clone(), workers.clone());
-        workers.spawn(0, move || async move {
+        workers.spawn(FRONT, move || async move {
             let supervisor = broker.supervisor.clone();
             supervisor.task(SupervisedWork::Metrics, "metrics", accept(broker, listener, tasks)).await;
         })?;
         tracing::info!(%address, "metrics are served");
-        Ok(Some(Self { workers }))
+        Ok(Some(Self {
+            workers,
+            #[cfg(test)]
+            address,
+        }))
     }
 }
 
@@ -89,15 +105,14 @@ async fn accept(broker: Arc<Broker>, listener: StdListener, tasks: Workers) {
                 continue;
             }
         };
-        let broker = broker.clone();
+        let (broker, workers) = (broker.clone(), tasks.clone());
         let task = move || async move {
-            let served = net::caught(within(PATIENCE, serve(&broker, &mut stream))).await;
-            if served.is_err() {
+            if net::caught(serve(broker, &workers, &mut stream)).await.is_err() {
                 tracing::error!("a request for metrics panicked");
             }
             drop(place);
         };
-        if tasks.spawn(0, task).is_err() {
+        if tasks.spawn(FRONT, task).is_err() {
             // The broker stops.
             return;
         }
@@ -105,39 +120,63 @@ async fn accept(broker: Arc<Broker>, listener: StdListener, tasks: Workers) {
 }
 
 /// Answers one request; the connection is closed after it.
-async fn serve(broker: &Broker, stream: &mut TcpStream) -> io::Result<()> {
+async fn serve(broker: Arc<Broker>, workers: &Workers, stream: &mut TcpStream) -> io::Result<()> {
+    let Some(head) = within(REQUEST_TIMEOUT, read_head(stream)).await.transpose()? else { return Ok(()) };
+    let answered = async {
+        let answer = match http::parse(&head) {
+            Ok(request) => match answer(broker, workers, request).await {
+                Some(answer) => answer,
+                // The broker stops.
+                None => return Ok(()),
+            },
+            Err(status) => http::response(status, PLAIN, status.reason(), false),
+        };
+        stream.write_all(&answer).await?;
+        stream.shutdown().await
+    };
+    within(ANSWER_TIMEOUT, answered).await.unwrap_or(Ok(()))
+}
+
+/// The head of a request; less than a whole one where the client sent no more, or too much.
+async fn read_head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     while !http::is_whole(&head) && head.len() < HEAD_BYTES_MAX {
         if stream.read_buf(&mut head).await? == 0 {
-            return Ok(());
+            break;
         }
     }
-    let answer = match http::parse(&head) {
-        Ok(request) => answer(broker, request),
-        Err(status) => http::response(status, PLAIN, status.reason(), false),
-    };
-    stream.write_all(&answer).await?;
-    stream.shutdown().await
+    Ok(head)
 }
 
-fn answer(broker: &Broker, request: Request) -> Vec<u8> {
+/// The response to a request; `None` when the exporter stops meanwhile.
+async fn answer(broker: Arc<Broker>, workers: &Workers, request: Request) -> Option<Vec<u8>> {
     let (status, content_type, body) = match request.page {
-        Page::Metrics => (Status::Ok, CONTENT_TYPE, scrape(broker)),
-        Page::Health => told(illness(broker)),
-        Page::Readiness => told(illness(broker).or_else(|| absence(broker))),
+        Page::Metrics => {
+            let (page, scraped) = oneshot::channel();
+            let task = move || async move {
+                // Whoever gave up waiting gets no scrape made any more.
+                if !page.is_closed() {
+                    let _gone = page.send(scrape(&broker));
+                }
+            };
+            workers.spawn(SCRAPES, task).ok()?;
+            (Status::Ok, CONTENT_TYPE, scraped.await.ok()?)
+        }
+        Page::Health => probe_answer(unhealthy_reason(&broker)),
+        Page::Readiness => probe_answer(unhealthy_reason(&broker).or_else(|| not_ready_reason(&broker))),
     };
-    http::response(status, content_type, &body, request.is_head)
+    Some(http::response(status, content_type, &body, request.is_head))
 }
 
-fn told(trouble: Option<String>) -> (Status, &'static str, String) {
-    match trouble {
+fn probe_answer(reason: Option<String>) -> (Status, &'static str, String) {
+    match reason {
         None => (Status::Ok, PLAIN, "ok\n".to_owned()),
-        Some(trouble) => (Status::Unavailable, PLAIN, trouble + "\n"),
+        Some(reason) => (Status::Unavailable, PLAIN, reason + "\n"),
     }
 }
 
 /// Why only a restart helps the broker; `None` when it is well.
-fn illness(broker: &Broker) -> Option<String> {
+fn unhealthy_reason(broker: &Broker) -> Option<String> {
     if let Some(reason) = broker.store.fenced() {
         return Some(format!("the store takes no more messages: {reason}"));
     }
@@ -147,7 +186,7 @@ fn illness(broker: &Broker) -> Option<String> {
 }
 
 /// Why the broker serves no clients at the moment; `None` when it does.
-fn absence(broker: &Broker) -> Option<String> {
+fn not_ready_reason(broker: &Broker) -> Option<String> {
     if broker.draining.load(std::sync::atomic::Ordering::Relaxed) {
         return Some("the broker stops".to_owned());
     }

@@ -1,3 +1,5 @@
+use std::io::{Read, Write};
+
 use wire::body::topic::TopicConfig;
 
 use super::*;
@@ -59,21 +61,56 @@ fn every_series_has_the_common_labels_and_every_family_is_in_the_catalogue() {
     assert!(typed.iter().all(|name| METRICS.iter().any(|metric| metric.name == *name)), "{typed:?}");
 }
 
+fn start(change: impl FnOnce(&mut crate::Config)) -> (Fixture, MetricsExporter) {
+    let fixture = Fixture::with(|config| {
+        config.metrics.exporter = Exporter::Prom;
+        (config.metrics.host, config.metrics.port) = ("127.0.0.1".to_owned(), 0);
+        change(config);
+    });
+    let exporter = MetricsExporter::start(&fixture.broker).unwrap().expect("it is on");
+    (fixture, exporter)
+}
+
+/// Status and body of the page at a path.
+fn get(exporter: &MetricsExporter, path: &str) -> (String, String) {
+    let mut stream = std::net::TcpStream::connect(exporter.address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_default();
+    (head.split(' ').nth(1).unwrap_or_default().to_owned(), body.to_owned())
+}
+
 #[test]
 fn readiness_and_health_differ() {
-    let fixture = Fixture::new();
+    let (fixture, exporter) = start(|_| ());
     let broker = &fixture.broker;
-    let ask = |page| {
-        let text = String::from_utf8(answer(broker, Request { page, is_head: false })).unwrap();
-        (text.split(' ').nth(1).unwrap().to_owned(), text.rsplit("\r\n").next().unwrap().to_owned())
-    };
+    let ask = |path| get(&exporter, path);
     let fine = ("200".to_owned(), "ok\n".to_owned());
-    assert_eq!((ask(Page::Health), ask(Page::Readiness)), (fine.clone(), fine.clone()));
+    assert_eq!((ask("/healthz"), ask("/readyz")), (fine.clone(), fine.clone()));
     broker.draining.store(true, std::sync::atomic::Ordering::Relaxed);
     let leaving = ("503".to_owned(), "the broker stops\n".to_owned());
-    assert_eq!((ask(Page::Health), ask(Page::Readiness)), (fine, leaving));
+    assert_eq!((ask("/healthz"), ask("/readyz")), (fine, leaving));
     broker.supervisor.spawn(SupervisedWork::Delay, "delay", || ()).unwrap().join().unwrap();
     let ill = ("503".to_owned(), "threads have stopped: delay\n".to_owned());
-    assert_eq!((ask(Page::Health), ask(Page::Readiness)), (ill.clone(), ill));
+    assert_eq!((ask("/healthz"), ask("/readyz")), (ill.clone(), ill));
     assert_eq!(value(&scrape(broker), "vostok_stopped_threads", &[]), Some(1.0));
+}
+
+#[test]
+fn probes_do_not_wait_for_a_scrape_that_hangs() {
+    let (_fixture, exporter) = start(|_| ());
+    let disk = Arc::new(std::sync::Mutex::new(()));
+    let hanging = disk.lock().unwrap();
+    let waits = disk.clone();
+    exporter.workers.spawn(SCRAPES, move || async move { drop(waits.lock().unwrap()) }).unwrap();
+    let exporter = &exporter;
+    std::thread::scope(|scope| {
+        let scrape = scope.spawn(|| get(exporter, "/metrics"));
+        assert_eq!(get(exporter, "/healthz"), ("200".to_owned(), "ok\n".to_owned()));
+        assert!(!scrape.is_finished());
+        drop(hanging);
+        let (status, text) = scrape.join().unwrap();
+        assert!(status == "200" && text.contains("rocketmq_broker_permission"), "{status} {text}");
+    });
 }
