@@ -6,8 +6,8 @@ use clap::ValueEnum;
 
 use crate::roles::Error;
 
-/// Distance of the ports of two brokers: each uses the one two below its own for `vipChannelEnabled` and the one above for
-/// slaves.
+/// Distance of the ports of two brokers: each uses the one two below its own for `vipChannelEnabled`, the one above for slaves,
+/// and the third above for metrics, where they are served.
 const BROKER_PORTS: u16 = 10;
 
 /// Which brokers a local cluster has.
@@ -96,7 +96,7 @@ pub struct Members {
 /// defaults of a local cluster, but not before what makes the members one cluster.
 ///
 /// # Errors
-/// `brokerRole=SLAVE` is given, or the ports of the brokers do not end below 65,535.
+/// `brokerRole=SLAVE` is given, or the ports of the brokers do not end at 65,532 or below.
 pub fn members(kind: Kind, ports: Ports, given: &BTreeMap<String, String>) -> Result<Members, Error> {
     let role = given.get("brokerRole").map_or("ASYNC_MASTER", |role| role.trim());
     if role.eq_ignore_ascii_case("SLAVE") {
@@ -111,8 +111,8 @@ pub fn members(kind: Kind, ports: Ports, given: &BTreeMap<String, String>) -> Re
     let mut port = Some(ports.broker).filter(|port| *port > 2);
     for set in kind.sets() {
         for number in 0..kind.brokers_per_set() {
-            let expected = || Error::new("--broker-port", "the ports of all brokers must be from 3 to 65534");
-            let own = port.filter(|port| *port < u16::MAX).ok_or_else(expected)?;
+            let expected = || Error::new("--broker-port", "the ports of all brokers must be from 3 to 65532");
+            let own = port.filter(|port| *port <= u16::MAX - 3).ok_or_else(expected)?;
             port = own.checked_add(BROKER_PORTS);
             let decided = decided(kind, ports, host, (set, number, own, role));
             let mut settings = defaults(kind, host, role);
@@ -205,6 +205,7 @@ fn decided(
         ("brokerName", set.to_owned()),
         ("listenPort", port.to_string()),
         ("haListenPort", port.saturating_add(1).to_string()),
+        ("metricsPromExporterPort", port.saturating_add(3).to_string()),
         ("namesrvAddr", address(host, ports.namesrv)),
         ("enableControllerMode", kind.has_controller().to_string()),
     ])

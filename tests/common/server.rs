@@ -249,10 +249,10 @@ pub fn free_ports_of(brokers: u16) -> (u16, u16) {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let free = |port: u16| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok();
     let start = (std::process::id() % 997) as u16 * 20;
-    let width = 10 * brokers - 5;
+    let width = 10 * brokers - 3;
     for _ in 0..PORTS / 5 {
         let port = PORTS_FROM + start.wrapping_add(NEXT.fetch_add(width, Ordering::Relaxed)) % PORTS;
-        let wanted = (0..brokers).flat_map(|broker| [1, 3, 4].map(|above| port + 10 * broker + above));
+        let wanted = (0..brokers).flat_map(|broker| [1, 3, 4, 6].map(|above| port + 10 * broker + above));
         if [port, port + 2].into_iter().chain(wanted).all(free) {
             return (port, port + 3);
         }

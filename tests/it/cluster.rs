@@ -177,7 +177,8 @@ fn a_set_of_three_fails_over_when_its_master_is_killed() {
 
 #[test]
 fn masters_have_a_slave_each_and_wait_for_it_when_told_to() {
-    let cluster = Cluster::start("2m2s", 4, "brokerRole=SYNC_MASTER\nslaveReadEnable=true\n");
+    let settings = "brokerRole=SYNC_MASTER\nslaveReadEnable=true\nmetricsExporterType=PROM\n";
+    let cluster = Cluster::start("2m2s", 4, settings);
     let wanted = [
         ("namesrv", "namesrv"),
         ("broker-a-0", "master"),
@@ -199,6 +200,10 @@ fn masters_have_a_slave_each_and_wait_for_it_when_told_to() {
             let answer = connection.answer(asked.ok()?).ok()?;
             (answer.code == 0 && answer.number("offset") >= 1).then_some(())
         });
+    }
+    for broker in cluster.brokers() {
+        let metrics = (broker.address.ip(), broker.address.port() + 3);
+        assert!(std::net::TcpStream::connect(metrics).is_ok(), "no metrics of {}", broker.name);
     }
     assert!(cluster.stop().success());
 }

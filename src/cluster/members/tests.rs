@@ -26,6 +26,7 @@ fn three_brokers_under_a_controller_are_alike_but_for_their_ports() {
     assert_eq!(names, ["broker-a-0", "broker-a-1", "broker-a-2"]);
     assert_eq!(settings(brokers, "listenPort"), ["10911", "10921", "10931"]);
     assert_eq!(settings(brokers, "haListenPort"), ["10912", "10922", "10932"]);
+    assert_eq!(settings(brokers, "metricsPromExporterPort"), ["10914", "10924", "10934"]);
     assert_eq!(settings(brokers, "controllerAddr"), ["127.0.0.1:9878"; 3]);
     for (key, value) in
         [("brokerName", "broker-a"), ("enableControllerMode", "true"), ("minInSyncReplicas", "2")]

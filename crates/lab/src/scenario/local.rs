@@ -277,11 +277,11 @@ impl Ports {
         })
     }
 
-    /// The ports of all members. A broker uses its own, the one two below, and the one above.
+    /// The ports of all members. A broker uses its own, the one two below, the one above, and the third above.
     fn all(self, brokers: u16) -> impl Iterator<Item = u16> {
         let of_brokers = (0..brokers)
             .map(move |number| self.broker + 10 * number)
-            .flat_map(|port| [port - 2, port, port + 1]);
+            .flat_map(|port| [port - 2, port, port + 1, port + 3]);
         [self.namesrv, self.controller].into_iter().chain(of_brokers)
     }
 }
