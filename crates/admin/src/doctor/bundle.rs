@@ -223,6 +223,8 @@ pub(crate) struct Progress {
     pub pulled: i64,
     /// Store time of the last consumed message, ms since the epoch; 0 for none.
     pub last_ms: i64,
+    /// Store time of the first message that waits, ms since the epoch; absent when nobody looked.
+    pub first_ms: Option<i64>,
     /// The committed offset some seconds later; absent when nobody looked again.
     pub later: Option<Later>,
 }

@@ -9,7 +9,7 @@ use wire::body::MessageQueue;
 use wire::id::OffsetId;
 
 /// Group in whose name messages are read (`MixAll.TOOLS_CONSUMER_GROUP`).
-pub(super) const TOOLS_GROUP: &str = "TOOLS_CONSUMER";
+pub(crate) const TOOLS_GROUP: &str = "TOOLS_CONSUMER";
 /// Half of the window in which a message is sought by its producer's id unless the operator says another.
 const WINDOW_MS: i64 = 36 * 3_600_000;
 

@@ -66,7 +66,7 @@ pub(super) const CHECKS: [Check; 7] = [
     },
 ];
 
-/// Progress that counts as lag: of queues in which the group once committed an offset.
+/// Progress in queues with messages that wait. Where a group has committed nothing, brokers count from offset 0.
 fn lagging(group: &Group) -> impl Iterator<Item = &Progress> {
     group.progress.iter().filter(|row| row.lag() > 0)
 }
@@ -120,15 +120,17 @@ fn reserved_hours(bundle: &Bundle, broker: &str) -> i64 {
 fn lag_expires(bundle: &Bundle) -> Look {
     let rows = bundle.groups.iter().flat_map(|group| group.progress.iter().map(move |row| (group, row)));
     Look::each(rows, |(group, row)| {
-        if row.lag() > 0 && row.last_ms <= 0 {
-            return None;
-        }
         let limit_ms = reserved_hours(bundle, &row.broker) * HOUR_MS;
-        let age_ms = bundle.taken_at_ms - row.last_ms;
-        Found::when(row.lag() > 0 && age_ms > limit_ms / 100 * OLD_PERCENT, || {
+        let old_ms = bundle.taken_at_ms - limit_ms / 100 * OLD_PERCENT;
+        // What waits is younger than what was consumed last.
+        if row.lag() <= 0 || row.last_ms > old_ms {
+            return Some(Vec::new());
+        }
+        let first_ms = row.first_ms?;
+        Found::when(first_ms < old_ms, || {
             let figure = format!(
-                "last consumed message is of {}, files are kept for {} h",
-                time(row.last_ms),
+                "the first waiting message is of {}, files are kept for {} h",
+                time(first_ms),
                 limit_ms / HOUR_MS
             );
             let fix = format!(
@@ -147,9 +149,12 @@ fn offset_outside(bundle: &Bundle) -> Look {
     Look::each(rows, |(group, row)| {
         let topic = bundle.topics.iter().find(|topic| topic.name == row.topic)?;
         let queue = topic.queues.iter().find(|it| it.broker == row.broker && it.queue == row.queue)?;
-        // The queue may have grown since, which is no fault; a negative offset says that there is none.
-        let is_outside =
-            row.committed >= 0 && (row.committed < queue.min || row.committed > queue.max.max(row.max));
+        if row.committed <= 0 && queue.min > 0 {
+            // Brokers also say 0 of a group that has committed nothing.
+            return None;
+        }
+        // The queue may have grown since, which is no fault.
+        let is_outside = row.committed < queue.min || row.committed > queue.max.max(row.max);
         Found::when(is_outside, || {
             let figure = format!("committed {}, the queue has {} to {}", row.committed, queue.min, queue.max);
             let fix = format!(

@@ -116,6 +116,7 @@ pub(crate) fn healthy() -> Bundle {
         committed: 10,
         pulled: 10,
         last_ms: NOW_MS - 1000,
+        first_ms: None,
         later: Some(Later { after_ms: 6000, committed: 10 }),
     };
     let connection = |id: &str, port: u16| Connection {
@@ -272,7 +273,8 @@ const FAULTS: &[Fault] = &[
         "group-lag-expires",
         |it| {
             lag(it);
-            row(it).last_ms = NOW_MS - 70 * 3_600_000
+            row(it).last_ms = NOW_MS - 71 * 3_600_000;
+            row(it).first_ms = Some(NOW_MS - 70 * 3_600_000)
         },
         "T/broker-b/0",
     ),
@@ -560,4 +562,29 @@ fn a_group_that_goes_on_is_not_stuck() {
     for code in ["group-not-moving", "owner-does-not-consume", "owner-does-not-pull"] {
         assert_eq!(verdict_of(&bundle, code).state, State::Pass, "{code}");
     }
+}
+
+#[test]
+fn what_was_consumed_last_does_not_tell_how_old_the_waiting_messages_are() {
+    let mut bundle = healthy();
+    lag(&mut bundle);
+    row(&mut bundle).last_ms = NOW_MS - 71 * 3_600_000;
+    row(&mut bundle).first_ms = Some(NOW_MS - 1000);
+    assert_eq!(verdict_of(&bundle, "group-lag-expires").state, State::Pass);
+    // Nobody looked.
+    row(&mut bundle).first_ms = None;
+    bundle.groups[0].progress.remove(0);
+    assert_eq!(verdict_of(&bundle, "group-lag-expires").state, State::Skip);
+}
+
+#[test]
+fn an_offset_of_zero_where_the_queue_begins_later_may_mean_that_there_is_none() {
+    let mut bundle = healthy();
+    row(&mut bundle).committed = 0;
+    let (topic, broker) = (row(&mut bundle).topic.clone(), row(&mut bundle).broker.clone());
+    let topic = bundle.topics.iter_mut().find(|it| it.name == topic).unwrap();
+    topic.queues.iter_mut().find(|it| it.broker == broker).unwrap().min = 5;
+    assert!(verdict_of(&bundle, "group-offset-outside").findings.is_empty());
+    row(&mut bundle).committed = 3;
+    assert_eq!(verdict_of(&bundle, "group-offset-outside").findings.len(), 1);
 }

@@ -3,13 +3,17 @@
 use super::{Scope, masters};
 use crate::Session;
 use crate::doctor::bundle::{Bundle, Connection, Group, Later, Member, Owned, Progress};
+use crate::message::TOOLS_GROUP;
 use crate::request::{Request, body};
 use crate::text::version;
+use client::{PullRequest, PullStatus};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use wire::body::{ConsumeStats, ConsumerConnection, ConsumerRunningInfo, SubscriptionGroupTable};
+use wire::body::{
+    ConsumeStats, ConsumerConnection, ConsumerRunningInfo, MessageQueue, SubscriptionGroupTable,
+};
 use wire::codes::{request, response};
 use wire::names::SYSTEM_GROUP_PREFIX;
 
@@ -25,6 +29,10 @@ const SYSTEM: [&str; 7] = [
 ];
 /// Longest time for a member's answer.
 const MEMBER_TIMEOUT: Duration = Duration::from_secs(3);
+/// Age of the last consumed message in milliseconds up to which nobody asks how old the first waiting one is: it is younger.
+const RECENT_MS: i64 = 3_600_000;
+/// Queues that are asked for the first waiting message.
+const FIRST_MAX: usize = 256;
 /// Members that do not answer before no further ones are asked.
 const SILENT_MAX: usize = 3;
 
@@ -59,7 +67,29 @@ pub(super) async fn gather(session: &Session, bundle: &Bundle, scope: &Scope) ->
     for group in groups.values_mut() {
         members(session, group, &mut silent).await;
     }
+    let old_ms = bundle.taken_at_ms - RECENT_MS;
+    let rows = groups.values_mut().flat_map(|group| &mut group.progress);
+    for row in rows.filter(|row| row.lag() > 0 && row.last_ms < old_ms).take(FIRST_MAX) {
+        row.first_ms = first_waiting(session, row).await;
+    }
     groups.into_values().collect()
+}
+
+/// Store time of the first message of a queue that a group has not consumed, ms since the epoch; `None` when the queue has
+/// none, or its broker does not give it to the tools.
+async fn first_waiting(session: &Session, row: &Progress) -> Option<i64> {
+    let queue = MessageQueue::new(&row.topic, &row.broker, row.queue);
+    let mut offset = row.committed.max(0);
+    for _ in 0..2 {
+        let pull = PullRequest { messages_max: 1, ..PullRequest::new(TOOLS_GROUP, &queue, offset) };
+        let pulled = session.client.pull(&pull).await.ok()?;
+        if pulled.status == PullStatus::Found {
+            return pulled.messages.first().map(|message| message.store_timestamp);
+        }
+        // The message is gone, or the group has committed nothing: the queue begins later.
+        offset = pulled.min_offset.max(pulled.next_offset);
+    }
+    None
 }
 
 /// The progress of a group by a broker's account; nothing when it has none.
@@ -75,6 +105,7 @@ async fn progress(session: &Session, address: &str, group: &str) -> Vec<Progress
         committed: offsets.consumer_offset,
         pulled: offsets.pull_offset,
         last_ms: offsets.last_timestamp,
+        first_ms: None,
         later: None,
     })
     .collect()
