@@ -107,8 +107,9 @@ fn silent(bundle: &Bundle) -> Look {
 
 fn queue_without_owner(bundle: &Bundle) -> Look {
     Look::each(bundle.groups.iter().filter(|group| is_clustering(group)), |group| {
-        // One member that did not answer may have any queue.
-        let is_known = !group.members.is_empty() && group.members.iter().all(|member| member.error.is_none());
+        // One member that did not answer, or was not asked, may have any queue.
+        let ids: BTreeSet<_> = group.connections.iter().map(|connection| &connection.client_id).collect();
+        let is_known = answered(group).map(|member| &member.client_id).collect::<BTreeSet<_>>() == ids;
         let server = bundle.name_servers.iter().find(|server| server.error.is_none()).filter(|_| is_known)?;
         let owned: BTreeSet<_> = answered(group)
             .flat_map(|member| &member.queues)

@@ -588,3 +588,12 @@ fn an_offset_of_zero_where_the_queue_begins_later_may_mean_that_there_is_none() 
     row(&mut bundle).committed = 3;
     assert_eq!(verdict_of(&bundle, "group-offset-outside").findings.len(), 1);
 }
+
+#[test]
+fn a_member_that_was_not_asked_may_own_any_queue() {
+    let mut bundle = healthy();
+    bundle.groups[0].members[1].queues.clear();
+    assert_eq!(verdict_of(&bundle, "queue-without-owner").state, State::Finding);
+    bundle.groups[0].members.remove(1);
+    assert_eq!(verdict_of(&bundle, "queue-without-owner").state, State::Skip);
+}
