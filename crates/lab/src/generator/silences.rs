@@ -10,7 +10,7 @@ const ALL_MIN_NS: u64 = 10_000_000;
 /// Shortest time of a single connection that is kept, nanoseconds. A slow connection is silent between any two requests.
 const ONE_MIN_NS: u64 = 50_000_000;
 
-/// Most times that are kept; the shortest ones among later times are lost then.
+/// Most times that are kept. Beyond it the shortest times to keep double, and shorter ones are dropped.
 const KEPT_MAX: usize = 1 << 16;
 
 /// Follows the acknowledgements of all connections.
@@ -27,7 +27,24 @@ struct State {
     /// Last acknowledgement of any connection.
     any_ns: u64,
     found: Vec<Silence>,
+    /// By how much [`ALL_MIN_NS`] and [`ONE_MIN_NS`] are longer by now.
+    factor: u64,
     is_over: bool,
+}
+
+impl State {
+    /// Keeps a silence, and drops shorter ones when there are too many.
+    fn keep(&mut self, silence: Silence, kept_max: usize) {
+        self.found.push(silence);
+        while self.found.len() > kept_max {
+            self.factor *= 2;
+            let factor = self.factor;
+            self.found.retain(|silence| {
+                let min_ns = if silence.connection.is_some() { ONE_MIN_NS } else { ALL_MIN_NS };
+                silence.to_us.is_none_or(|to_us| (to_us - silence.from_us) * 1000 >= min_ns * factor)
+            });
+        }
+    }
 }
 
 impl Silences {
@@ -35,7 +52,7 @@ impl Silences {
     pub fn new(clock: Clock, connections: usize) -> Self {
         let now_ns = clock.now_ns();
         let last_ns = vec![now_ns; connections];
-        let state = State { last_ns, any_ns: now_ns, found: Vec::new(), is_over: false };
+        let state = State { last_ns, any_ns: now_ns, found: Vec::new(), factor: 1, is_over: false };
         Self { clock, state: Mutex::new(state) }
     }
 
@@ -47,14 +64,11 @@ impl Silences {
         }
         let any_ns = std::mem::replace(&mut state.any_ns, now_ns);
         let last_ns = std::mem::replace(&mut state.last_ns[connection as usize], now_ns);
-        if state.found.len() >= KEPT_MAX {
-            return;
+        if now_ns.saturating_sub(any_ns) >= ALL_MIN_NS * state.factor {
+            state.keep(self.silence(None, any_ns, Some(now_ns)), KEPT_MAX);
         }
-        if now_ns.saturating_sub(any_ns) >= ALL_MIN_NS {
-            state.found.push(self.silence(None, any_ns, Some(now_ns)));
-        }
-        if now_ns.saturating_sub(last_ns) >= ONE_MIN_NS {
-            state.found.push(self.silence(Some(connection), last_ns, Some(now_ns)));
+        if now_ns.saturating_sub(last_ns) >= ONE_MIN_NS * state.factor {
+            state.keep(self.silence(Some(connection), last_ns, Some(now_ns)), KEPT_MAX);
         }
     }
 
@@ -136,5 +150,16 @@ mod tests {
             [Some(1)],
             "the others were heard lately, and what comes after the end does not count"
         );
+    }
+
+    #[test]
+    fn of_too_many_the_longest_are_kept() {
+        let mut state =
+            State { last_ns: Vec::new(), any_ns: 0, found: Vec::new(), factor: 1, is_over: false };
+        for ms in [20, 30, 5_000, 10, 15, 40, 25, 3_000] {
+            state.keep(Silence { connection: None, from_us: 0, to_us: Some(ms * 1000) }, 3);
+        }
+        let kept: Vec<_> = state.found.iter().filter_map(|silence| silence.to_us).collect();
+        assert_eq!(kept, [5_000_000, 3_000_000]);
     }
 }
