@@ -11,6 +11,15 @@ use wire::json;
 /// Longest time for an admin call (the default of `MQAdminExt`).
 const TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How a master's slaves are doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replication {
+    /// Number of connected slaves.
+    pub slaves: usize,
+    /// Bytes of the commit log that the slowest of them has not replicated; 0 without slaves.
+    pub behind_bytes: u64,
+}
+
 impl Client {
     /// Sends any request to a server and returns its answer with the code of success. `write` adds fields and finishes
     /// the frame.
@@ -132,13 +141,12 @@ impl Client {
         Ok(reply.remark.unwrap_or_default())
     }
 
-    /// Bytes of the commit log that the slowest slave of a master has not replicated (`GET_BROKER_HA_STATUS`), 0
-    /// without slaves.
+    /// The slaves that a master has (`GET_BROKER_HA_STATUS`).
     ///
     /// # Errors
     /// [`Error::Connect`] or [`Error::Call`] when the broker does not answer, [`Error::Refused`] when it does not know
     /// the request.
-    pub async fn replica_behind(&self, broker: &str) -> Result<u64, Error> {
+    pub async fn replication(&self, broker: &str) -> Result<Replication, Error> {
         #[derive(serde::Deserialize, Default)]
         #[serde(rename_all = "camelCase", default)]
         struct Status {
@@ -152,12 +160,11 @@ impl Client {
         let reply = self.inner.remote.call(broker, request::GET_BROKER_HA_STATUS, TIMEOUT, |frame| {
             frame.finish(b"");
         });
-        json::from_slice::<Status>(&reply.await?.body)
-            .map(|status| {
-                status.ha_connection_info.iter().map(|slave| slave.diff.max(0).unsigned_abs()).max()
-            })
-            .map(Option::unwrap_or_default)
-            .map_err(|why| Error::Answer { address: broker.to_owned(), why: why.to_string() })
+        let slaves = json::from_slice::<Status>(&reply.await?.body)
+            .map_err(|why| Error::Answer { address: broker.to_owned(), why: why.to_string() })?
+            .ha_connection_info;
+        let behind = slaves.iter().map(|slave| slave.diff.max(0).unsigned_abs()).max();
+        Ok(Replication { slaves: slaves.len(), behind_bytes: behind.unwrap_or_default() })
     }
 
     /// Deletes a topic on one broker (`DELETE_TOPIC_IN_BROKER`). Succeeds also when the topic does not exist.

@@ -42,6 +42,7 @@ mod trace;
 mod transaction;
 mod users;
 
+pub use admin::Replication;
 pub use client::Client;
 pub use compress::{Compression, compress, decompress};
 pub use config::Config;

@@ -78,7 +78,8 @@ impl BrokerProbe {
             now.add_to(&mut second, &last, self.segment);
         }
         if self.has_slaves {
-            second.replica_behind = self.client.replica_behind(&self.address).await.unwrap_or_default();
+            let replication = self.client.replication(&self.address).await;
+            second.replica_behind = replication.map_or(0, |found| found.behind_bytes);
         }
         Ok(second)
     }

@@ -145,8 +145,9 @@ pub(super) async fn is_whole(client: &Client, brokers: &[BrokerFile]) -> bool {
             let Some(set) = info.broker_addr_table.get(name) else { return false };
             let Some(master) = set.broker_addrs.get(&0) else { return false };
             let before = brokers.iter().filter(|broker| broker.name == *name).count();
-            let follows = client.replica_behind(master).await.is_ok_and(|behind| behind <= BEHIND_MAX);
-            if set.broker_addrs.len() < before || !follows {
+            let Ok(found) = client.replication(master).await else { return false };
+            let follow = found.slaves + 1 >= before && found.behind_bytes <= BEHIND_MAX;
+            if set.broker_addrs.len() < before || !follow {
                 return false;
             }
         }
