@@ -7,8 +7,10 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Round {
-    /// When the fault was injected, milliseconds since 1970.
+    /// When the injection of the fault began, milliseconds since 1970.
     pub fault_ms: u64,
+    /// When the injection was done: a command may take long before it does harm. Never before `fault_ms`, 0 in older records.
+    pub injected_ms: u64,
     /// When the healing began.
     pub heal_ms: u64,
     /// Whether the cluster was whole again within its time; `None` when the round ended before.

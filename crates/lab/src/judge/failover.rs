@@ -6,7 +6,7 @@
 
 use crate::archive::{CommittedOffset, LoadSecond, RecordedCell, Repeat, Round, Silence};
 
-/// Milliseconds after a fault within which its gap begins.
+/// Milliseconds after the injection of a fault within which its gap begins.
 const UNDER_WAY_MS: f64 = 1_000.0;
 
 /// A time without an acknowledgement. The variants are in the order of their lengths.
@@ -134,9 +134,10 @@ fn outage(number: u32, repeat: &Repeat, round: &Round, is_read: bool) -> Outage 
     let spans = of(None);
     let mut clients: Vec<Gap> = (0..round.connections).map(|client| longest(&of(Some(client)))).collect();
     clients.sort_by(order);
+    let begins_before_ms = round.injected_ms.saturating_sub(round.fault_ms) as f64 + UNDER_WAY_MS;
     Outage {
         number,
-        service: longest(spans.iter().filter(|span| span.from_ms < UNDER_WAY_MS)),
+        service: longest(spans.iter().filter(|span| span.from_ms < begins_before_ms)),
         longest: longest(&spans),
         clients,
         spans,

@@ -94,6 +94,16 @@ enum Ended {
     Interrupted,
 }
 
+/// A fault that was injected.
+#[derive(Clone, Debug)]
+struct Injected {
+    met: Met,
+    /// When the injection began, milliseconds since 1970.
+    fault_ms: u64,
+    /// When it was done.
+    injected_ms: u64,
+}
+
 /// A running repeat.
 struct RunningRepeat<'a> {
     bench: &'a Bench,
@@ -109,8 +119,8 @@ struct RunningRepeat<'a> {
     last_ms: u64,
     /// Whether producers are sending.
     sending: bool,
-    /// The fault that was injected, and when; `None` before.
-    fault: Option<(Met, u64)>,
+    /// The fault that was injected; `None` before.
+    fault: Option<Injected>,
     /// When the fault was ended; `None` before.
     healed_ms: Option<u64>,
     /// Offsets that are committed until the fault.
@@ -248,23 +258,24 @@ impl<'a> RunningRepeat<'a> {
         let nobody = || Error::Broken(format!("{set} has no master, so no fault can meet it"));
         let met = Met { address: address.ok_or_else(nobody)?, set };
         self.offsets.iter_mut().for_each(Offsets::stop);
-        self.fault = Some((met.clone(), epoch_ms()));
-        injector.inject(client, &met).await
+        let fault = self.fault.insert(Injected { met, fault_ms: epoch_ms(), injected_ms: 0 });
+        let done = injector.inject(client, &fault.met).await;
+        fault.injected_ms = epoch_ms();
+        done
     }
 
     /// Ends the fault, unless there is none or it has ended.
     async fn heal(&mut self) -> Result<(), Error> {
-        let (Some(injector), Some((met, _)), None) = (self.bench.injector(), &self.fault, self.healed_ms)
-        else {
+        let (Some(injector), Some(fault), None) = (self.bench.injector(), &self.fault, self.healed_ms) else {
             return Ok(());
         };
         self.healed_ms = Some(epoch_ms());
-        injector.heal(met).await
+        injector.heal(&fault.met).await
     }
 
     /// What the round found beside its rows; `None` when no fault was injected.
     async fn round(&mut self, recorded: &Recorded) -> Option<Round> {
-        let (Met { set, address }, fault_ms) = self.fault.clone()?;
+        let Injected { met: Met { set, address }, fault_ms, injected_ms } = self.fault.clone()?;
         if let Err(error) = self.heal().await {
             self.bench.line(&format!("the fault could not be ended: {error}"));
         }
@@ -277,6 +288,7 @@ impl<'a> RunningRepeat<'a> {
         let heal = recorded.phases.iter().find(|phase| phase.name == "heal");
         Some(Round {
             fault_ms,
+            injected_ms,
             heal_ms: self.healed_ms.unwrap_or_default(),
             is_whole: heal.and_then(|phase| phase.met),
             master: address,

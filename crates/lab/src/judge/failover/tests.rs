@@ -49,6 +49,12 @@ fn the_service_gap_is_the_one_that_the_fault_made() {
 }
 
 #[test]
+fn the_gap_of_a_command_that_takes_long_begins_until_it_is_done() {
+    let slow = Round { injected_ms: FAULT_MS + 6_000, ..round(vec![silence(None, 5_900, Some(7_900))]) };
+    assert_eq!(judged(vec![slow]).rounds[0].service, Gap::Ms(2_000.0));
+}
+
+#[test]
 fn every_client_has_its_own_gap() {
     let found = judged(vec![round(vec![
         silence(Some(1), -10, Some(990)),
