@@ -43,6 +43,24 @@ impl Member {
         (answer.code == 0).then(|| answer.number("queueOffset"))
     }
 
+    /// Whether this broker serves consumers, which a slave does not without `slaveReadEnable`.
+    fn is_master(&self) -> bool {
+        let read =
+            || Connection::open(self.address).ok().map(|mut at| at.pull(&pull_header("CG", "Copied", 0, 0)));
+        read().is_some_and(|answer| answer.code == 0)
+    }
+
+    /// The offset that the group has committed, by this broker's account.
+    fn committed(&self) -> i64 {
+        let answer = open(self.address).call(
+            request::QUERY_CONSUMER_OFFSET,
+            |writer| writer.text("consumerGroup", "CG").text("topic", "Copied").number("queueId", 0),
+            &[],
+        );
+        assert_eq!(answer.code, 0, "{answer:?}");
+        answer.number("offset")
+    }
+
     fn bodies(&self) -> Vec<Vec<u8>> {
         let found = open(self.address).pull(&pull_header("CG", "Copied", 0, 0));
         records(&found).into_iter().map(|record| record.1).collect()
@@ -145,7 +163,7 @@ fn a_set_of_three_fails_over_when_its_master_is_killed() {
     os::signal(master.id, SIGKILL).unwrap();
     assert!(cluster.line_about(&master.name).contains("signal: 9"));
     let next = eventually("another one takes messages", || {
-        others.iter().find(|member| member.store(b"after").is_some())
+        others.iter().find(|member| member.store(b"after").is_some() && member.is_master())
     });
     assert!(next.bodies().iter().any(|body| body == b"before"), "the acknowledged message is there");
     // The killed one comes back by hand and follows.
@@ -172,6 +190,33 @@ fn a_set_of_three_fails_over_when_its_master_is_killed() {
     eventually("the killed one has what it missed", follows);
     os::signal(returned.id(), os::SIGTERM).unwrap();
     assert!(returned.wait().unwrap().success());
+    assert!(cluster.stop().success());
+}
+
+#[test]
+fn a_slave_of_an_elected_master_passes_on_what_only_the_master_does() {
+    let cluster = Cluster::start("1m2s", 3, "mappedFileSizeCommitLog=1048576\n");
+    let (masters, slaves): (Vec<&Member>, Vec<&Member>) =
+        cluster.brokers().partition(|member| member.role == "master");
+    eventually("the set is large enough to take messages", || masters[0].store(b"by the master"));
+    for (number, slave) in slaves.iter().enumerate() {
+        let offset = i64::try_from(number).unwrap() + 1;
+        // Once the slave has heard who is master, which may be after the master has.
+        eventually("a slave passes a message on", || {
+            slave.store(b"by a slave").filter(|found| *found == offset)
+        });
+        let answer = open(slave.address).call(
+            request::UPDATE_CONSUMER_OFFSET,
+            |writer| {
+                let writer = writer.text("consumerGroup", "CG").text("topic", "Copied");
+                writer.number("queueId", 0).number("commitOffset", offset)
+            },
+            &[],
+        );
+        assert_eq!(answer.code, 0, "{answer:?}");
+        assert_eq!((masters[0].committed(), slave.committed()), (offset, offset));
+    }
+    assert_eq!(masters[0].bodies(), [&b"by the master"[..], b"by a slave", b"by a slave"]);
     assert!(cluster.stop().success());
 }
 

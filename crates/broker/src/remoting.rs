@@ -7,6 +7,7 @@ mod codec;
 mod detached;
 mod entry;
 mod figures;
+mod forward;
 mod groups;
 mod incoming;
 mod link;
@@ -43,6 +44,7 @@ use crate::pull::PullScratch;
 use crate::send::StagedSends;
 use crate::{Refusal, pop, send};
 pub(crate) use answer::Answer;
+pub(crate) use forward::{Forwards, run as forward_taken};
 pub(crate) use incoming::Request;
 #[cfg(test)]
 pub(crate) use link::link;
@@ -57,6 +59,8 @@ pub(crate) struct Dispatcher {
     pub broker: Arc<Broker>,
     /// True for the fast port, two below the broker's own (VIP channel).
     pub fast: bool,
+    /// Passes requests that need the master on while this broker is none; `None` outside controller mode.
+    forwards: Option<Forwards>,
 }
 
 /// The reusable state of one read batch.
@@ -107,10 +111,8 @@ impl Service for Dispatcher {
             return Answer::from(Refusal::new(response::GO_AWAY, "please go away")).write(&command, out);
         }
         let Some(caller) = self.admit(peer, &command, out) else { return };
-        if broker.role.is_slave()
-            && let Some(refusal) = slave::refusal(broker, command.code)
-        {
-            return self.refuse(&command, &refusal, out);
+        if broker.role.is_slave() && self.leave_to_master((peer, &caller), &command, out) {
+            return;
         }
         let request = self.request(peer, &command, &caller);
         if let Some(route) = request_table::find(command.code, self.fast)
@@ -191,6 +193,50 @@ impl Acks {
 }
 
 impl Dispatcher {
+    /// A dispatcher that forwards nothing.
+    pub(crate) fn new(broker: Arc<Broker>, fast: bool) -> Self {
+        Self { broker, fast, forwards: None }
+    }
+
+    /// A dispatcher that forwards to the master what a slave does not serve.
+    pub(crate) fn forwarding(broker: Arc<Broker>, fast: bool, forwards: Option<Forwards>) -> Self {
+        Self { broker, fast, forwards }
+    }
+
+    /// Forwards a request that this broker does not serve because it is not the master, or refuses it. False when the request
+    /// is to be served here.
+    fn leave_to_master(
+        &self,
+        (peer, caller): (&Arc<ConnectionHandle>, &Caller),
+        command: &Command<'_>,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let refusal = slave::refusal(&self.broker, command.code);
+        if command.remark == Some(forward::FORWARDED) {
+            if !forward::needs_master(command.code) {
+                return false;
+            }
+            // Another broker takes this one for the master. It asks again when it knows better.
+            let refusal =
+                Refusal { remark: forward::NOT_MASTER.into(), ..refusal.unwrap_or_else(slave::rejected) };
+            self.refuse(command, &refusal, out);
+            return true;
+        }
+        let forwarded = match &self.forwards {
+            Some(forwards) if forward::needs_master(command.code) => {
+                forwards.forward(peer, caller, command, self.fast)
+            }
+            _ => match refusal {
+                Some(refusal) => Err(refusal),
+                None => return false,
+            },
+        };
+        if let Err(refusal) = forwarded {
+            self.refuse(command, &refusal, out);
+        }
+        true
+    }
+
     /// A request that was admitted.
     pub(crate) fn request<'a>(
         &'a self,

@@ -20,7 +20,7 @@ use crate::housekeeping::{self, Housekeeping, Rereading, Saving};
 use crate::metadata_writer::MetadataWriter;
 use crate::metrics::MetricsExporter;
 use crate::persist::ConfigFiles;
-use crate::remoting::Dispatcher;
+use crate::remoting::{self, Dispatcher, Forwards};
 use crate::replication::{self, Replication};
 use crate::retention::Deletion;
 use crate::save::save;
@@ -139,9 +139,10 @@ impl RunningBroker {
         let metrics = MetricsExporter::start(&broker).map_err(io_error(
             "metrics cannot be served (metricsPromExporterHost, metricsPromExporterPort)",
         ))?;
+        let forwards = if is_controlled { Some(start_forwarding(&shell)?) } else { None };
         let listen = |port: u16, fast: bool| {
             let bind = SocketAddr::new(broker.config.bind_address, port);
-            workers.listen(bind, Arc::new(Dispatcher { broker: broker.clone(), fast }))
+            workers.listen(bind, Arc::new(Dispatcher::forwarding(broker.clone(), fast, forwards.clone())))
         };
         // The VIP port is bound first, so that a client that reaches the broker's port finds the VIP port as well.
         if port > 2
@@ -296,6 +297,17 @@ fn start_retention(shell: &mut Shell, broker: &Arc<Broker>) -> io::Result<()> {
     let deletion = Deletion::new(broker.clone());
     let post = Post { work: SupervisedWork::Retention, name: "retention" };
     shell.threads().start(post, broker.retention.wakeup(), move || Ok(deletion))
+}
+
+/// Starts the task that passes requests to the master while this broker is none.
+fn start_forwarding(shell: &Shell) -> Result<Forwards, StartError> {
+    let (forwards, taken) = Forwards::new();
+    let tasks = shell.tasks().clone();
+    let post = Post { work: SupervisedWork::Forwards, name: "forwards" };
+    shell
+        .future((PUNCTUAL, post), move |broker| remoting::forward_taken(broker, tasks, taken))
+        .map_err(io_error("the task that forwards requests to the master cannot be started"))?;
+    Ok(forwards)
 }
 
 /// Starts the tasks, and the metadata writer.

@@ -55,6 +55,8 @@ pub(crate) enum SupervisedWork {
     Rules,
     /// Speaks with the controllers.
     Agent,
+    /// Passes requests to the master while this broker is none.
+    Forwards,
     /// Changes the broker's role.
     Role,
     /// Serves metrics.
@@ -83,6 +85,7 @@ impl SupervisedWork {
             Self::Refusals => "clients whose requests fail authentication are not told",
             Self::Rules => "changes of plain_acl.yml do not count",
             Self::Agent => "the controllers hear nothing of this broker",
+            Self::Forwards => "requests for the master that reach this broker are not answered",
             Self::Metrics => "metrics are not served",
             Self::Role => "this broker is neither master nor slave",
             Self::Register => "a name server does not learn of topics, and forgets the broker",

@@ -242,7 +242,7 @@ impl Fixture {
         fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(body);
         let command = Command::decode(&mut bytes).unwrap();
         let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
-        let dispatcher = crate::remoting::Dispatcher { broker: self.broker.clone(), fast: false };
+        let dispatcher = crate::remoting::Dispatcher::new(self.broker.clone(), false);
         let mut out = Vec::new();
         let request = dispatcher.request(&peer, &command, &CALLER);
         if let Err(refusal) = dispatcher.serve_alone(&request, &mut out)

@@ -297,11 +297,26 @@ impl ConnectionHandle {
         timeout: Duration,
         write: W,
     ) -> impl Future<Output = Result<Reply, CallError>> + Send + use<'p, W> {
+        let mut write = Some(write);
+        self.call_as(Head::request(encoding, code, 0), timeout, &mut |frame| {
+            if let Some(write) = write.take() {
+                write(frame);
+            }
+        })
+    }
+
+    /// Like [`Self::call`], with a head of the caller's own, whose request id is chosen here. `write` is called once.
+    pub fn call_as<'p>(
+        &'p self,
+        head: Head<'_>,
+        timeout: Duration,
+        write: &mut dyn FnMut(FrameWriter<'_>),
+    ) -> impl Future<Output = Result<Reply, CallError>> + Send + use<'p> {
         let opaque = self.next_opaque();
         let (sender, receiver) = oneshot::channel();
         self.calls().insert(opaque, sender);
         self.waiting.fetch_add(1, Ordering::Release);
-        let pushed = self.push(|out| write(FrameWriter::begin(out, Head::request(encoding, code, opaque))));
+        let pushed = self.push(|out| write(FrameWriter::begin(out, Head { opaque, ..head })));
         let pending = Pending { peer: self, opaque };
         async move {
             let _pending = pending;

@@ -1,4 +1,4 @@
-//! Requests that are kept longer than their receive buffer: for the disk pool and for the metadata writer.
+//! Requests that are kept longer than their receive buffer: for the disk pool, the metadata writer and the master.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ const PREFIX_BYTES: usize = 8;
 
 /// A copy of a request in the binary header encoding.
 #[derive(Debug)]
-struct Detached {
+pub(super) struct Detached {
     /// Invariant: the header in it is at most [`HEADER_BYTES_MAX`] long, and states code 0. Codes above 32,767 have no place in
     /// the binary encoding, and JSON has no place for every key.
     frame: Vec<u8>,
@@ -48,7 +48,12 @@ impl Detached {
     /// # Errors
     /// `SYSTEM_ERROR`: the header is longer in the binary encoding than that can state. A header in JSON gets longer by some bytes
     /// for each short field.
-    fn new(command: &Command<'_>, caller: &Caller, fast: bool, rounds: u32) -> Result<Self, Refusal> {
+    pub(super) fn new(
+        command: &Command<'_>,
+        caller: &Caller,
+        fast: bool,
+        rounds: u32,
+    ) -> Result<Self, Refusal> {
         let mut frame = Vec::new();
         let head = Head { flag: command.flag, ..Head::request(Encoding::Binary, 0, command.opaque) };
         let writer = FrameWriter::begin(&mut frame, head);
@@ -73,12 +78,12 @@ impl Detached {
         self.code
     }
 
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.frame.len()
     }
 
     /// Calls `serve` with the request as it came, and with whether it came to the fast port.
-    fn with(&mut self, serve: impl FnOnce(&Command<'_>, bool)) {
+    pub(super) fn with(&mut self, serve: impl FnOnce(&Command<'_>, bool)) {
         let Self { code, encoding, version, language, fast, .. } = *self;
         match Command::decode_own(&mut self.frame) {
             Ok(command) => serve(&Command { code, encoding, version, language, ..command }, fast),
@@ -224,10 +229,10 @@ impl Postponed for Waiting {
 
 impl Detached {
     /// The answer of a request that is done or refused.
-    fn answered(&mut self, broker: &Arc<Broker>, outcome: Result<(), Refusal>) -> Vec<u8> {
+    pub(super) fn answered(&mut self, broker: &Arc<Broker>, outcome: Result<(), Refusal>) -> Vec<u8> {
         let mut out = Vec::new();
         self.with(|command, fast| match outcome {
-            Err(refusal) => Dispatcher { broker: broker.clone(), fast }.refuse(command, &refusal, &mut out),
+            Err(refusal) => Dispatcher::new(broker.clone(), fast).refuse(command, &refusal, &mut out),
             Ok(()) => Answer::success().write(command, &mut out),
         });
         out
@@ -235,10 +240,15 @@ impl Detached {
 }
 
 /// Serves a detached request again from the start.
-fn serve_again(broker: &Arc<Broker>, peer: &Arc<ConnectionHandle>, mut request: Detached, out: &mut Vec<u8>) {
+pub(super) fn serve_again(
+    broker: &Arc<Broker>,
+    peer: &Arc<ConnectionHandle>,
+    mut request: Detached,
+    out: &mut Vec<u8>,
+) {
     let (rounds, caller) = (request.rounds + 1, request.caller.clone());
     request.with(|command, fast| {
-        let dispatcher = Dispatcher { broker: broker.clone(), fast };
+        let dispatcher = Dispatcher::new(broker.clone(), fast);
         let admitted = dispatcher.request(peer, command, &caller);
         let Err(mut refusal) = dispatcher.serve_alone(&admitted, out) else { return };
         if rounds < ROUNDS_MAX {

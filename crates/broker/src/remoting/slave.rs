@@ -7,11 +7,13 @@ use super::request_table::{self, Serve};
 use crate::Refusal;
 use crate::broker::Broker;
 
+/// The refusal of `NettyRemotingAbstract.processRequestCommand` when `rejectRequest` of the processor says so.
+pub(super) fn rejected() -> Refusal {
+    Refusal::new(response::SYSTEM_BUSY, "[REJECTREQUEST]system busy, start flow control for a while")
+}
+
 /// The refusal of a request that a slave does not serve; `None` when it serves the request.
 pub(super) fn refusal(broker: &Broker, asked: i32) -> Option<Refusal> {
-    // `NettyRemotingAbstract.processRequestCommand`, when `rejectRequest` of the processor says so.
-    let rejected =
-        || Refusal::new(response::SYSTEM_BUSY, "[REJECTREQUEST]system busy, start flow control for a while");
     let appends = || {
         let remark =
             "service not available now. This broker is a slave, which stores nothing: ask the master";

@@ -14,7 +14,7 @@ fn peer() -> Arc<ConnectionHandle> {
 fn ask(fixture: &Fixture, peer: &Arc<ConnectionHandle>, code: i32) -> Vec<(i32, i32)> {
     let mut bytes = Vec::new();
     Head::request(Encoding::Json, code, code).write(&mut bytes, b"");
-    let dispatcher = Dispatcher { broker: fixture.broker.clone(), fast: false };
+    let dispatcher = Dispatcher::new(fixture.broker.clone(), false);
     let (mut read_batch, mut out) = (dispatcher.read_batch(), Vec::new());
     dispatcher.frame(&mut read_batch, peer, Command::decode(&mut bytes).unwrap(), &mut out);
     dispatcher.end(&mut read_batch, peer, &mut out);
@@ -111,7 +111,7 @@ fn a_connection_does_not_wait_for_the_locks_of_another() {
         );
         let mut bytes = Vec::new();
         Head::request(Encoding::Json, request::LOCK_BATCH_MQ, 41).write(&mut bytes, body.as_bytes());
-        let dispatcher = Dispatcher { broker: fixture.broker.clone(), fast: false };
+        let dispatcher = Dispatcher::new(fixture.broker.clone(), false);
         let (mut read_batch, mut out) = (dispatcher.read_batch(), Vec::new());
         dispatcher.frame(&mut read_batch, &peer, Command::decode(&mut bytes).unwrap(), &mut out);
         assert_eq!(out.is_empty(), is_large, "{count} queues");
@@ -161,7 +161,7 @@ fn json_frame(code: i32, fields: &str) -> Vec<u8> {
 fn a_header_that_is_too_long_to_be_kept_is_refused() {
     let fields = format!(r#"{}"b":"{}""#, r#""a":1,"#.repeat(1000), "x".repeat(HEADER_BYTES_MAX - 7000));
     let fixture = Fixture::new();
-    let dispatcher = Dispatcher { broker: fixture.broker.clone(), fast: false };
+    let dispatcher = Dispatcher::new(fixture.broker.clone(), false);
     // For the disk pool, and for the metadata writer.
     for code in [request::CONSUMER_SEND_MSG_BACK, request::UPDATE_AND_CREATE_TOPIC] {
         let mut frame = json_frame(code, &fields);

@@ -116,7 +116,7 @@ impl Slow {
         fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(body);
         let command = Command::decode(&mut bytes).unwrap();
         let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
-        let dispatcher = Dispatcher { broker: broker.clone(), fast: false };
+        let dispatcher = Dispatcher::new(broker.clone(), false);
         let mut out = Vec::new();
         let request = dispatcher.request(&peer, &command, &crate::testing::CALLER);
         if let Err(refusal) = dispatcher.serve_alone(&request, &mut out)

@@ -84,7 +84,7 @@ fn a_recall_that_comes_too_late_is_not_stored() {
     let late = (604, "recall failed, timestamp invalid".to_owned());
     assert_eq!((recall(&fixture, start + 1, "x"), stored(&fixture)), (late, 0));
     // The late recall is sent together with one that comes in time.
-    let dispatcher = Dispatcher { broker: fixture.broker.clone(), fast: false };
+    let dispatcher = Dispatcher::new(fixture.broker.clone(), false);
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
     let (mut read_batch, mut out) = (dispatcher.read_batch(), Vec::new());
     for (opaque, time_ms) in [(1, start + 1), (2, start + 2)] {

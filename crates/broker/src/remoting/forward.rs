@@ -1,0 +1,271 @@
+//! Requests that need the master and reach another broker of its set. RocketMQ's clients look for a new route every 30 seconds
+//! only, so after an election they go on talking to the address of the former master. In controller mode that broker passes
+//! sends, decisions about transactions, locks and committed offsets on to the master of the moment, and the answers back.
+//!
+//! A request is sent to a master once: when no answer comes, the client learns that the outcome is unknown. While no master is
+//! known the request is held for at most [`HELD`]; its bytes are charged to its connection. The request keeps its signature,
+//! which the master verifies as well. It carries [`FORWARDED`] as its remark, which no signature covers, so that two brokers
+//! that each take the other for the master do not pass it back and forth.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use net::{ConnectionHandle, MemoryCharge, Reply, Workers};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use wire::codes::{request as code, response};
+use wire::frame::{Command, FLAG_ONE_WAY, FrameWriter, Head};
+
+use super::detached::{self, Detached};
+use super::request_table::{self, Serve};
+use super::sink::ANSWER_BYTES;
+use crate::Refusal;
+use crate::broker::Broker;
+use crate::caller::Caller;
+use crate::clock::{pause, within};
+use crate::engine::PUNCTUAL;
+use crate::register::Silent;
+use crate::role::Part;
+
+/// The remark of a request that a broker of the set has forwarded.
+pub(super) const FORWARDED: &str = "forwarded to the master";
+
+/// The remark of the refusal of a forwarded request by a broker that is not the master.
+pub(super) const NOT_MASTER: &str = "this broker is not the master";
+
+/// How long a request is held while no master takes it.
+const HELD: Duration = Duration::from_secs(2);
+
+/// How long a master may take to answer: as long as it may wait for its slaves (`slaveTimeout`), and some more.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long the connection to a master may take to be made.
+const DIAL_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Pause before a master that cannot be reached, or is none yet, is tried again.
+const RETRY_PAUSE: Duration = Duration::from_millis(20);
+
+/// Whether a request is forwarded. Pops are not: what is popped belongs to a connection.
+pub(super) fn needs_master(asked: i32) -> bool {
+    match asked {
+        code::CONSUMER_SEND_MSG_BACK
+        | code::END_TRANSACTION
+        | code::LOCK_BATCH_MQ
+        | code::UNLOCK_BATCH_MQ
+        | code::UPDATE_CONSUMER_OFFSET
+        | code::QUERY_CONSUMER_OFFSET => true,
+        asked => request_table::find(asked, false).is_some_and(|route| matches!(route.serve, Serve::Send(_))),
+    }
+}
+
+/// Hands requests to the task that forwards them.
+#[derive(Clone)]
+pub(crate) struct Forwards(UnboundedSender<Held>);
+
+/// The requests that [`Forwards`] has taken, for [`run`].
+pub(crate) struct Taken {
+    requests: UnboundedReceiver<Held>,
+    again: UnboundedSender<Held>,
+}
+
+/// A request that waits for a master.
+struct Held {
+    peer: Arc<ConnectionHandle>,
+    request: Detached,
+    charge: MemoryCharge,
+    /// Until when it is held, in milliseconds since 1970; 0 before the first attempt.
+    until_ms: i64,
+}
+
+impl Forwards {
+    /// The two ends of the queue of requests. Its length is bounded by what connections may be charged.
+    pub(crate) fn new() -> (Self, Taken) {
+        let (sender, requests) = mpsc::unbounded_channel();
+        (Self(sender.clone()), Taken { requests, again: sender })
+    }
+
+    /// Takes a request to forward it.
+    ///
+    /// # Errors
+    /// `SYSTEM_ERROR` when the header is too long to be kept, `SERVICE_NOT_AVAILABLE` when the broker stops.
+    pub(super) fn forward(
+        &self,
+        peer: &Arc<ConnectionHandle>,
+        caller: &Caller,
+        command: &Command<'_>,
+        fast: bool,
+    ) -> Result<(), Refusal> {
+        let request = Detached::new(command, caller, fast, 0)?;
+        let charge = peer.charge(request.bytes() + ANSWER_BYTES);
+        // 0 until the task begins with the request.
+        let held = Held { peer: peer.clone(), request, charge, until_ms: 0 };
+        self.0.send(held).map_err(|_| {
+            Refusal::new(
+                response::SERVICE_NOT_AVAILABLE,
+                "the broker stops, and forwards nothing to the master",
+            )
+        })
+    }
+}
+
+/// Forwards requests, in the order in which they came, until the broker stops.
+pub(crate) async fn run(broker: Arc<Broker>, tasks: Workers, mut taken: Taken) {
+    let mut link = None;
+    while let Some(mut held) = taken.requests.recv().await {
+        if held.until_ms == 0 {
+            held.until_ms = broker.now_ms() + i64::try_from(HELD.as_millis()).unwrap_or(i64::MAX);
+        }
+        if held.peer.is_closed() {
+            continue;
+        }
+        match find_master(&broker, &tasks, &mut link, held.until_ms).await {
+            Master::Other(master) => {
+                let (broker, again) = (broker.clone(), taken.again.clone());
+                if tasks.spawn(PUNCTUAL, move || send(broker, master, held, again)).is_err() {
+                    // The broker stops.
+                    return;
+                }
+            }
+            Master::Own => {
+                let serving = broker.clone();
+                let Held { peer, request, charge, .. } = held;
+                // The client may be gone; then nobody waits for the answer.
+                let _ = peer.put_back(Box::new(move |peer, out| {
+                    detached::serve_again(&serving, peer, request, out);
+                    drop(charge);
+                }));
+            }
+            Master::None => {
+                let remark = "this broker is not the master, and no master of its set is known; try again";
+                refuse(&broker, held, Refusal::new(response::SYSTEM_BUSY, remark));
+            }
+        }
+    }
+}
+
+/// Who takes requests at the moment.
+enum Master {
+    /// Another broker, over this connection.
+    Other(Arc<ConnectionHandle>),
+    /// This broker.
+    Own,
+    /// Nobody until the deadline.
+    None,
+}
+
+/// Waits until a master is known and connected, at most until the given time. `link` is the connection to the last master and
+/// its address.
+async fn find_master(
+    broker: &Broker,
+    tasks: &Workers,
+    link: &mut Option<(String, Arc<ConnectionHandle>)>,
+    until_ms: i64,
+) -> Master {
+    let mut masters = broker.replicas.master();
+    let mut roles = broker.role.changes();
+    loop {
+        roles.mark_unchanged();
+        if broker.role.part() == Part::Master {
+            return Master::Own;
+        }
+        let address = masters.borrow_and_update().broker.clone();
+        // A fenced broker does not know yet whether the master that it remembers is still one.
+        let address = address.filter(|at| *at != broker.address() && broker.role.part() == Part::Slave);
+        if link.take_if(|(at, peer)| Some(&*at) != address.as_ref() || peer.is_closed()).is_none()
+            && let Some((_, peer)) = link
+        {
+            return Master::Other(peer.clone());
+        }
+        let left_ms = until_ms - broker.now_ms();
+        let Ok(left) = u64::try_from(left_ms).map(Duration::from_millis) else { return Master::None };
+        match address {
+            Some(at) => {
+                let dialed = within(DIAL_TIMEOUT.min(left), tasks.dial_name(&at, Arc::new(Silent))).await;
+                match dialed {
+                    Some(Ok(peer)) => *link = Some((at, peer)),
+                    _ => pause(RETRY_PAUSE).await,
+                }
+            }
+            None => {
+                let changed = async {
+                    tokio::select! {
+                        _ = masters.changed() => {}
+                        _ = roles.changed() => {}
+                    }
+                };
+                let _ = within(left, changed).await;
+            }
+        }
+        if broker.now_ms() >= until_ms {
+            return Master::None;
+        }
+    }
+}
+
+/// Sends a request to the master and passes its answer to the client. Tasks of one worker begin in the order in which they were
+/// spawned, so requests reach the master in theirs.
+async fn send(
+    broker: Arc<Broker>,
+    master: Arc<ConnectionHandle>,
+    mut held: Held,
+    again: UnboundedSender<Held>,
+) {
+    let mut call = None;
+    held.request.with(|command, _| {
+        let head = Head::request(command.encoding, command.code, 0);
+        let head = Head { language: command.language.unwrap_or(head.language), ..head }.remark(FORWARDED);
+        if command.is_one_way() {
+            // Nobody waits for an answer, so nobody learns that the master has just gone.
+            let head = Head { opaque: master.next_opaque(), flag: FLAG_ONE_WAY, ..head };
+            let _ = master.push(|out| copy(command, FrameWriter::begin(out, head)));
+        } else {
+            call = Some(master.call_as(head, ANSWER_TIMEOUT, &mut |frame| copy(command, frame)));
+        }
+    });
+    let Some(call) = call else { return };
+    match call.await {
+        Ok(reply) if reply.remark.as_deref() == Some(NOT_MASTER) => {
+            // It was not performed. An election is under way, of which one of the brokers has not heard.
+            pause(RETRY_PAUSE).await;
+            if let Err(unsent) = again.send(held) {
+                refuse(&broker, unsent.0, Refusal::new(response::SYSTEM_BUSY, NOT_MASTER));
+            }
+        }
+        Ok(reply) => answer(held, &reply),
+        Err(error) => {
+            let remark = format!(
+                "the outcome is unknown: this broker is not the master and has forwarded the request ({error}); what was stored \
+                 then exists twice if it is sent again"
+            );
+            refuse(&broker, held, Refusal::error(remark));
+        }
+    }
+}
+
+/// Writes the fields and the body of a request.
+fn copy(command: &Command<'_>, frame: FrameWriter<'_>) {
+    let fields = command.fields.iter();
+    let fields = fields.filter_map(|(key, value)| Some((std::str::from_utf8(key).ok()?, value)));
+    fields.fold(frame, |frame, (key, value)| frame.bytes(key, value)).finish(command.body);
+}
+
+/// Passes the master's answer to the client.
+fn answer(mut held: Held, reply: &Reply) {
+    let mut frame = Vec::new();
+    held.request.with(|command, _| {
+        let head = Head { remark: reply.remark.as_deref(), ..command.reply(reply.code) };
+        let writer = FrameWriter::begin(&mut frame, head);
+        let fields = reply.fields.iter();
+        fields.fold(writer, |writer, (key, value)| writer.text(key, value)).finish(&reply.body);
+    });
+    give(&held, &frame);
+}
+
+fn refuse(broker: &Arc<Broker>, mut held: Held, refusal: Refusal) {
+    let frame = held.request.answered(broker, Err(refusal));
+    give(&held, &frame);
+}
+
+/// Hands an answer to the connection of the client, unless it has ended.
+fn give(held: &Held, frame: &[u8]) {
+    let _ = held.peer.push(|out| out.extend_from_slice(frame));
+}
