@@ -17,6 +17,8 @@ pub(crate) enum Outcome {
     FlushTimedOut,
     /// The log is stored here, but too few slaves have it after `slaveTimeout`; they may still get it (`FLUSH_SLAVE_TIMEOUT`).
     SlaveTimedOut,
+    /// This broker is no longer master; the new one may or may not have the record.
+    Deposed,
     /// The store is fenced or closed; the log may or may not be durable. The text says why.
     Failed(String),
 }
@@ -38,6 +40,7 @@ impl Outcome {
             WaitOutcome::Reached => self,
             WaitOutcome::TimedOut => Self::SlaveTimedOut,
             WaitOutcome::Failed(cause) => Self::Failed(cause),
+            WaitOutcome::Abandoned => Self::Deposed,
         }
     }
 }
@@ -78,6 +81,11 @@ impl Durability {
     /// Has answers wait for slaves no more. Answers that wait already go on waiting: they must not become successes.
     pub(crate) fn ignore_slaves(&self) {
         self.waits_for_slaves.store(false, Ordering::Release);
+    }
+
+    /// Answers those who wait for slaves: this broker is no longer master.
+    pub(crate) fn depose(&self) {
+        self.store.abandon_replicated();
     }
 
     /// Says whether too few brokers are in sync to take messages.

@@ -66,6 +66,10 @@ impl Refusal {
                 response::FLUSH_DISK_TIMEOUT,
                 format!("the disk did not confirm the flush in time (syncFlushTimeout): {UNKNOWN}"),
             ),
+            Outcome::Deposed => (
+                response::SERVICE_NOT_AVAILABLE,
+                format!("service not available now. This broker is no longer master: {UNKNOWN}"),
+            ),
             Outcome::Failed(cause) => (
                 response::SERVICE_NOT_AVAILABLE,
                 format!(

@@ -25,7 +25,8 @@ impl From<WaitOutcome> for FlushOutcome {
     fn from(outcome: WaitOutcome) -> Self {
         match outcome {
             WaitOutcome::Reached => Self::Flushed,
-            WaitOutcome::TimedOut => Self::TimedOut,
+            // Flushes are never abandoned; the bytes may still become durable.
+            WaitOutcome::TimedOut | WaitOutcome::Abandoned => Self::TimedOut,
             WaitOutcome::Failed(reason) => Self::Failed(reason),
         }
     }

@@ -21,6 +21,8 @@ pub enum WaitOutcome {
     /// The watermark will not reach the position: the store is fenced or closed, or its log was truncated before the position.
     /// The text says which.
     Failed(String),
+    /// Nobody moves the watermark any more: the store follows a master. The position may or may not be reached there.
+    Abandoned,
 }
 
 /// Position of a watermark that limits nothing: whoever waits for it is answered at once.
@@ -148,6 +150,12 @@ impl Watermark {
     /// Tells everybody who waits for a position behind `beyond` that it will not be reached.
     pub(crate) fn fail(&self, beyond: u64, reason: &str) {
         self.tell(|waiter| waiter.end > beyond, &WaitOutcome::Failed(reason.to_owned()));
+    }
+
+    /// Tells everybody who waits that nobody moves the watermark any more.
+    pub(crate) fn abandon(&self) {
+        self.answer();
+        self.tell(|_| true, &WaitOutcome::Abandoned);
     }
 
     /// Answers everybody for the last time; nobody can wait any more.

@@ -61,7 +61,9 @@ impl Broker {
         let store = self.store.clone();
         let done = move |outcome| match outcome {
             WaitOutcome::TimedOut => self.wake_when_confirmed(end, queues),
-            WaitOutcome::Reached | WaitOutcome::Failed(_) => queues.iter().for_each(|queue| self.wake(queue)),
+            WaitOutcome::Reached | WaitOutcome::Failed(_) | WaitOutcome::Abandoned => {
+                queues.iter().for_each(|queue| self.wake(queue))
+            }
         };
         store.when_confirmed(end, CONFIRM_WAIT, Box::new(done));
     }

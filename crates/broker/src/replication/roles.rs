@@ -197,9 +197,11 @@ impl Roles {
         broker.role.follow(own.to_i64());
         self.end_role();
         broker.store.start_following()?;
+        // Nobody will count slaves here any more: whoever waits asks the new master.
+        broker.durability.depose();
         forget_loss(&broker).map_err(RoleError::Note)?;
         master_services::forget(&broker);
-        // Answers go on waiting for slaves: a send that has passed the role must not become a success now.
+        // Answers wait for slaves as before: a send that has passed the role must not become a success now.
         broker.durability.set_lacks_replicas(false);
         broker.replicas.elected().in_sync = CommittedSet::default();
         let (end, flushed) = (broker.store.followed(), broker.store.flushed());

@@ -112,7 +112,7 @@ impl Broker {
             Told::Replicated(ticket, outcome) => match outcome {
                 WaitOutcome::Reached => self.replicas_answered(ticket, AckStatus::Ok),
                 WaitOutcome::TimedOut => self.replicas_answered(ticket, AckStatus::FlushSlaveTimeout),
-                WaitOutcome::Failed(_) => self.give_up(ticket),
+                WaitOutcome::Failed(_) | WaitOutcome::Abandoned => self.give_up(ticket),
             },
             Told::LogFlushed => self.log_flushed(),
         }

@@ -121,6 +121,12 @@ impl Store {
         self.parts.state.when(&self.parts.state.replicated, end, timeout, done);
     }
 
+    /// Tells everybody who waits for replicas that this store is no longer the one that they replicate. Those who begin to wait
+    /// later do so until their timeout.
+    pub fn abandon_replicated(&self) {
+        self.parts.state.replicated.abandon();
+    }
+
     /// The confirm offset: consumers see nothing behind it, because a new master might not have it. `None` when it does not
     /// limit what they see. With [`crate::Config::controller_mode`] an opened store has the one of its checkpoint.
     #[must_use]

@@ -53,6 +53,19 @@ fn deadlines_and_failures_answer_only_those_they_concern() {
 }
 
 #[test]
+fn whoever_waits_when_a_watermark_is_abandoned_is_told_and_others_may_wait_later() {
+    let watermark = Watermark::at(5);
+    let (reached, open) = (wait(&watermark, 5, None), wait(&watermark, 6, None));
+    watermark.abandon();
+    assert_eq!((told(&reached), told(&open)), (Some(WaitOutcome::Reached), Some(WaitOutcome::Abandoned)));
+    let later = wait(&watermark, 6, None);
+    assert_eq!(told(&later), None);
+    watermark.set(6);
+    watermark.answer();
+    assert_eq!(told(&later), Some(WaitOutcome::Reached));
+}
+
+#[test]
 fn a_callback_may_wait_again() {
     let watermark = std::sync::Arc::new(Watermark::default());
     let (sender, receiver) = channel();

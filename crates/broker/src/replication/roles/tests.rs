@@ -1,4 +1,5 @@
 use super::*;
+use crate::durability::Outcome;
 use crate::role::Part;
 use crate::testing::Fixture;
 
@@ -29,4 +30,25 @@ fn a_broker_whose_role_nobody_changes_any_more_is_fenced() {
     thread.join().unwrap();
     assert_eq!(fixture.broker.role.part(), Part::Fenced);
     assert_eq!(fixture.broker.supervisor.names(), ["role"]);
+}
+
+#[test]
+fn who_waits_for_slaves_is_answered_when_the_broker_becomes_slave() {
+    let fixture = Fixture::new();
+    let broker = &fixture.broker;
+    broker.durability.wait_for_slaves();
+    fixture.put("T", 0, b"body", b"");
+    let (sender, outcomes) = std::sync::mpsc::channel();
+    broker.durability.when(broker.store.appended(), move |outcome| sender.send(outcome).unwrap());
+    assert!(outcomes.try_recv().is_err());
+    let (proposals, _) = mpsc::unbounded_channel();
+    let mut roles = Roles::new(broker.clone(), proposals);
+    let master = "127.0.0.1:1".to_owned();
+    let order = Order::Follow { own: BrokerId::FIRST, epoch: Epoch::new(1), master };
+    roles.perform(order).unwrap();
+    let outcome = outcomes.try_recv().unwrap();
+    assert_eq!(outcome, Outcome::Deposed);
+    let refusal = crate::Refusal::not_durable(&outcome).unwrap();
+    assert_eq!(refusal.code, wire::codes::response::SERVICE_NOT_AVAILABLE, "{refusal}");
+    roles.end_role();
 }
