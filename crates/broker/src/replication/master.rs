@@ -1,6 +1,7 @@
 //! The thread `ha-master`: accepts slaves and sends them the log. One thread serves all slaves of a broker; each connection has
 //! a task that reads reports and one that writes what the thread has put together for it.
 
+mod connection;
 mod machine;
 #[cfg(test)]
 mod tests;
@@ -15,20 +16,19 @@ use replica::acks::{Need, Ticket, Wait};
 use replica::in_sync::SetEpoch;
 use replica::transfer::{LogRange, PeerId};
 use store::{Read, Store, WaitOutcome};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
-use wire::ha::{BrokerId, FrameError};
+use wire::ha::BrokerId;
 
 use super::Clock;
 use super::files::EpochFile;
 use crate::broker::Broker;
 use crate::replicas::SlaveProgress;
+use connection::{Event, read, write};
 pub(crate) use machine::Decided;
 pub(super) use machine::Machine;
-use machine::{Action, Event as MachineEvent, Head, Protocol, Received};
+use machine::{Action, Event as MachineEvent, Head};
 
 /// Bytes put together for one connection from which on no further frame is added before the socket has taken them.
 const BUFFER_BYTES: usize = 512 << 10;
@@ -44,17 +44,6 @@ const BIND_PAUSE: Duration = Duration::from_secs(1);
 
 /// How long one wait for growth of the log lasts; then it is repeated.
 const GROWTH_WAIT: Duration = Duration::from_secs(600);
-
-/// What the task of a connection tells the thread.
-enum Event {
-    Received(Received),
-    Malformed(FrameError),
-    /// The socket took what it was given.
-    Written,
-    /// A frame whose body was read from the disk; `None` when it cannot be read.
-    Read(Option<Vec<u8>>),
-    Closed,
-}
 
 /// One connection.
 struct Peer {
@@ -475,52 +464,5 @@ impl Shell {
             (_, outcome) => done(outcome),
         };
         self.broker.store.when_appended(known + 1, GROWTH_WAIT, Box::new(grown));
-    }
-}
-
-/// Reads the frames of a slave.
-async fn read(
-    mut reader: OwnedReadHalf,
-    protocol: Protocol,
-    id: PeerId,
-    events: mpsc::Sender<(PeerId, Event)>,
-) {
-    let mut received = Vec::with_capacity(1024);
-    while let Ok(1..) = reader.read_buf(&mut received).await {
-        loop {
-            let event = match protocol.decode(&received) {
-                Ok(None) => break,
-                Ok(Some((found, used))) => {
-                    received.drain(..used);
-                    Event::Received(found)
-                }
-                Err(error) => {
-                    let _ = events.send((id, Event::Malformed(error))).await;
-                    return;
-                }
-            };
-            if events.send((id, event)).await.is_err() {
-                return;
-            }
-        }
-    }
-    let _ = events.send((id, Event::Closed)).await;
-}
-
-/// Writes buffers to a slave.
-async fn write(
-    mut writer: OwnedWriteHalf,
-    mut buffers: mpsc::Receiver<Vec<u8>>,
-    id: PeerId,
-    events: mpsc::Sender<(PeerId, Event)>,
-) {
-    while let Some(buffer) = buffers.recv().await {
-        let event = match writer.write_all(&buffer).await {
-            Ok(()) => Event::Written,
-            Err(_) => Event::Closed,
-        };
-        if events.send((id, event)).await.is_err() {
-            return;
-        }
     }
 }

@@ -1,0 +1,67 @@
+//! The two tasks of a slave's connection: one reads its reports, one writes what the thread `ha-master` has put together for it.
+
+use replica::transfer::PeerId;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::mpsc;
+use wire::ha::FrameError;
+
+use super::machine::{Protocol, Received};
+
+/// What the task of a connection tells the thread.
+pub(super) enum Event {
+    Received(Received),
+    Malformed(FrameError),
+    /// The socket took what it was given.
+    Written,
+    /// A frame whose body was read from the disk; `None` when it cannot be read.
+    Read(Option<Vec<u8>>),
+    Closed,
+}
+
+/// Reads the frames of a slave.
+pub(super) async fn read(
+    mut reader: OwnedReadHalf,
+    protocol: Protocol,
+    id: PeerId,
+    events: mpsc::Sender<(PeerId, Event)>,
+) {
+    let mut received = Vec::with_capacity(1024);
+    while let Ok(1..) = reader.read_buf(&mut received).await {
+        loop {
+            let event = match protocol.decode(&received) {
+                Ok(None) => break,
+                Ok(Some((found, used))) => {
+                    received.drain(..used);
+                    Event::Received(found)
+                }
+                Err(error) => {
+                    let _ = events.send((id, Event::Malformed(error))).await;
+                    return;
+                }
+            };
+            if events.send((id, event)).await.is_err() {
+                return;
+            }
+        }
+    }
+    let _ = events.send((id, Event::Closed)).await;
+}
+
+/// Writes buffers to a slave.
+pub(super) async fn write(
+    mut writer: OwnedWriteHalf,
+    mut buffers: mpsc::Receiver<Vec<u8>>,
+    id: PeerId,
+    events: mpsc::Sender<(PeerId, Event)>,
+) {
+    while let Some(buffer) = buffers.recv().await {
+        let event = match writer.write_all(&buffer).await {
+            Ok(()) => Event::Written,
+            Err(_) => Event::Closed,
+        };
+        if events.send((id, event)).await.is_err() {
+            return;
+        }
+    }
+}
