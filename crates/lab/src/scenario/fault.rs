@@ -57,7 +57,7 @@ pub struct Injector {
 
 /// The master of the set that a fault meets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Met {
+pub struct Victim {
     /// Name of the broker set.
     pub set: String,
     /// Address of the master.
@@ -75,12 +75,12 @@ impl Injector {
     /// # Errors
     /// [`Error::Broken`] when a command fails or there is nobody to switch to, [`Error::System`] when a signal cannot be
     /// sent, [`Error::Cluster`] when the controller refuses.
-    pub async fn inject(&self, client: &Client, met: &Met) -> Result<(), Error> {
+    pub async fn inject(&self, client: &Client, victim: &Victim) -> Result<(), Error> {
         match &self.fault {
-            Fault::LeaderKill => self.local()?.kill(&met.address),
-            Fault::LeaderPause => self.local()?.pause(&met.address),
-            Fault::Switch => self.switch(client, met).await,
-            Fault::Commands { inject, .. } => shell("--inject", inject, met).await,
+            Fault::LeaderKill => self.local()?.kill(&victim.address),
+            Fault::LeaderPause => self.local()?.pause(&victim.address),
+            Fault::Switch => self.switch(client, victim).await,
+            Fault::Commands { inject, .. } => shell("--inject", inject, victim).await,
         }
     }
 
@@ -88,12 +88,12 @@ impl Injector {
     ///
     /// # Errors
     /// As for [`Self::inject`].
-    pub async fn heal(&self, met: &Met) -> Result<(), Error> {
+    pub async fn heal(&self, victim: &Victim) -> Result<(), Error> {
         match &self.fault {
-            Fault::LeaderKill => self.local()?.restart(&met.address),
-            Fault::LeaderPause => self.local()?.go_on(&met.address),
+            Fault::LeaderKill => self.local()?.restart(&victim.address),
+            Fault::LeaderPause => self.local()?.go_on(&victim.address),
             Fault::Switch => Ok(()),
-            Fault::Commands { heal, .. } => shell("--heal", heal, met).await,
+            Fault::Commands { heal, .. } => shell("--heal", heal, victim).await,
         }
     }
 
@@ -104,16 +104,16 @@ impl Injector {
     }
 
     /// Asks the controller to make a slave master (`CONTROLLER_ELECT_MASTER`, `ElectMasterRequestHeader`).
-    async fn switch(&self, client: &Client, met: &Met) -> Result<(), Error> {
+    async fn switch(&self, client: &Client, victim: &Victim) -> Result<(), Error> {
         let controller = self.local()?.controller();
         let info = client.cluster_info().await?;
-        let set = info.broker_addr_table.get(&met.set);
+        let set = info.broker_addr_table.get(&victim.set);
         let cluster = set.map(|set| set.cluster.clone()).unwrap_or_default();
         let mut slaves = set.into_iter().flat_map(|set| &set.broker_addrs);
-        let nobody = || Error::Broken(format!("{} has no slave to switch to", met.set));
-        let number = *slaves.find(|(_, address)| **address != met.address).ok_or_else(nobody)?.0;
+        let nobody = || Error::Broken(format!("{} has no slave to switch to", victim.set));
+        let number = *slaves.find(|(_, address)| **address != victim.address).ok_or_else(nobody)?.0;
         let write = |frame: wire::frame::FrameWriter<'_>| {
-            let frame = frame.text("clusterName", &cluster).text("brokerName", &met.set);
+            let frame = frame.text("clusterName", &cluster).text("brokerName", &victim.set);
             frame.number("brokerId", number).flag("designateElect", true).finish(b"");
         };
         client.call(&controller, request::CONTROLLER_ELECT_MASTER, ELECTION, write).await?;
@@ -122,9 +122,13 @@ impl Injector {
 }
 
 /// Runs a command with the master's set and address in its environment.
-async fn shell(flag: &'static str, text: &str, met: &Met) -> Result<(), Error> {
+async fn shell(flag: &'static str, text: &str, victim: &Victim) -> Result<(), Error> {
     let mut command = Command::new("sh");
-    command.args(["-c", text]).env("MASTER", &met.address).env("BROKER_NAME", &met.set).stdin(Stdio::null());
+    command
+        .args(["-c", text])
+        .env("MASTER", &victim.address)
+        .env("BROKER_NAME", &victim.set)
+        .stdin(Stdio::null());
     let status = tokio::task::spawn_blocking(move || command.status()).await;
     let status = status.map_err(|panic| Error::Broken(panic.to_string()))?;
     let status = status.map_err(Error::system(format!("run {flag}")))?;

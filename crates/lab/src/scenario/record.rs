@@ -1,7 +1,7 @@
 //! One repeat of a cell: stages of load, recorded second by second.
 
 use super::bench::Bench;
-use super::fault::{Met, is_whole, master_of};
+use super::fault::{Victim, is_whole, master_of};
 use super::files::Files;
 use super::offsets::Offsets;
 use super::probes::Probes;
@@ -97,7 +97,7 @@ enum Ended {
 /// A fault that was injected.
 #[derive(Clone, Debug)]
 struct Injected {
-    met: Met,
+    victim: Victim,
     /// When the injection began, milliseconds since 1970.
     fault_ms: u64,
     /// When it was done.
@@ -256,10 +256,10 @@ impl<'a> RunningRepeat<'a> {
         let set = set.unwrap_or_default();
         let address = master_of(client, &set).await;
         let nobody = || Error::Broken(format!("{set} has no master, so no fault can meet it"));
-        let met = Met { address: address.ok_or_else(nobody)?, set };
+        let victim = Victim { address: address.ok_or_else(nobody)?, set };
         self.offsets.iter_mut().for_each(Offsets::stop);
-        let fault = self.fault.insert(Injected { met, fault_ms: epoch_ms(), injected_ms: 0 });
-        let done = injector.inject(client, &fault.met).await;
+        let fault = self.fault.insert(Injected { victim, fault_ms: epoch_ms(), injected_ms: 0 });
+        let done = injector.inject(client, &fault.victim).await;
         fault.injected_ms = epoch_ms();
         done
     }
@@ -270,12 +270,12 @@ impl<'a> RunningRepeat<'a> {
             return Ok(());
         };
         self.healed_ms = Some(epoch_ms());
-        injector.heal(&fault.met).await
+        injector.heal(&fault.victim).await
     }
 
     /// What the round found beside its rows; `None` when no fault was injected.
     async fn round(&mut self, recorded: &Recorded) -> Option<Round> {
-        let Injected { met: Met { set, address }, fault_ms, injected_ms } = self.fault.clone()?;
+        let Injected { victim: Victim { set, address }, fault_ms, injected_ms } = self.fault.clone()?;
         if let Err(error) = self.heal().await {
             self.bench.line(&format!("the fault could not be ended: {error}"));
         }
