@@ -217,6 +217,31 @@ fn a_slave_of_an_elected_master_passes_on_what_only_the_master_does() {
         assert_eq!((masters[0].committed(), slave.committed()), (offset, offset));
     }
     assert_eq!(masters[0].bodies(), [&b"by the master"[..], b"by a slave", b"by a slave"]);
+    // A planned switch, as an operator makes it.
+    let namesrv = cluster.members[0].address;
+    let controller = SocketAddr::new(namesrv.ip(), namesrv.port() + 2);
+    let admin = |words: &[&str]| {
+        let command = Command::new(env!("CARGO_BIN_EXE_vostok"))
+            .args(["admin", "-o", "json", "-n", &namesrv.to_string(), "replica"])
+            .args(words)
+            .args(["--controller", &controller.to_string(), "--broker", "broker-a"])
+            .output()
+            .unwrap();
+        assert!(command.status.success(), "{command:?}");
+        serde_json::from_slice::<serde_json::Value>(&command.stdout).unwrap()
+    };
+    let replicas = || admin(&["in-sync"]);
+    let next = eventually("a slave is in sync", || {
+        let rows = replicas();
+        let is_next = |row: &&serde_json::Value| row["in_sync"] == true && row["master"] == false;
+        rows.as_array().unwrap().iter().find(is_next).cloned()
+    });
+    let elected = admin(&["elect", &next["id"].to_string(), "--cluster", "DefaultCluster"]);
+    assert_eq!(elected["master"], next["address"]);
+    let is_master = |row: &serde_json::Value| row["master"] == true && row["id"] == next["id"];
+    assert!(replicas().as_array().unwrap().iter().any(is_master));
+    // Also at the address of the former master.
+    eventually("messages are taken again", || masters[0].store(b"after the switch"));
     assert!(cluster.stop().success());
 }
 

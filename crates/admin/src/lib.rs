@@ -12,6 +12,7 @@ mod broker;
 mod cluster;
 mod command;
 mod connection;
+mod controller;
 mod doctor;
 mod error;
 mod group;

@@ -1,11 +1,12 @@
 //! The one table of operations: the rows of all nouns. A new noun is a module with its rows, and a line here.
 
 use crate::{
-    Operation, acl, broker, cluster, connection, group, kv, message, name_server, offset, topic, user,
+    Operation, acl, broker, cluster, connection, controller, group, kv, message, name_server, offset, topic,
+    user,
 };
 
 /// The operations of each noun.
-pub const OPERATIONS: [&[Operation]; 11] = [
+pub const OPERATIONS: [&[Operation]; 12] = [
     &topic::OPERATIONS,
     &cluster::OPERATIONS,
     &broker::OPERATIONS,
@@ -17,6 +18,7 @@ pub const OPERATIONS: [&[Operation]; 11] = [
     &acl::OPERATIONS,
     &name_server::OPERATIONS,
     &kv::OPERATIONS,
+    &controller::OPERATIONS,
 ];
 
 /// All operations, in the order of the table.
