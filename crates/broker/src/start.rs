@@ -124,6 +124,8 @@ impl RunningBroker {
         let tasks = Workers::start_within("broker-tasks", BLOCKING + 1, limits, security, budget)
             .map_err(io_error("the broker's timers cannot be started"))?;
         let mut shell = Shell::new(broker.clone(), tasks);
+        // Before clients are served: their first requests may have to ask other clients.
+        broker.client_calls.start(shell.tasks().clone());
         shell.disk_pool().map_err(io_error("the threads of the disk pool cannot be started"))?;
         start_retention(&mut shell, &broker)
             .map_err(io_error("the thread that deletes old messages cannot be started"))?;
@@ -315,7 +317,6 @@ fn start_tasks(shell: &mut Shell, broker: &Arc<Broker>) -> io::Result<()> {
     use SupervisedWork::{
         Checks, Clients, Metadata, Offsets, Pops, Pulls, Refusals, Register, Routes, Rules, Tables,
     };
-    broker.client_calls.start(shell.tasks().clone());
     let metadata_writer = MetadataWriter::new(broker.clone());
     let post = Post { work: Metadata, name: "metadata-writer" };
     shell.threads().start(post, broker.metadata_queue.wakeup(), move || Ok(metadata_writer))?;
