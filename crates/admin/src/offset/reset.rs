@@ -95,15 +95,15 @@ async fn all(
             .with("timestamp", time)
             .with("isForce", is_forced);
         match session.change(&broker, &ask).await {
-            Ok(None) => {}
+            // A dry run shows where the offsets would go, as far as the offsets of now tell.
+            Ok(None) => {
+                let targets =
+                    targets(session, (group, topic), &name, time, is_forced).await.unwrap_or_default();
+                queues.extend(targets.into_iter().map(|(queue, offset)| row(queue, offset)));
+            }
             Ok(Some(reply)) => {
                 let table: ResetOffsetBody = body(&broker, &reply)?;
-                let offset = |(queue, offset): (MessageQueue, i64)| QueueOffset {
-                    broker: queue.broker_name,
-                    queue: queue.queue_id,
-                    offset,
-                };
-                queues.extend(table.offset_table.into_iter().map(offset));
+                queues.extend(table.offset_table.into_iter().map(|(queue, offset)| row(queue, offset)));
             }
             Err(error) if error.code() == Some(response::CONSUMER_NOT_ONLINE) => {
                 queues.extend(each(session, (group, topic), &name, time, is_forced).await?);
@@ -115,6 +115,10 @@ async fn all(
     Ok(queues)
 }
 
+fn row(queue: MessageQueue, offset: i64) -> QueueOffset {
+    QueueOffset { broker: queue.broker_name, queue: queue.queue_id, offset }
+}
+
 /// Resets the queues of one broker set one by one (`DefaultMQAdminExtImpl.resetOffsetByTimestampOld`).
 async fn each(
     session: &Session,
@@ -123,17 +127,32 @@ async fn each(
     time: i64,
     is_forced: bool,
 ) -> Result<Vec<QueueOffset>, Error> {
+    let mut queues = Vec::new();
+    for (queue, offset) in targets(session, (group, topic), name, time, is_forced).await? {
+        let broker = session.master_of(&queue).await?;
+        commit(session, &broker, group, &queue, offset).await?;
+        queues.push(row(queue, offset));
+    }
+    Ok(queues)
+}
+
+/// Where the offsets of a group in the queues of one broker set go.
+async fn targets(
+    session: &Session,
+    (group, topic): (&str, &str),
+    name: &str,
+    time: i64,
+    is_forced: bool,
+) -> Result<Vec<(MessageQueue, i64)>, Error> {
     let stats = stats::consume_stats(session, group, Some(topic)).await?;
     let mut queues = Vec::new();
     for (queue, offsets) in stats.offset_table.into_iter().filter(|(queue, _)| queue.broker_name == name) {
-        let broker = session.master_of(&queue).await?;
         let found = match time {
             END => offsets.broker_offset,
             time => session.client.search_offset(&queue, time).await?,
         };
         let offset = if is_forced { found } else { found.min(offsets.consumer_offset) };
-        commit(session, &broker, group, &queue, offset).await?;
-        queues.push(QueueOffset { broker: queue.broker_name, queue: queue.queue_id, offset });
+        queues.push((queue, offset));
     }
     Ok(queues)
 }
