@@ -14,7 +14,7 @@ const BROKER: Argument =
 const CLUSTER: Argument = Argument::optional("cluster", ("c", "clusterName"), "all masters of this cluster");
 
 /// The operations on consumer groups.
-pub(crate) const OPERATIONS: [Operation; 5] = [
+pub(crate) const OPERATIONS: [Operation; 6] = [
     Operation {
         noun: "group",
         verb: "progress",
@@ -40,6 +40,15 @@ pub(crate) const OPERATIONS: [Operation; 5] = [
         about: "List the groups that have a retry topic, with their members and lag",
         arguments: &[],
         call: |session, _| answer(progress::list(session)),
+    },
+    Operation {
+        noun: "group",
+        verb: "names",
+        mqadmin: &[],
+        effect: Effect::Look,
+        about: "List the names of all groups, with one request to each master",
+        arguments: &[],
+        call: |session, _| answer(settings::names(session)),
     },
     Operation {
         noun: "group",

@@ -30,7 +30,11 @@ struct QueueProgress {
     consumer_offset: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     client_ip: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_id: Option<String>,
     diff: i64,
+    /// Seconds since the last consumed message was stored, 0 when nothing is left; absent when nothing was consumed yet.
+    lag_seconds: Option<i64>,
     inflight: i64,
     /// Store time of the last consumed message, empty without one.
     last_time: String,
@@ -81,7 +85,13 @@ pub(super) async fn progress(session: &Session, arguments: &Arguments) -> Result
         .offset_table
         .into_iter()
         .map(|(queue, offsets)| QueueProgress {
-            client_ip: owners.get(&queue).cloned(),
+            client_ip: owners.get(&queue).map(|(ip, _)| ip.clone()),
+            client_id: owners.get(&queue).map(|(_, id)| id.clone()),
+            lag_seconds: match offsets.broker_offset - offsets.consumer_offset {
+                ..=0 => Some(0),
+                _ => (offsets.last_timestamp > 0)
+                    .then(|| (session.now_ms - offsets.last_timestamp).max(0) / 1000),
+            },
             topic: queue.topic,
             broker: queue.broker_name,
             queue: queue.queue_id,
@@ -101,8 +111,8 @@ pub(super) async fn progress(session: &Session, arguments: &Arguments) -> Result
     })
 }
 
-/// Addresses of the members that have each queue. A member that does not say is left out.
-async fn owners(session: &Session, group: &str) -> BTreeMap<MessageQueue, String> {
+/// Addresses and ids of the members that have each queue. A member that does not say is left out.
+async fn owners(session: &Session, group: &str) -> BTreeMap<MessageQueue, (String, String)> {
     let mut owners = BTreeMap::new();
     let Ok(brokers) = session.brokers_of(&format!("{RETRY_PREFIX}{group}")).await else { return owners };
     let Some((_, broker)) = brokers.first() else { return owners };
@@ -118,7 +128,8 @@ async fn owners(session: &Session, group: &str) -> BTreeMap<MessageQueue, String
         };
         let ip = member.client_addr.rsplit_once(':').map_or(member.client_addr.as_str(), |(ip, _)| ip);
         let queues = info.map(|info| info.mq_table).unwrap_or_default();
-        owners.extend(queues.into_keys().map(|queue| (queue, ip.to_owned())));
+        let owner = (ip.to_owned(), member.client_id.clone());
+        owners.extend(queues.into_keys().map(|queue| (queue, owner.clone())));
     }
     owners
 }

@@ -6,6 +6,7 @@ use crate::request::{Request, body};
 use crate::{Arguments, Error, Session};
 use serde::Serialize;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use wire::body::SubscriptionGroupTable;
 use wire::codes::request;
@@ -38,6 +39,42 @@ impl Typed for Vec<Setting> {
             let _ = writeln!(out, "{key:<40}=  {value}");
         }
         out
+    }
+}
+
+/// A group and the broker sets that have its settings.
+#[derive(Serialize)]
+pub(super) struct GroupName {
+    group: String,
+    brokers: Vec<String>,
+}
+
+impl Typed for Vec<GroupName> {
+    fn mqadmin(&self, _: &Arguments) -> String {
+        self.iter().map(|row| row.group.clone() + "\n").collect()
+    }
+}
+
+/// The groups of all masters. A master that does not answer is passed over unless none answers.
+pub(super) async fn names(session: &Session) -> Result<Vec<GroupName>, Error> {
+    let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let (mut is_known, mut failure) = (false, None);
+    for member in session.members(None).await?.into_iter().filter(|member| member.id == 0) {
+        let ask = Request::new(request::GET_ALL_SUBSCRIPTIONGROUP_CONFIG);
+        let reply = session.look(&member.address, &ask).await;
+        match reply.and_then(|reply| body::<SubscriptionGroupTable>(&member.address, &reply)) {
+            Ok(table) => {
+                is_known = true;
+                for group in table.subscription_group_table.into_keys() {
+                    groups.entry(group).or_default().push(member.name.clone());
+                }
+            }
+            Err(why) => failure = Some(why),
+        }
+    }
+    match failure {
+        Some(why) if !is_known => Err(why),
+        _ => Ok(groups.into_iter().map(|(group, brokers)| GroupName { group, brokers }).collect()),
     }
 }
 
