@@ -14,7 +14,7 @@ mod os_script;
 mod page;
 mod report;
 
-pub use bundle::Bundle;
-pub use command::DoctorCommand;
+pub use bundle::{Bundle, without_secrets};
+pub use command::{DoctorCommand, diagnose};
 pub use finding::{Finding, Severity, State, Verdict};
 pub use page::page;

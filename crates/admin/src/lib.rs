@@ -2,6 +2,8 @@
 //!
 //! - [`OPERATIONS`]: the one table of operations. The command line, the twin of `mqadmin`, their help and
 //!   `docs/admin.md` are made from its rows.
+//! - [`Cluster`]: a lasting connection, for fronts that perform operations of several operators; [`diagnose`] is the
+//!   doctor's verdict as data.
 //! - [`AdminCommand`]: `vostok admin NOUN VERB`.
 //! - [`DoctorCommand`]: `vostok doctor`, which gathers a [`Bundle`] of a cluster and judges it.
 //! - [`mqadmin`]: `vostok mqadmin NAME`, with the names, flags and texts of Apache RocketMQ's `mqadmin`.
@@ -13,6 +15,7 @@ mod cluster;
 mod command;
 mod connection;
 mod controller;
+mod dlq;
 mod doctor;
 mod error;
 mod group;
@@ -37,10 +40,12 @@ mod yaml;
 pub use arguments::{Argument, Arguments, Kind};
 pub use command::AdminCommand;
 pub use doctor::page as doctor_page;
-pub use doctor::{Bundle, DoctorCommand, Finding, Severity, State, Verdict};
+pub use doctor::{Bundle, DoctorCommand, Finding, Severity, State, Verdict, diagnose, without_secrets};
 pub use error::Error;
 pub use mqadmin::mqadmin;
 pub use operation::{Answer, Effect, Operation};
 pub use page::page;
 pub use session::{Planned, Session};
-pub use table::OPERATIONS;
+pub use shell::Cluster;
+pub use table::{OPERATIONS, operation};
+pub use text::time;

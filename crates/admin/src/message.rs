@@ -2,8 +2,14 @@
 
 mod find;
 mod print;
+mod send;
+mod trace;
 mod track;
 mod view;
+
+pub(crate) use find::TOOLS_GROUP;
+pub(crate) use print::{Printed, topic as messages_of};
+pub(crate) use send::{Sent, send_message};
 
 use crate::Argument;
 use crate::operation::{Effect, Operation, answer};
@@ -25,7 +31,7 @@ const CHARSET: Argument =
     Argument::optional("charset", ("c", "charsetName"), "only UTF-8 is shown; other bytes as U+FFFD");
 
 /// The operations on messages.
-pub(crate) const OPERATIONS: [Operation; 6] = [
+pub(crate) const OPERATIONS: [Operation; 8] = [
     Operation {
         noun: "message",
         verb: "get",
@@ -124,5 +130,41 @@ pub(crate) const OPERATIONS: [Operation; 6] = [
         about: "Print the messages of all queues of a topic, by tag and store time",
         arguments: &[TOPIC, CHARSET, TAGS, BEGIN, END, BODY, LIMIT],
         call: |session, arguments| answer(print::topic(session, arguments)),
+    },
+    Operation {
+        noun: "message",
+        verb: "send",
+        mqadmin: &["sendMessage"],
+        effect: Effect::Change,
+        about: "Send a message to a topic, or to one of its queues",
+        arguments: &[
+            TOPIC,
+            Argument::required("body", ("p", "body"), "content of the message, UTF-8"),
+            Argument::optional("keys", ("k", "key"), "keys, separated by blanks"),
+            Argument::optional("tags", ("c", "tags"), "its tag"),
+            Argument::optional("broker", ("b", "broker"), "name of the broker set of the queue"),
+            Argument::optional("queue", ("i", "qid"), "id of the queue, with a broker set"),
+            Argument::optional("properties", ("", ""), "more properties: name=value,name=value"),
+        ],
+        call: |session, arguments| answer(send::send(session, arguments)),
+    },
+    Operation {
+        noun: "message",
+        verb: "trace",
+        mqadmin: &["queryMsgTraceById"],
+        effect: Effect::Look,
+        about: "Show who sent a message and who consumed it, as far as clients record traces",
+        arguments: &[
+            Argument::place("id", ("i", "msgId"), "the producer's id of the message, or one of its keys"),
+            Argument::optional(
+                "trace-topic",
+                ("t", "traceTopic"),
+                "topic of the traces; RMQ_SYS_TRACE_TOPIC if left out",
+            ),
+            Argument::optional("begin", ("b", "beginTimestamp"), BEGIN.help),
+            END,
+            Argument::optional("max", ("c", "maxNum"), "most messages with traces; 64 if left out"),
+        ],
+        call: |session, arguments| answer(trace::trace(session, arguments)),
     },
 ];

@@ -17,7 +17,7 @@ pub enum Effect {
 }
 
 /// The future of an operation's answer.
-pub(crate) type Call<'a> = Pin<Box<dyn Future<Output = Result<Box<dyn Answer>, Error>> + 'a>>;
+pub(crate) type Call<'a> = Pin<Box<dyn Future<Output = Result<Box<dyn Answer>, Error>> + Send + 'a>>;
 
 /// An operation: a row of [`OPERATIONS`](crate::OPERATIONS).
 pub struct Operation {
@@ -38,8 +38,18 @@ pub struct Operation {
     pub(crate) call: for<'a> fn(&'a Session, &'a Arguments) -> Call<'a>,
 }
 
+impl Operation {
+    /// Performs the operation in a session.
+    ///
+    /// # Errors
+    /// [`Error`] when the arguments do not fit, or a server refuses or does not answer.
+    pub async fn perform(&self, session: &Session, arguments: &Arguments) -> Result<Box<dyn Answer>, Error> {
+        (self.call)(session, arguments).await
+    }
+}
+
 /// The answer of an operation, a value of the operation's own type.
-pub trait Answer {
+pub trait Answer: Send {
     /// The answer as data: a list of rows, or an object that may contain one.
     fn value(&self) -> Value;
 
@@ -48,7 +58,7 @@ pub trait Answer {
 }
 
 /// A type that operations answer with.
-pub(crate) trait Typed: Serialize {
+pub(crate) trait Typed: Serialize + Send {
     /// The answer as `mqadmin` prints it.
     fn mqadmin(&self, arguments: &Arguments) -> String;
 }
@@ -64,6 +74,8 @@ impl<T: Typed> Answer for T {
 }
 
 /// Turns the future of a typed answer into that of any operation.
-pub(crate) fn answer<'a, T: Typed + 'static>(call: impl Future<Output = Result<T, Error>> + 'a) -> Call<'a> {
+pub(crate) fn answer<'a, T: Typed + 'static>(
+    call: impl Future<Output = Result<T, Error>> + Send + 'a,
+) -> Call<'a> {
     Box::pin(async { call.await.map(|answer| Box::new(answer) as Box<dyn Answer>) })
 }

@@ -46,15 +46,48 @@ pub(crate) fn session<T>(
     work: impl AsyncFnOnce(&Session) -> Result<T, Error>,
 ) -> Result<T, Error> {
     let given = access.name_servers.clone().or_else(|| std::env::var("NAMESRV_ADDR").ok());
-    let mut config = Config::new(given.as_deref().unwrap_or(LOCAL));
-    config.credentials = credentials(access.credentials.as_deref())?;
-    let name_servers = config.name_servers.clone();
+    let config = Config::new(given.as_deref().unwrap_or(LOCAL));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let client = Client::start(config)?;
-    let session = Session::new(client.clone(), name_servers, now_ms(), access.is_dry_run);
-    let done = runtime.block_on(work(&session));
-    client.shutdown();
+    let cluster = Cluster::connect(config, access.credentials.as_deref())?;
+    let done = runtime.block_on(work(&cluster.session(access.is_dry_run)));
+    cluster.close();
     done
+}
+
+/// A lasting connection to a cluster.
+pub struct Cluster {
+    client: Client,
+    name_servers: Vec<String>,
+}
+
+impl Cluster {
+    /// Connects to a cluster. Servers are asked on first use. Requests are signed with the keys of the file, otherwise of
+    /// `conf/tools.yml` of `ROCKETMQ_HOME`.
+    ///
+    /// # Errors
+    /// [`Error`] when the file has no keys, or the client's threads cannot be started.
+    pub fn connect(mut config: Config, keys: Option<&Path>) -> Result<Self, Error> {
+        config.credentials = credentials(keys)?;
+        let name_servers = config.name_servers.clone();
+        Ok(Self { client: Client::start(config)?, name_servers })
+    }
+
+    /// Begins a session of an operator. A dry run sends no request that changes anything.
+    #[must_use]
+    pub fn session(&self, is_dry_run: bool) -> Session {
+        Session::new(self.client.clone(), self.name_servers.clone(), now_ms(), is_dry_run)
+    }
+
+    /// Addresses of the name servers.
+    #[must_use]
+    pub fn name_servers(&self) -> &[String] {
+        &self.name_servers
+    }
+
+    /// Closes the connections.
+    pub fn close(&self) {
+        self.client.shutdown();
+    }
 }
 
 /// The time in ms since the epoch.

@@ -1,7 +1,7 @@
 //! The one table of operations: the rows of all nouns. A new noun is a module with its rows, and a line here.
 
 use crate::{
-    Operation, acl, broker, cluster, connection, controller, group, kv, message, name_server, offset, topic,
+    Operation, acl, broker, cluster, connection, controller, dlq, group, kv, message, name_server, offset, topic,
     user,
 };
 
@@ -13,6 +13,7 @@ pub const OPERATIONS: [&[Operation]; 12] = [
     &group::OPERATIONS,
     &offset::OPERATIONS,
     &message::OPERATIONS,
+    &dlq::OPERATIONS,
     &connection::OPERATIONS,
     &user::OPERATIONS,
     &acl::OPERATIONS,
@@ -24,4 +25,10 @@ pub const OPERATIONS: [&[Operation]; 12] = [
 /// All operations, in the order of the table.
 pub(crate) fn operations() -> impl Iterator<Item = &'static Operation> {
     OPERATIONS.into_iter().flatten()
+}
+
+/// The operation of a noun and a verb.
+#[must_use]
+pub fn operation(noun: &str, verb: &str) -> Option<&'static Operation> {
+    operations().find(|operation| operation.noun == noun && operation.verb == verb)
 }

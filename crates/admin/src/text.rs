@@ -14,7 +14,8 @@ fn parts(ms: i64) -> ((u64, u64, u64), [i64; 4]) {
 }
 
 /// A time in UTC as in ISO 8601; empty for times before 1970 and for 0, which servers write where there is none.
-pub(crate) fn time(ms: i64) -> String {
+#[must_use]
+pub fn time(ms: i64) -> String {
     if ms <= 0 {
         return String::new();
     }

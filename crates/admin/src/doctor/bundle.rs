@@ -251,7 +251,8 @@ impl Progress {
 
 /// What stands for the value of a setting that may hold a secret: whether it is set, and whether it is the one of
 /// RocketMQ's examples.
-pub(crate) fn without_secrets(settings: BTreeMap<String, String>) -> BTreeMap<String, String> {
+#[must_use]
+pub fn without_secrets(settings: BTreeMap<String, String>) -> BTreeMap<String, String> {
     let may_be_secret = |key: &str, value: &str| {
         let (key, value) = (key.to_lowercase(), value.to_lowercase());
         let names =

@@ -198,6 +198,17 @@ impl DoctorCommand {
     }
 }
 
+/// What is wrong in the cluster, by one look at it, as `vostok doctor -o json` prints it: `findings` first the gravest, and
+/// `checks`. This machine is looked at when a broker runs on it.
+///
+/// # Errors
+/// [`Error`] when no name server answers.
+pub async fn diagnose(session: &Session) -> Result<serde_json::Value, Error> {
+    let mut bundle = gather(session, &Scope::default(), now_ms).await?;
+    bundle.host = local_stores(&bundle).map(|stores| facts(stores.into_iter().map(PathBuf::from).collect()));
+    Ok(report::value(&bundle, &judge(&bundle, checks::all())))
+}
+
 /// The exit code of verdicts: without any data nobody looked.
 fn code(verdicts: &[Verdict]) -> u8 {
     let is = |state: State| verdicts.iter().any(|verdict| verdict.state == state);

@@ -31,7 +31,7 @@ fn missing(what: &str) -> Error {
 }
 
 /// Asks each broker of a topic.
-async fn query(session: &Session, query: &MessageQuery<'_>) -> Result<Vec<Received>, Error> {
+pub(super) async fn query(session: &Session, query: &MessageQuery<'_>) -> Result<Vec<Received>, Error> {
     let mut found = Vec::new();
     for (name, address) in session.brokers_of(query.topic).await? {
         found.extend(session.client.query_messages(&address, &name, query).await?);

@@ -16,7 +16,7 @@ const LIMIT: usize = 10_000;
 /// The messages of queues.
 #[derive(Serialize)]
 #[serde(transparent)]
-pub(super) struct Printed {
+pub(crate) struct Printed {
     messages: Vec<View>,
     /// For each queue the line above its messages, and how many of the messages are its own.
     #[serde(skip)]
@@ -73,7 +73,7 @@ pub(super) async fn queue(session: &Session, arguments: &Arguments) -> Result<Pr
     Ok(printed)
 }
 
-pub(super) async fn topic(session: &Session, arguments: &Arguments) -> Result<Printed, Error> {
+pub(crate) async fn topic(session: &Session, arguments: &Arguments) -> Result<Printed, Error> {
     let route = session.client.route(arguments.need("topic")?).await?;
     let mut printed = Printed { messages: Vec::new(), queues: Vec::new(), is_topic: true };
     for queue in &route.subscribe {

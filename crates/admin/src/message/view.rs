@@ -35,10 +35,23 @@ pub(super) struct View {
     properties: BTreeMap<String, String>,
     /// The body as text; bytes that are not UTF-8 become U+FFFD.
     body: String,
+    /// The first bytes of a body that is not UTF-8, as hexadecimal digits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body_hex: Option<String>,
     #[serde(skip)]
     times: (i64, i64),
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tracks: Vec<Track>,
+}
+
+/// Most bytes of a body that are shown as hexadecimal digits.
+const HEX_BYTES_MAX: usize = 4096;
+
+fn hex(body: &[u8]) -> String {
+    body.iter().take(HEX_BYTES_MAX).fold(String::new(), |mut out, byte| {
+        let _ = write!(out, "{byte:02x}");
+        out
+    })
 }
 
 impl View {
@@ -64,6 +77,7 @@ impl View {
             flag: message.flag,
             properties: pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
             body: String::from_utf8_lossy(&message.body).into_owned(),
+            body_hex: std::str::from_utf8(&message.body).is_err().then(|| hex(&message.body)),
             times: (message.born_timestamp, message.store_timestamp),
             tracks: Vec::new(),
         }

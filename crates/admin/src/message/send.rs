@@ -1,0 +1,97 @@
+//! Sending a message (`SendMessageCommand`).
+
+use crate::operation::Typed;
+use crate::request::Request;
+use crate::{Arguments, Error, Session};
+use client::{Message, Producer, ProducerConfig};
+use serde::Serialize;
+use std::fmt::Write as _;
+use wire::body::MessageQueue;
+use wire::codes::request;
+
+/// Group in whose name messages are sent.
+const GROUP: &str = "TOOLS_PRODUCER";
+
+/// Where a message was stored; without a status after a dry run.
+#[derive(Serialize)]
+pub(crate) struct Sent {
+    topic: String,
+    broker: String,
+    queue: i32,
+    queue_offset: i64,
+    status: &'static str,
+    message_id: String,
+    offset_id: String,
+}
+
+impl Typed for Sent {
+    fn mqadmin(&self, _: &Arguments) -> String {
+        let Self { broker, queue, status, message_id, .. } = self;
+        let mut out = String::new();
+        let _ = writeln!(out, "{:<32}  {:<4}  {:<20}    #MsgId", "#Broker Name", "#QID", "#Send Result");
+        let _ = writeln!(out, "{broker:<32}  {queue:<4}  {status:<20}    {message_id}");
+        out
+    }
+}
+
+pub(super) async fn send(session: &Session, arguments: &Arguments) -> Result<Sent, Error> {
+    let mut message = Message::new(arguments.need("topic")?, arguments.need("body")?);
+    for pair in arguments.get("properties").unwrap_or_default().split(',').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair
+            .split_once('=')
+            .ok_or_else(|| Error::Usage(format!("expected properties as name=value, found {pair}")))?;
+        message = message.property(name.trim(), value.trim());
+    }
+    message = arguments.get("keys").into_iter().fold(message, |message, keys| message.keys(keys));
+    message = arguments.get("tags").into_iter().fold(message, |message, tag| message.tag(tag));
+    let queue = match (arguments.get("broker"), arguments.parse("queue")?) {
+        (None, None) => None,
+        (Some(broker), Some(queue)) => Some(MessageQueue::new(&message.topic, broker, queue)),
+        _ => return Err(Error::Usage("one queue is named by its broker set and its id, both".to_owned())),
+    };
+    send_message(session, &message, queue).await
+}
+
+/// Sends a message to a queue, or to any of its topic. A dry run says to which broker the request would go.
+pub(crate) async fn send_message(
+    session: &Session,
+    message: &Message,
+    queue: Option<MessageQueue>,
+) -> Result<Sent, Error> {
+    if session.planned().is_some() {
+        let properties = message.properties.iter().map(|(name, value)| format!("{name}={value}"));
+        let ask = Request::new(request::SEND_MESSAGE_V2)
+            .with("topic", &message.topic)
+            .with("properties", properties.collect::<Vec<_>>().join(","))
+            .body(message.body.clone());
+        let servers = session.brokers_of(&message.topic).await?;
+        let is_meant = |name: &str| queue.as_ref().is_none_or(|queue| queue.broker_name == name);
+        let Some((broker, address)) = servers.into_iter().find(|(name, _)| is_meant(name)) else {
+            return Err(Error::NotFound(format!("no such broker has queues of the topic {}", message.topic)));
+        };
+        session.change(&address, &ask).await?;
+        let queue = queue.map_or(-1, |queue| queue.queue_id);
+        let topic = message.topic.clone();
+        let (message_id, offset_id) = (String::new(), String::new());
+        return Ok(Sent { topic, broker, queue, queue_offset: -1, status: "", message_id, offset_id });
+    }
+    let producer = Producer::new(&session.client, ProducerConfig::new(GROUP));
+    let outcome = match &queue {
+        Some(queue) => producer.send_to(queue, message).await,
+        None => producer.send(message).await,
+    }?;
+    Ok(Sent {
+        topic: outcome.queue.topic,
+        broker: outcome.queue.broker_name,
+        queue: outcome.queue.queue_id,
+        queue_offset: outcome.queue_offset,
+        status: match outcome.status {
+            client::SendStatus::Stored => "SEND_OK",
+            client::SendStatus::FlushDiskTimeout => "FLUSH_DISK_TIMEOUT",
+            client::SendStatus::FlushSlaveTimeout => "FLUSH_SLAVE_TIMEOUT",
+            client::SendStatus::SlaveNotAvailable => "SLAVE_NOT_AVAILABLE",
+        },
+        message_id: outcome.message_id,
+        offset_id: outcome.offset_id,
+    })
+}
