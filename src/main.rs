@@ -4,6 +4,7 @@ mod address;
 mod auth_command;
 mod auth_explain;
 mod cluster;
+mod console_role;
 mod controller_command;
 mod roles;
 mod security;
@@ -48,6 +49,8 @@ enum Command {
     /// Read users and acls of a running broker into files, write them back, and explain decisions.
     #[command(subcommand)]
     Auth(auth_command::AuthCommand),
+    /// Make logins of the web console.
+    Console(console::ConsoleCommand),
     /// Look into a store directory, of Vostok or Apache RocketMQ: verify, repair, dump.
     #[command(subcommand)]
     Store(store_command::StoreCommand),
@@ -81,6 +84,7 @@ fn main() -> ExitCode {
         Command::Store(command) => return store_command::run(&command),
         Command::Controller(command) => controller_command::run(&command).map_err(|error| error.to_string()),
         Command::Auth(command) => auth_command::run(&command).map_err(|error| error.to_string()),
+        Command::Console(command) => command.run().map_err(|error| error.to_string()),
         Command::Serve(serve) => serve::run(serve).map_err(|error| error.to_string()),
         Command::Lab(lab) => match lab::run(lab) {
             // The lab reads its flags itself; wrong ones end as those of the others do.

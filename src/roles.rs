@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use broker::RunningBroker;
 use clap::ValueEnum;
+use console::RunningConsole;
 use controller::Controller;
 use namesrv::NameServer;
 use net::tls::Security;
@@ -13,7 +14,7 @@ use net::{Budget, Limits, Workers};
 use proxy::RunningProxy;
 use wire::body::{format_key_values, parse_key_values};
 
-use crate::{address, security, strangers};
+use crate::{address, console_role, security, strangers};
 
 /// What a process can be.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -26,6 +27,8 @@ pub enum Role {
     Broker,
     /// gRPC for 5.x clients, on the broker of this process.
     Proxy,
+    /// The web console, of the cluster of this process or that of -n.
+    Console,
 }
 
 impl Display for Role {
@@ -35,6 +38,7 @@ impl Display for Role {
             Self::Controller => "controller",
             Self::Broker => "broker",
             Self::Proxy => "proxy",
+            Self::Console => "console",
         })
     }
 }
@@ -48,6 +52,7 @@ pub struct Settings {
     pub controller_port: Option<u16>,
     pub grpc_port: Option<u16>,
     pub proxy_config: Option<PathBuf>,
+    pub console: console_role::Settings,
     pub name_servers: Option<String>,
     pub config: Option<PathBuf>,
     pub open: bool,
@@ -71,6 +76,7 @@ pub struct RunningRoles {
     controller: Option<Controller>,
     broker: Option<RunningBroker>,
     proxy: Option<RunningProxy>,
+    console: Option<RunningConsole>,
     name_servers: String,
     /// Whether clients of other machines are refused.
     is_local: bool,
@@ -104,6 +110,7 @@ impl RunningRoles {
             controller: None,
             broker: None,
             proxy: None,
+            console: None,
             name_servers: String::new(),
             is_local,
         };
@@ -121,7 +128,7 @@ impl RunningRoles {
             }
         }
         if let Some(config) = config {
-            match start_broker(settings, config, security, running.name_server.as_ref()) {
+            match start_broker(settings, config, security.clone(), running.name_server.as_ref()) {
                 Ok(started) => {
                     running.broker = Some(started.broker);
                     running.proxy = started.proxy;
@@ -133,7 +140,31 @@ impl RunningRoles {
                 }
             }
         }
+        if settings.has(Role::Console) {
+            match running.start_console(settings, security) {
+                Ok(started) => running.console = started,
+                Err(error) => {
+                    running.stop()?;
+                    return Err(error);
+                }
+            }
+        }
         Ok(running)
+    }
+
+    /// Starts the console of the cluster of this process, otherwise of that of the command line or the environment.
+    fn start_console(
+        &self,
+        settings: &Settings,
+        security: Security,
+    ) -> Result<Option<RunningConsole>, Error> {
+        let own = self.name_server.as_ref().map(|server| reached_at(server.local_addr()).to_string());
+        let brokers = (!self.name_servers.is_empty()).then(|| self.name_servers.clone());
+        let given = brokers.or(own).or_else(|| settings.name_servers.clone());
+        let given = given.or_else(|| std::env::var("NAMESRV_ADDR").ok()).unwrap_or_default();
+        let is_asked_for = settings.console.address.is_some() || settings.roles == [Role::Console];
+        let home = settings.home().to_path_buf();
+        console_role::start(&settings.console, home, (&given, security), is_asked_for)
     }
 
     /// What is printed once everything serves: where it is and how to use it.
@@ -158,6 +189,9 @@ impl RunningRoles {
         if let Some(proxy) = &self.proxy {
             lines.push(format!("gRPC for 5.x clients is at {}", proxy.address()));
         }
+        if let Some(console) = &self.console {
+            lines.push(format!("Console:  http://{}/", reached_at(console.address())));
+        }
         if let (Some(name_server), Some(broker)) = (&self.name_server, &self.broker) {
             let listens = name_server.local_addr();
             let ip = if listens.ip().is_unspecified() { broker.address().ip() } else { listens.ip() };
@@ -169,8 +203,11 @@ impl RunningRoles {
         lines.join("\n")
     }
 
-    /// Stops gRPC, the broker, the controller, then the name server.
+    /// Stops the console, gRPC, the broker, the controller, then the name server.
     pub fn stop(self) -> Result<(), Error> {
+        if let Some(console) = self.console {
+            console.stop();
+        }
         if let Some(proxy) = self.proxy {
             proxy.stop();
         }

@@ -7,15 +7,15 @@ use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-use crate::cluster;
 use crate::roles::{self, Role, RunningRoles, Settings};
+use crate::{cluster, console_role};
 
 /// Arguments of `vostok serve`.
 #[derive(Args)]
 #[command(after_long_help = broker::settings_help())]
 pub struct Serve {
     /// Roles to run in this process.
-    #[arg(long, value_delimiter = ',', default_values_t = [Role::Namesrv, Role::Broker, Role::Proxy], value_name = "ROLE,...")]
+    #[arg(long, value_delimiter = ',', default_values_t = [Role::Namesrv, Role::Broker, Role::Proxy, Role::Console], value_name = "ROLE,...")]
     roles: Vec<Role>,
     /// Directory of all data: the store of a RocketMQ broker, or a new one.
     #[arg(long, value_name = "DIR")]
@@ -36,6 +36,8 @@ pub struct Serve {
     /// Settings of gRPC, a file like RocketMQ's rmq-proxy.json.
     #[arg(long, value_name = "FILE")]
     proxy_config: Option<PathBuf>,
+    #[command(flatten)]
+    console: console_role::Settings,
     /// Name servers the broker registers with, beside the one of this process; else namesrvAddr of the file. A process
     /// without a name server then looks at the environment's NAMESRV_ADDR.
     #[arg(short = 'n', long = "namesrv", value_name = "HOST:PORT;...")]
@@ -46,7 +48,7 @@ pub struct Serve {
     /// Start a whole cluster on this machine, each member a process of its own: a broker set of three with a controller, or
     /// two or four masters with a slave each. The file of -c is for all brokers, their ports are ten apart, and the
     /// controller's is two above that of the name server unless it is given.
-    #[arg(long, value_name = "KIND", conflicts_with_all = ["roles", "grpc_port", "proxy_config", "name_servers"])]
+    #[arg(long, value_name = "KIND", conflicts_with_all = ["roles", "grpc_port", "proxy_config", "name_servers", "address"])]
     cluster: Option<cluster::Kind>,
     /// Stop when the process that started this one ends.
     #[arg(long, hide = true)]
@@ -94,6 +96,7 @@ pub fn run(serve: Serve) -> Result<(), roles::Error> {
             controller_port: serve.controller_port,
             grpc_port: serve.grpc_port,
             proxy_config: serve.proxy_config,
+            console: serve.console,
             name_servers: serve.name_servers,
             config: serve.config,
             open: serve.open,

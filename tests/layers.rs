@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Who may use whom. A crate that is not listed here needs a decision first.
-const LAYERS: [(&str, &[&str]); 15] = [
+const LAYERS: [(&str, &[&str]); 16] = [
     ("wire", &[]),
     ("host", &[]),
     ("store", &["wire"]),
@@ -21,6 +21,7 @@ const LAYERS: [(&str, &[&str]); 15] = [
     ("proxy", &["wire", "net", "auth", "broker", "client"]),
     ("lab", &["wire", "net", "client"]),
     ("admin", &["wire", "client", "host"]),
+    ("console", &["wire", "auth", "admin"]),
     ("sim", &["wire", "store", "replica"]),
     (
         "vostok",
@@ -36,6 +37,7 @@ const LAYERS: [(&str, &[&str]); 15] = [
             "proxy",
             "lab",
             "admin",
+            "console",
         ],
     ),
 ];

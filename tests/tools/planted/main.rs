@@ -5,6 +5,8 @@
 mod address;
 #[path = "../../../src/cluster/mod.rs"]
 mod cluster;
+#[path = "../../../src/console_role.rs"]
+mod console_role;
 #[path = "../../../src/roles.rs"]
 mod roles;
 #[path = "../../../src/security.rs"]

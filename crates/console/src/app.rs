@@ -1,0 +1,308 @@
+//! The console: its cluster, users and log; what a visitor may do, and performing operations for one.
+
+use crate::audit::{Audit, Line};
+use crate::guard::Tokens;
+use crate::live::Live;
+use crate::refusal::Refusal;
+use crate::request::Fields;
+use crate::users::{Role, Sessions, Users};
+use crate::words::Lang;
+use admin::{Arguments, Cluster, Effect, Operation, Planned};
+use axum::http::StatusCode;
+use serde_json::Value;
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Nouns whose changes are an administrator's.
+const ADMIN_NOUNS: [&str; 5] = ["broker", "namesrv", "kv", "user", "acl"];
+/// Most answers that are kept for other visitors.
+const ANSWERS_MAX: usize = 64;
+/// What stands for what a visitor may not see.
+const HIDDEN: &str = "(not shown)";
+
+/// How the console is served.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where it listens.
+    pub listens: SocketAddr,
+    /// Names of this machine under which browsers may ask, beside its addresses and localhost.
+    pub names: Vec<String>,
+    /// Directory of users and audit log.
+    pub home: PathBuf,
+}
+
+/// Who made a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Visitor {
+    pub name: String,
+    pub role: Role,
+    /// Whether bodies of messages are shown.
+    pub bodies: bool,
+    pub address: IpAddr,
+    pub cookie: String,
+    /// Without it nothing is changed.
+    pub token: String,
+    pub lang: Lang,
+    /// Whether there is a login that can be ended.
+    pub has_login: bool,
+}
+
+impl Visitor {
+    /// Whether the visitor may perform an operation.
+    pub fn may(&self, operation: &Operation) -> bool {
+        let needed = match (operation.effect, operation.noun) {
+            (Effect::Look, "user" | "acl") => Role::Admin,
+            (Effect::Look, _) => Role::Viewer,
+            (_, noun) if ADMIN_NOUNS.contains(&noun) => Role::Admin,
+            (Effect::Destroy, "offset") | (Effect::Change, _) => Role::Operator,
+            (Effect::Destroy, _) => Role::Admin,
+        };
+        self.role >= needed
+    }
+}
+
+/// What an operation led to.
+pub(crate) struct Done {
+    pub answer: Value,
+    /// The requests that a dry run did not send.
+    pub planned: Vec<Planned>,
+}
+
+/// The console.
+pub(crate) struct App {
+    pub cluster: Cluster,
+    pub config: Config,
+    pub users: Mutex<Users>,
+    pub sessions: Mutex<Sessions>,
+    pub audit: Mutex<Audit>,
+    pub failures: Mutex<auth::Failures>,
+    pub tokens: Tokens,
+    pub live: Live,
+    /// Passwords that may be checked at once; each takes a core for a while.
+    pub logins: tokio::sync::Semaphore,
+    /// Answers by what was asked, with the time of asking.
+    answers: Mutex<HashMap<String, (i64, Value)>>,
+}
+
+/// The time in ms since the epoch.
+pub(crate) fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+impl App {
+    /// A console without visitors.
+    pub fn new(cluster: Cluster, config: Config, users: Users, secret: &[u8]) -> Self {
+        Self {
+            cluster,
+            users: Mutex::new(users),
+            sessions: Mutex::default(),
+            audit: Mutex::new(Audit::open(&config.home)),
+            failures: Mutex::default(),
+            tokens: Tokens::new(secret),
+            live: Live::default(),
+            logins: tokio::sync::Semaphore::new(2),
+            answers: Mutex::default(),
+            config,
+        }
+    }
+
+    /// The answer of an operation that only reads; one that is not older than `fresh_ms` is not asked for again.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the visitor may not look, or a server refuses or does not answer.
+    pub async fn look(
+        &self,
+        who: &Visitor,
+        (noun, verb): (&str, &str),
+        given: &[(&str, &str)],
+        fresh_ms: i64,
+    ) -> Result<Value, Refusal> {
+        let operation = find(noun, verb)?;
+        if operation.effect != Effect::Look {
+            return Err(Refusal::wrong(format!("{noun} {verb} changes something")));
+        }
+        let key = format!("{noun} {verb} {given:?}");
+        let known = self.answers.lock().expect("short section").get(&key).cloned();
+        if let Some((_, answer)) = known.filter(|(at_ms, _)| now_ms() - at_ms < fresh_ms) {
+            return if who.may(operation) { Ok(shown(who, operation, answer)) } else { Err(denied(who)) };
+        }
+        let pairs = given.iter().map(|(name, value)| (*name, *value));
+        let done = self.perform(who, operation, &arguments(operation, pairs), false).await?;
+        if fresh_ms > 0 && !matches!(noun, "message" | "dlq" | "user" | "acl") {
+            let mut answers = self.answers.lock().expect("short section");
+            if answers.len() >= ANSWERS_MAX {
+                answers.clear();
+            }
+            answers.insert(key, (now_ms(), done.answer.clone()));
+        }
+        Ok(done.answer)
+    }
+
+    /// Performs an operation for a visitor. A dry run sends no request that changes anything.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the visitor may not do it, a server that is named is not one of the cluster, or a server refuses
+    /// or does not answer.
+    pub async fn perform(
+        &self,
+        who: &Visitor,
+        operation: &'static Operation,
+        arguments: &Arguments,
+        is_dry_run: bool,
+    ) -> Result<Done, Refusal> {
+        if !who.may(operation) {
+            return Err(denied(who));
+        }
+        self.check_servers(arguments).await?;
+        let session = self.cluster.session(is_dry_run);
+        let answer = operation.perform(&session, arguments).await?.value();
+        if operation.effect != Effect::Look && !is_dry_run {
+            self.answers.lock().expect("short section").clear();
+        }
+        Ok(Done { answer: shown(who, operation, answer), planned: session.planned().unwrap_or_default() })
+    }
+
+    /// Refuses addresses that are not of brokers of the cluster, so that nobody makes the console connect to others.
+    async fn check_servers(&self, arguments: &Arguments) -> Result<(), Refusal> {
+        let stored_at = arguments.get("id").and_then(|id| wire::id::OffsetId::parse(id.trim()));
+        let stored_at = stored_at.map(|id| id.store_host.to_string());
+        let named = arguments.get("broker").filter(|name| name.contains(':')).map(str::to_owned);
+        if stored_at.is_none() && named.is_none() {
+            return Ok(());
+        }
+        let list = find("cluster", "list")?;
+        let session = self.cluster.session(false);
+        let brokers = list.perform(&session, &Arguments::default()).await?.value();
+        let is_known = |address: &String| rows(&brokers).iter().any(|row| row["address"] == **address);
+        match stored_at.iter().chain(&named).find(|address| !is_known(address)) {
+            None => Ok(()),
+            Some(address) => Err(Refusal::forbidden(format!("{address} is no broker of this cluster"))),
+        }
+    }
+
+    /// Notes what somebody did and how it ended.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the audit log cannot be written; then nothing is to be done.
+    pub fn note(&self, who: &Visitor, action: &str, outcome: &str) -> Result<(), Refusal> {
+        let line = Line {
+            time: admin::time(now_ms()),
+            user: who.name.clone(),
+            address: who.address.to_string(),
+            action: action.to_owned(),
+            outcome: outcome.to_owned(),
+        };
+        self.audit.lock().expect("no panic while writing").write(&line).map_err(|error| Refusal {
+            status: StatusCode::INTERNAL_SERVER_ERROR,
+            text: format!("nothing is changed, because the audit log cannot be written: {error}"),
+        })
+    }
+}
+
+fn denied(who: &Visitor) -> Refusal {
+    Refusal::forbidden(format!("{} has the role {} and may not do this", who.name, who.role.name()))
+}
+
+/// The operation of a noun and a verb.
+pub(crate) fn find(noun: &str, verb: &str) -> Result<&'static Operation, Refusal> {
+    admin::operation(noun, verb)
+        .ok_or_else(|| Refusal::missing(format!("there is no operation {noun} {verb}")))
+}
+
+/// Values for the arguments of an operation; others are passed over. No file of the server is read for a visitor.
+pub(crate) fn arguments<'a>(
+    operation: &Operation,
+    given: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Arguments {
+    let mut arguments = Arguments::default();
+    for (name, value) in given {
+        let known = operation.arguments.iter().find(|argument| argument.name == name);
+        if let Some(argument) = known.filter(|it| !value.is_empty() && it.name != "password-file") {
+            arguments.set(argument.name, value);
+        }
+    }
+    arguments
+}
+
+/// The values of a form for the arguments of an operation.
+pub(crate) fn arguments_of(operation: &Operation, fields: &Fields) -> Arguments {
+    let pairs = operation.arguments.iter().filter_map(|it| Some((it.name, fields.get(it.name)?)));
+    arguments(operation, pairs)
+}
+
+/// The rows of an answer; none when it is no list.
+pub(crate) fn rows(answer: &Value) -> &[Value] {
+    answer.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// An answer without what the visitor may not see.
+fn shown(who: &Visitor, operation: &Operation, mut answer: Value) -> Value {
+    if matches!(operation.noun, "message" | "dlq") && !who.bodies {
+        hide(&mut answer, &["body", "body_hex"]);
+    }
+    hide(&mut answer, &["password"]);
+    if operation.verb == "config" {
+        for row in answer.as_array_mut().into_iter().flatten() {
+            let (Some(key), Some(value)) = (row["key"].as_str(), row["value"].as_str()) else { continue };
+            let kept = admin::without_secrets(BTreeMap::from([(key.to_owned(), value.to_owned())]));
+            row["value"] = kept.into_values().next().into();
+        }
+    }
+    answer
+}
+
+fn hide(value: &mut Value, names: &[&str]) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| hide(item, names)),
+        Value::Object(members) => {
+            members.iter_mut().for_each(|(name, value)| match names.contains(&name.as_str()) {
+                true => *value = Value::from(HIDDEN),
+                false => hide(value, names),
+            })
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn visitor(role: Role, bodies: bool) -> Visitor {
+        let [name, cookie, token] = ["v", "", ""].map(str::to_owned);
+        let address = IpAddr::from([127, 0, 0, 1]);
+        Visitor { name, role, bodies, address, cookie, token, lang: Lang::En, has_login: true }
+    }
+
+    #[test]
+    fn roles_may_what_they_are_for() {
+        let may = |role, noun: &str, verb: &str| visitor(role, false).may(find(noun, verb).unwrap());
+        assert!(may(Role::Viewer, "topic", "list") && !may(Role::Viewer, "topic", "create"));
+        assert!(!may(Role::Viewer, "message", "send") && !may(Role::Viewer, "user", "list"));
+        assert!(may(Role::Operator, "topic", "create") && may(Role::Operator, "offset", "reset"));
+        assert!(!may(Role::Operator, "topic", "delete") && !may(Role::Operator, "broker", "set"));
+        assert!(may(Role::Admin, "topic", "delete") && may(Role::Admin, "acl", "list"));
+    }
+
+    #[test]
+    fn bodies_and_secrets_are_hidden() {
+        let message = find("message", "key").unwrap();
+        let answer = json!([{"body": "text", "keys": "k"}]);
+        assert_eq!(shown(&visitor(Role::Admin, false), message, answer.clone())[0]["body"], HIDDEN);
+        assert_eq!(shown(&visitor(Role::Viewer, true), message, answer)[0]["body"], "text");
+        let config = find("broker", "config").unwrap();
+        let answer =
+            json!([{"key": "tlsKeyPassword", "value": "planted"}, {"key": "brokerName", "value": "a"}]);
+        let answer = shown(&visitor(Role::Admin, true), config, answer);
+        assert!(!answer.to_string().contains("planted") && answer.to_string().contains("\"a\""), "{answer}");
+        let create = find("user", "create").unwrap();
+        let given =
+            arguments(create, [("password-file", "/etc/passwd"), ("user", "alice"), ("foreign", "x")]);
+        assert_eq!((given.get("password-file"), given.get("user")), (None, Some("alice")));
+    }
+}

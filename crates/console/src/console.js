@@ -1,0 +1,77 @@
+// The live part of the overview: figures each second, the chart of three lengths. Pages work without it.
+"use strict";
+const chart = document.getElementById("chart");
+
+async function fetched(path) {
+  const answer = await fetch(path, { headers: { Accept: "application/json" } });
+  if (!answer.ok) throw new Error(answer.status);
+  return answer.json();
+}
+
+// A cell of a table that is there already: text only, so that no name becomes markup.
+function refresh(id, rows, columns) {
+  const lines = document.querySelectorAll(`#${id} tbody tr`);
+  if (lines.length !== Math.min(rows.length, 10)) return false;
+  lines.forEach((line, at) => {
+    columns.forEach(([place, name]) => {
+      const value = rows[at][name];
+      const cell = line.cells[place];
+      const text = typeof value === "number" ? value.toFixed(2) : String(value ?? "");
+      const link = cell.querySelector("a");
+      if ((link ?? cell).textContent !== text) {
+        (link ?? cell).textContent = text;
+        if (link) link.search = "?name=" + encodeURIComponent(text);
+      }
+    });
+  });
+  return true;
+}
+
+function draw(points, ring) {
+  const span = [600e3, 21600e3, 604800e3][ring];
+  const end = Date.now();
+  const most = Math.max(1, ...points.map((point) => Math.max(point.in_tps, point.out_tps)));
+  for (const name of ["in", "out"]) {
+    const line = points.map((point) => {
+      const x = 800 * (1 - (end - point.at_ms) / span);
+      const y = 196 - 190 * point[name + "_tps"] / most;
+      return `${x.toFixed(1)},${y.toFixed(1)}`;
+    });
+    chart.querySelector("." + name).setAttribute("points", line.join(" "));
+  }
+  document.getElementById("scale").textContent = `0 – ${most.toFixed(1)}/s.`;
+}
+
+if (chart) {
+  let ring = 0;
+  let turn = 0;
+  let points = [];
+  const load = async () => { points = await fetched("/api/v1/history?ring=" + ring); draw(points, ring); };
+  document.querySelectorAll("#ranges button").forEach((button) => button.addEventListener("click", () => {
+    ring = Number(button.dataset.ring);
+    document.querySelectorAll("#ranges button").forEach((other) =>
+      other.setAttribute("aria-pressed", String(other === button)));
+    load().catch(() => {});
+  }));
+  load().catch(() => {});
+  setInterval(async () => {
+    if (document.hidden) return;
+    try {
+      const live = await fetched("/api/v1/live");
+      document.querySelector("[data-live=in]").textContent = live.in_tps.toFixed(1);
+      document.querySelector("[data-live=out]").textContent = live.out_tps.toFixed(1);
+      document.getElementById("taken").textContent = live.at + (live.error ? " ✗ " + live.error : "");
+      refresh("brokers", live.brokers, [[0, "cluster"], [1, "broker"], [3, "address"], [5, "in_tps"], [6, "out_tps"], [7, "disk_ratio"], [8, "error"]]);
+      refresh("topics", live.topics, [[0, "topic"], [1, "in_tps"]]);
+      if (ring === 0 && (points.length === 0 || live.at_ms > points[points.length - 1].at_ms)) {
+        points.push(live);
+        points = points.slice(-601);
+        draw(points, 0);
+      } else if (++turn % 10 === 0) {
+        await load();
+      }
+    } catch {
+      document.getElementById("taken").textContent = "✗";
+    }
+  }, 1000);
+}

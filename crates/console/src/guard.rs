@@ -1,0 +1,142 @@
+//! Which requests of browsers are believed: names of this server, own origins, tokens; and what browsers may do with answers.
+
+use crate::refusal::Refusal;
+use crate::request::header_text;
+use crate::users::hex;
+use axum::http::{HeaderMap, HeaderValue, header};
+use ring::hmac;
+use std::net::IpAddr;
+
+/// Headers of all answers. Nothing is loaded from elsewhere, and no script or style inside a page is run.
+pub(crate) const HEADERS: [(header::HeaderName, HeaderValue); 6] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+             form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+        ),
+    ),
+    (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
+    (header::REFERRER_POLICY, HeaderValue::from_static("same-origin")),
+    (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    (header::VARY, HeaderValue::from_static("Cookie, Accept-Language")),
+];
+
+/// The host of a `Host` header without its port.
+fn host_of(text: &str) -> &str {
+    match text.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => text.rsplit_once(':').map_or(text, |(host, _)| host),
+    }
+}
+
+/// Refuses a request for a host that is not this server. A page of another site whose name was made to lead here (DNS
+/// rebinding) sends its own name; an address cannot be such a name.
+pub(crate) fn check_host(headers: &HeaderMap, listens: IpAddr, names: &[String]) -> Result<(), Refusal> {
+    let given = header_text(headers, header::HOST).unwrap_or_default();
+    let host = host_of(given);
+    let is_own = match host.parse::<IpAddr>() {
+        Ok(address) => address.is_loopback() || !listens.is_loopback(),
+        Err(_) => {
+            host.eq_ignore_ascii_case("localhost") || names.iter().any(|name| host.eq_ignore_ascii_case(name))
+        }
+    };
+    if is_own {
+        return Ok(());
+    }
+    Err(Refusal::forbidden(format!(
+        "this console is not called {host}; if it should be, start it with --console-name {host}"
+    )))
+}
+
+/// Refuses a change that does not come from a page of this server.
+pub(crate) fn check_origin(headers: &HeaderMap) -> Result<(), Refusal> {
+    let host = header_text(headers, header::HOST).unwrap_or_default();
+    let origin = header_text(headers, header::ORIGIN).unwrap_or_default();
+    let own = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    match own == Some(host) && !host.is_empty() {
+        true => Ok(()),
+        false => {
+            Err(Refusal::forbidden(format!("expected the origin of a page of {host}, found {origin:?}")))
+        }
+    }
+}
+
+/// Makes the tokens without which nothing is changed: each belongs to one cookie.
+pub(crate) struct Tokens(hmac::Key);
+
+impl Tokens {
+    /// With a secret of this process.
+    pub fn new(secret: &[u8]) -> Self {
+        Self(hmac::Key::new(hmac::HMAC_SHA256, secret))
+    }
+
+    /// The token of a cookie.
+    pub fn of(&self, cookie: &str) -> String {
+        hex(hmac::sign(&self.0, cookie.as_bytes()).as_ref())
+    }
+
+    /// Refuses a token that is not the cookie's.
+    pub fn check(&self, cookie: &str, token: &str) -> Result<(), Refusal> {
+        let bytes: Option<Vec<u8>> = (0..token.len() / 2)
+            .map(|at| u8::from_str_radix(token.get(2 * at..2 * at + 2)?, 16).ok())
+            .collect();
+        let is_own = bytes.is_some_and(|tag| hmac::verify(&self.0, cookie.as_bytes(), &tag).is_ok());
+        match is_own && !cookie.is_empty() {
+            true => Ok(()),
+            false => {
+                Err(Refusal::forbidden("the form is too old or not of this console; open the page again"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(host: &str, origin: &str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, host.parse().unwrap());
+        headers.insert(header::ORIGIN, origin.parse().unwrap());
+        headers
+    }
+
+    #[test]
+    fn only_own_names_and_addresses_are_hosts() {
+        let (loopback, all) = (IpAddr::from([127, 0, 0, 1]), IpAddr::from([0, 0, 0, 0]));
+        let names = ["console.example".to_owned()];
+        let is_own = |host: &str, listens| check_host(&headers(host, "null"), listens, &names).is_ok();
+        for host in ["127.0.0.1:8082", "localhost:8082", "[::1]:8082", "LOCALHOST", "Console.Example:1"] {
+            assert!(is_own(host, loopback), "{host}");
+        }
+        for host in ["evil.example:8082", "10.0.0.1:8082", "", "localhost.evil.example"] {
+            assert!(!is_own(host, loopback), "{host}");
+        }
+        assert!(is_own("10.0.0.1:8082", all) && !is_own("evil.example", all));
+    }
+
+    #[test]
+    fn only_own_origins_change_anything() {
+        let is_own = |host: &str, origin: &str| check_origin(&headers(host, origin)).is_ok();
+        assert!(is_own("localhost:8082", "http://localhost:8082") && is_own("a", "https://a"));
+        for origin in ["http://evil.example", "null", "", "http://localhost:1", "localhost:8082"] {
+            assert!(!is_own("localhost:8082", origin), "{origin}");
+        }
+        assert!(check_origin(&HeaderMap::new()).is_err());
+    }
+
+    #[test]
+    fn a_token_belongs_to_one_cookie() {
+        let tokens = Tokens::new(b"secret");
+        let token = tokens.of("cookie");
+        assert!(tokens.check("cookie", &token).is_ok());
+        for (cookie, token) in
+            [("other", token.as_str()), ("cookie", ""), ("cookie", "zz"), ("", &tokens.of(""))]
+        {
+            assert!(tokens.check(cookie, token).is_err(), "{cookie} {token}");
+        }
+        assert!(Tokens::new(b"another").check("cookie", &token).is_err());
+    }
+}

@@ -1,0 +1,23 @@
+//! The web console: pages and JSON over the operations of [`admin`], for clusters of Vostok and of Apache RocketMQ.
+//!
+//! - [`RunningConsole`]: the server, on a thread of its own.
+//! - [`Config`]: where it listens, whom it believes, where its files are.
+//! - [`ConsoleCommand`]: `vostok console user NAME`, which makes a login.
+
+mod app;
+mod audit;
+mod command;
+mod guard;
+mod history;
+mod live;
+mod pages;
+mod refusal;
+mod request;
+mod server;
+mod users;
+mod view;
+mod words;
+
+pub use app::Config;
+pub use command::ConsoleCommand;
+pub use server::{RunningConsole, StartError};

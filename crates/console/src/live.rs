@@ -1,0 +1,258 @@
+//! Live figures: a sample of all brokers each second while somebody watches, every ten seconds otherwise; rates of topics a
+//! few at a time; the doctor's verdict.
+
+use crate::app::{App, now_ms, rows};
+use crate::history::{History, Point};
+use admin::Arguments;
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+/// Time for which one look at the overview counts as watching, ms.
+const WATCH_MS: i64 = 15_000;
+/// Time between samples while nobody watches, ms.
+const IDLE_MS: i64 = 10_000;
+/// Topics whose rates are asked for in ten seconds.
+const TOPICS_AT_ONCE: usize = 20;
+/// Topics that are remembered with their rates: those with the most messages.
+const TOPICS_MAX: usize = 200;
+/// Topics up to which the doctor looks by itself; it asks for each of them.
+const DOCTOR_TOPICS_MAX: usize = 2000;
+/// Age from which on the doctor looks again when somebody watches, ms.
+const DOCTOR_MS: i64 = 60_000;
+
+/// Live figures.
+#[derive(Default)]
+pub(crate) struct Live {
+    state: Mutex<State>,
+    /// When somebody last looked.
+    watched_ms: AtomicI64,
+}
+
+#[derive(Default)]
+struct State {
+    history: History,
+    sample: Sample,
+    /// Counters of brokers by address: time, messages in, messages out.
+    counters: HashMap<String, (i64, i64, i64)>,
+    /// Messages per second and name of the topics.
+    topics: BTreeMap<String, f64>,
+    /// Topics before this one were asked in this round.
+    cursor: String,
+    doctor: Option<(i64, Value)>,
+}
+
+/// The figures of one moment.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Sample {
+    pub at_ms: i64,
+    pub at: String,
+    pub in_tps: f64,
+    pub out_tps: f64,
+    /// As `cluster list` has them, with rates of the last second.
+    pub brokers: Vec<Value>,
+    /// The ten topics with the most messages per second.
+    pub topics: Vec<Value>,
+    /// Why there are no figures.
+    pub error: Option<String>,
+}
+
+impl Live {
+    /// The last figures. Who asks watches.
+    pub fn sample(&self) -> Sample {
+        self.watched_ms.store(now_ms(), Ordering::Relaxed);
+        self.state.lock().expect("short section").sample.clone()
+    }
+
+    /// The past in one of three resolutions.
+    pub fn history(&self, ring: usize) -> Vec<Point> {
+        self.state.lock().expect("short section").history.points(ring, now_ms())
+    }
+
+    /// The doctor's last verdict.
+    pub fn doctor(&self) -> Option<Value> {
+        self.state.lock().expect("short section").doctor.as_ref().map(|(_, verdict)| verdict.clone())
+    }
+
+    fn is_watched(&self) -> bool {
+        now_ms() - self.watched_ms.load(Ordering::Relaxed) < WATCH_MS
+    }
+
+    /// Takes over what the brokers told.
+    fn take(&self, now_ms: i64, told: Result<Value, String>) {
+        let mut state = self.state.lock().expect("short section");
+        let mut sample = Sample { at_ms: now_ms, at: admin::time(now_ms), ..Sample::default() };
+        match told {
+            Err(why) => sample.error = Some(why),
+            Ok(brokers) => {
+                sample.brokers = rows(&brokers).to_vec();
+                let known = std::mem::take(&mut state.counters);
+                for row in &mut sample.brokers {
+                    let address = row["address"].as_str().unwrap_or_default().to_owned();
+                    let count = |name: &str| row[name].as_i64().unwrap_or_default();
+                    let counters = (now_ms, count("in_today"), count("out_today"));
+                    if let Some(before) = known.get(&address) {
+                        refresh(row, *before, counters);
+                    }
+                    state.counters.insert(address, counters);
+                    // Slaves get the same messages once more.
+                    let rate = |name: &str| row[name].as_f64().unwrap_or_default();
+                    sample.in_tps += if row["id"] == 0 { rate("in_tps") } else { 0.0 };
+                    sample.out_tps += rate("out_tps");
+                }
+                let Sample { in_tps, out_tps, .. } = sample;
+                state.history.add(Point { at_ms: now_ms, in_tps, out_tps });
+                sample.brokers.sort_by(|one, other| {
+                    let rate = |row: &Value| row["in_tps"].as_f64().unwrap_or_default();
+                    rate(other).total_cmp(&rate(one))
+                });
+            }
+        }
+        let mut topics: Vec<_> = state.topics.iter().collect();
+        topics.sort_by(|one, other| other.1.total_cmp(one.1));
+        sample.topics =
+            topics.iter().take(10).map(|(topic, tps)| json!({"topic": topic, "in_tps": tps})).collect();
+        state.sample = sample;
+    }
+
+    /// The topics whose rates are to be asked for now.
+    fn next_topics(&self, all: &[Value]) -> Vec<String> {
+        let mut state = self.state.lock().expect("short section");
+        let names = all.iter().filter_map(|row| row["topic"].as_str());
+        let names = names.filter(|name| !name.starts_with('%'));
+        let next: Vec<String> =
+            names.filter(|name| **name > *state.cursor).take(TOPICS_AT_ONCE).map(str::to_owned).collect();
+        state.cursor = match next.last() {
+            Some(last) if next.len() == TOPICS_AT_ONCE => last.clone(),
+            _ => String::new(),
+        };
+        next
+    }
+
+    fn take_topic(&self, topic: &str, tps: f64) {
+        let mut state = self.state.lock().expect("short section");
+        state.topics.remove(topic);
+        if tps > 0.0 {
+            state.topics.insert(topic.to_owned(), tps);
+        }
+        if state.topics.len() > TOPICS_MAX {
+            let least = state.topics.iter().min_by(|one, other| one.1.total_cmp(other.1));
+            let least = least.map(|(name, _)| name.clone());
+            state.topics.retain(|name, _| Some(name) != least.as_ref());
+        }
+    }
+}
+
+/// Replaces the rates of a broker, which are means of 10 s, by those since the sample before. Counters that went back, as at
+/// midnight, say nothing.
+fn refresh(row: &mut Value, before: (i64, i64, i64), now: (i64, i64, i64)) {
+    let seconds = (now.0 - before.0) as f64 / 1000.0;
+    for (name, before, now) in [("in_tps", before.1, now.1), ("out_tps", before.2, now.2)] {
+        if seconds > 0.0 && now >= before && now > 0 {
+            row[name] = json!(((now - before) as f64 / seconds * 10.0).round() / 10.0);
+        }
+    }
+}
+
+/// Samples all brokers for ever.
+pub(crate) async fn sample_brokers(app: &App) {
+    loop {
+        let begun_ms = now_ms();
+        let told = ask(app, "cluster", "list", &Arguments::default()).await;
+        app.live.take(now_ms(), told);
+        // A look at the overview must not wait for the end of an idle step.
+        loop {
+            let step_ms = if app.live.is_watched() { 1000 } else { IDLE_MS };
+            let left_ms = step_ms - (now_ms() - begun_ms);
+            if left_ms <= 0 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(left_ms.clamp(1, 500).unsigned_abs())).await;
+        }
+    }
+}
+
+/// Asks for the rates of topics and for the doctor's verdict, for ever, while somebody watches.
+pub(crate) async fn sample_topics(app: &App) {
+    loop {
+        if app.live.is_watched()
+            && let Ok(all) = ask(app, "topic", "list", &Arguments::default()).await
+        {
+            for topic in app.live.next_topics(rows(&all)) {
+                let mut arguments = Arguments::default();
+                arguments.set("topic", topic.as_str());
+                let told = ask(app, "topic", "rates", &arguments).await.unwrap_or_default();
+                let tps = rows(&told).first().and_then(|row| row["in_tps"].as_f64()).unwrap_or_default();
+                app.live.take_topic(&topic, tps);
+            }
+            if rows(&all).len() <= DOCTOR_TOPICS_MAX {
+                look_for_findings(app).await;
+            }
+        }
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        for _ in 0..8 {
+            // The first visitor gets a verdict soon.
+            if app.live.doctor().is_none() && app.live.is_watched() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+}
+
+async fn look_for_findings(app: &App) {
+    let age = |state: &State| state.doctor.as_ref().map(|(at_ms, _)| now_ms() - at_ms);
+    let is_fresh = age(&app.live.state.lock().expect("short section")).is_some_and(|age| age < DOCTOR_MS);
+    if is_fresh {
+        return;
+    }
+    if let Ok(verdict) = admin::diagnose(&app.cluster.session(false)).await {
+        app.live.state.lock().expect("short section").doctor = Some((now_ms(), verdict));
+    }
+}
+
+async fn ask(app: &App, noun: &str, verb: &str, arguments: &Arguments) -> Result<Value, String> {
+    let operation = admin::operation(noun, verb).ok_or("no such operation")?;
+    let answer = operation.perform(&app.cluster.session(false), arguments).await;
+    answer.map(|answer| answer.value()).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(id: i64, count: i64) -> Value {
+        json!({"broker": "a", "id": id, "address": format!("h:{id}"), "in_tps": 1.0, "out_tps": 0.0, "in_today": count, "out_today": 0})
+    }
+
+    #[test]
+    fn rates_are_those_since_the_sample_before() {
+        let live = Live::default();
+        live.take(1000, Ok(json!([told(0, 100), told(1, 100)])));
+        assert_eq!(live.sample().in_tps, 1.0);
+        live.take(3000, Ok(json!([told(0, 300), told(1, 300)])));
+        assert_eq!(live.sample().in_tps, 100.0, "without the slave's");
+        // Midnight.
+        live.take(4000, Ok(json!([told(0, 5), told(1, 5)])));
+        assert_eq!(live.sample().in_tps, 1.0);
+        live.take(5000, Err("gone".to_owned()));
+        assert_eq!(live.sample().error.as_deref(), Some("gone"));
+    }
+
+    #[test]
+    fn topics_are_asked_in_turn_and_bounded() {
+        let live = Live::default();
+        let all: Vec<Value> = (0..30).map(|number| json!({"topic": format!("T{number:02}")})).collect();
+        assert_eq!(live.next_topics(&all).len(), TOPICS_AT_ONCE);
+        assert_eq!(live.next_topics(&all).first().map(String::as_str), Some("T20"));
+        assert_eq!(live.next_topics(&all).first().map(String::as_str), Some("T00"));
+        (0..300).for_each(|number| live.take_topic(&format!("T{number}"), f64::from(number) + 0.5));
+        live.take(1, Ok(json!([])));
+        let sample = live.sample();
+        assert_eq!((sample.topics.len(), &sample.topics[0]["topic"]), (10, &json!("T299")));
+        assert_eq!(live.state.lock().unwrap().topics.len(), TOPICS_MAX);
+    }
+}

@@ -1,0 +1,90 @@
+//! The pages by their paths.
+
+mod brokers;
+mod groups;
+mod login;
+mod messages;
+mod operations;
+mod overview;
+mod people;
+mod topics;
+
+pub(crate) use login::login;
+
+use crate::app::{App, Visitor};
+use crate::refusal::Refusal;
+use crate::request::Fields;
+use crate::view::Page;
+
+/// The text of the pages, for the test of translations.
+#[cfg(test)]
+pub(crate) const SOURCES: [&str; 10] = [
+    include_str!("view.rs"),
+    include_str!("server.rs"),
+    include_str!("pages/brokers.rs"),
+    include_str!("pages/groups.rs"),
+    include_str!("pages/login.rs"),
+    include_str!("pages/messages.rs"),
+    include_str!("pages/operations.rs"),
+    include_str!("pages/overview.rs"),
+    include_str!("pages/people.rs"),
+    include_str!("pages/topics.rs"),
+];
+
+/// The answer to a request.
+pub(crate) enum Reply {
+    Page(Page),
+    Redirect(String),
+    /// A session began, or ended and another without a user began.
+    LoggedIn {
+        cookie: String,
+        to: String,
+    },
+}
+
+/// The page of a path.
+///
+/// # Errors
+/// [`Refusal`] when there is no such page, the visitor may not look, or a server does not answer.
+pub(crate) async fn get(app: &App, who: &Visitor, path: &str, fields: &Fields) -> Result<Page, Refusal> {
+    match path {
+        "/" => Ok(overview::overview(app, who).await),
+        "/live" => overview::live(app),
+        "/history" => overview::history(app, fields),
+        "/brokers" => brokers::list(app, who).await,
+        "/broker" => brokers::one(app, who, fields).await,
+        "/topics" => topics::list(app, who, fields).await,
+        "/topic" => topics::one(app, who, fields).await,
+        "/groups" => groups::list(app, who, fields).await,
+        "/group" => groups::one(app, who, fields).await,
+        "/clients" => groups::clients(app, who, fields).await,
+        "/messages" => messages::list(app, who, fields).await,
+        "/message" => messages::one(app, who, fields).await,
+        "/dlq" => messages::dead_letters(app, who, fields).await,
+        "/operations" => Ok(operations::list(who)),
+        "/session" => people::session(who),
+        "/audit" => people::audit(app, who),
+        "/users" => people::users(app, who, None),
+        path => match path.strip_prefix("/op/").and_then(|rest| rest.split_once('/')) {
+            Some(name) => operations::form(app, who, name, fields).await,
+            None => Err(Refusal::missing(format!("there is no page {path}"))),
+        },
+    }
+}
+
+/// The answer to a form. The caller has checked where it comes from.
+///
+/// # Errors
+/// [`Refusal`] when there is no such form, the visitor may not do it, or a server refuses or does not answer.
+pub(crate) async fn post(app: &App, who: &Visitor, path: &str, form: &Fields) -> Result<Reply, Refusal> {
+    let path = path.strip_prefix("/api/v1").unwrap_or(path);
+    match path {
+        "/login" => login::begin(app, who, form).await,
+        "/logout" => login::end(app, who),
+        "/users" => people::change(app, who, form).await.map(Reply::Page),
+        path => match path.strip_prefix("/op/").and_then(|rest| rest.split_once('/')) {
+            Some(name) => operations::change(app, who, name, form).await.map(Reply::Page),
+            None => Err(Refusal::missing(format!("there is no form {path}"))),
+        },
+    }
+}

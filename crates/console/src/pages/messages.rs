@@ -1,0 +1,184 @@
+//! Messages: found by key, id, or topic and time; one message with its body, consumption and trace; dead letters.
+
+use crate::app::{App, Visitor, rows};
+use crate::refusal::Refusal;
+use crate::request::{Fields, query};
+use crate::view::{Page, answer, columns_table, field, operation_link, table};
+use crate::words::Lang;
+use maud::{Markup, html};
+use serde_json::{Value, json};
+
+/// Most messages that are looked for by time.
+const LIMIT: &str = "50";
+/// Time back to which messages are looked for unless another is given, ms.
+const RECENT_MS: i64 = 3_600_000;
+
+/// A time of a form, `2026-01-31T12:00`, as operations take it; milliseconds are passed on.
+fn time_of(text: &str) -> String {
+    match (text.split_once('T'), text.matches(':').count()) {
+        (Some((day, time)), 1) => format!("{day}#{time}:00:000"),
+        (Some((day, time)), 2) => format!("{day}#{time}:000"),
+        _ => text.to_owned(),
+    }
+}
+
+/// The form, and what it finds.
+pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Refusal> {
+    let (lang, topic, value) = (who.lang, fields.text("topic"), fields.text("value"));
+    let by = fields.get("by").unwrap_or("key");
+    let (begin, end) = (time_of(fields.text("begin")), time_of(fields.text("end")));
+    let recent = (crate::app::now_ms() - RECENT_MS).to_string();
+    let begin = if begin.is_empty() && by == "time" { recent } else { begin };
+    let given = [
+        ("topic", topic),
+        ("key", value),
+        ("id", value),
+        ("begin", &*begin),
+        ("end", &*end),
+        ("limit", LIMIT),
+    ];
+    let found = match (by, topic.is_empty(), value.is_empty()) {
+        (_, true, _) | ("key" | "id", _, true) => None,
+        ("key", ..) => Some(app.look(who, ("message", "key"), &given, 0).await),
+        ("id", ..) => Some(app.look(who, ("message", "get"), &given[..3], 0).await.map(|one| json!([one]))),
+        _ => Some(app.look(who, ("message", "print-topic"), &given, 0).await),
+    };
+    let choices =
+        [("key", lang.say("key")), ("id", lang.say("message id")), ("time", lang.say("topic and time"))];
+    let body = html! {
+        form.row method="get" action="/messages" role="search" {
+            (field(lang.say("Topic"), "topic", topic))
+            label { span { (lang.say("Find by")) } select name="by" {
+                @for (name, text) in choices { option value=(name) selected[by == name] { (text) } }
+            } }
+            (field(lang.say("Key or id"), "value", value))
+            label { span { (lang.say("From (UTC)")) } input type="datetime-local" name="begin" value=(fields.text("begin")); }
+            label { span { (lang.say("Until (UTC)")) } input type="datetime-local" name="end" value=(fields.text("end")); }
+            button { (lang.say("Find")) }
+        }
+        @match &found {
+            None => {},
+            Some(Err(refusal)) => p.failure role="alert" { "✗ " (refusal.text) },
+            Some(Ok(found)) => {
+                (columns_table(lang, rows(found), &["message_id", "topic", "keys", "tags", "broker", "queue", "queue_offset", "store_time"]))
+                p.small { (lang.say("At most 50 messages are shown")) }
+            },
+        }
+    };
+    let data = found.and_then(Result::ok).unwrap_or_default();
+    Ok(Page::new(lang.say("Messages"), data, body))
+}
+
+/// One message.
+pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Refusal> {
+    let (lang, topic, id) = (who.lang, fields.text("topic"), fields.text("id"));
+    let message = app.look(who, ("message", "get"), &[("topic", topic), ("id", id)], 0).await?;
+    // Most clusters record no traces.
+    let trace = app.look(who, ("message", "trace"), &[("id", id)], 0).await;
+    let mut plain = message.clone();
+    if let Some(members) = plain.as_object_mut() {
+        for name in ["body", "body_hex", "properties", "tracks"] {
+            members.remove(name);
+        }
+    }
+    let body = html! {
+        (answer(lang, &plain))
+        h2 { (lang.say("Body")) } (content(&message))
+        h2 { (lang.say("Properties")) } (answer(lang, &message["properties"]))
+        h2 { (lang.say("Consumption")) } (table(lang, rows(&message["tracks"])))
+        h2 { (lang.say("Trace")) }
+        @match &trace {
+            Ok(events) => (waterfall(lang, rows(events))),
+            Err(refusal) => p { (refusal.text) },
+        }
+    };
+    let data = json!({"message": message, "trace": trace.ok()});
+    Ok(Page::new(format!("{}: {id}", lang.say("Message")), data, body))
+}
+
+/// The body: JSON indented, text as it is, other bytes as hexadecimal digits.
+fn content(message: &Value) -> Markup {
+    let text = message["body"].as_str().unwrap_or_default();
+    let decoded = match (message["body_hex"].as_str(), serde_json::from_str::<Value>(text)) {
+        (Some(hex), _) => {
+            let lines = hex.as_bytes().chunks(64).map(|line| {
+                let pairs = line.chunks(2).map(|pair| String::from_utf8_lossy(pair).into_owned());
+                pairs.collect::<Vec<_>>().join(" ")
+            });
+            lines.collect::<Vec<_>>().join("\n")
+        }
+        (None, Ok(value)) if value.is_object() || value.is_array() => {
+            serde_json::to_string_pretty(&value).unwrap_or_default()
+        }
+        (None, _) => text.to_owned(),
+    };
+    html! { pre tabindex="0" { (decoded) } }
+}
+
+/// The events of a trace with a bar for how long after the first of them each was, beside the figures.
+fn waterfall(lang: Lang, events: &[Value]) -> Markup {
+    html! {
+        (table(lang, events))
+        @if let Some(longest) = events.iter().filter_map(|event| event["cost_ms"].as_i64()).max() {
+            dl { @for event in events {
+                dt { (event["type"].as_str().unwrap_or_default()) " " (event["group"].as_str().unwrap_or_default()) }
+                dd { meter min="0" max=(longest.max(1)) value=(event["cost_ms"].as_i64().unwrap_or_default()) {} " " (event["cost_ms"].as_i64().unwrap_or_default()) " ms" }
+            } }
+        }
+    }
+}
+
+/// What a group gave up.
+pub(super) async fn dead_letters(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Refusal> {
+    let (lang, group) = (who.lang, fields.text("group"));
+    let begin = time_of(fields.text("begin"));
+    let given = [("group", group), ("begin", &*begin), ("limit", LIMIT)];
+    let found = match group {
+        "" => None,
+        _ => Some(app.look(who, ("dlq", "list"), &given, 0).await),
+    };
+    let body = html! {
+        form.row method="get" action="/dlq" role="search" {
+            (field(lang.say("Group"), "group", group))
+            label { span { (lang.say("From (UTC)")) } input type="datetime-local" name="begin" value=(fields.text("begin")); }
+            button { (lang.say("Find")) }
+        }
+        @match &found {
+            None => {},
+            Some(Err(refusal)) => p { (refusal.text) },
+            Some(Ok(found)) if rows(found).is_empty() => p { (lang.say("Nothing to show")) },
+            Some(Ok(found)) => {
+                ul.cards { @for row in rows(found) {
+                    @let text = |name: &str| crate::view::cell_text(&row[name]);
+                    @let (broker, queue, offset) = (text("broker"), text("queue"), text("queue_offset"));
+                    @let dead_topic = format!("%DLQ%{group}");
+                    li {
+                        a href=(format!("/message{}", query([("topic", &*dead_topic), ("id", &*text("offset_id"))]))) { (text("message_id")) }
+                        " · " (row["properties"]["RETRY_TOPIC"].as_str().unwrap_or_default()) " · " (text("keys")) " · " (text("store_time")) " "
+                        (operation_link(who, lang.say("Resend"), ("dlq", "resend"), &[("group", group), ("broker", &broker), ("queue", &queue), ("offset", &offset)]))
+                        pre tabindex="0" { (text("body")) }
+                    }
+                } }
+                p.small { (lang.say("At most 50 messages are shown")) }
+            },
+        }
+    };
+    let data = found.and_then(Result::ok).unwrap_or_default();
+    Ok(Page::new(lang.say("Dead letters"), data, body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_are_decoded() {
+        let shown =
+            |body: &str, hex: Option<&str>| content(&json!({"body": body, "body_hex": hex})).into_string();
+        assert!(shown("{\"a\":1}", None).contains("\n  &quot;a&quot;: 1"));
+        assert!(shown("<b>", None).contains("&lt;b&gt;"));
+        assert!(shown("\u{fffd}", Some("00ff")).contains("00 ff"));
+        assert_eq!(time_of("2026-01-31T12:00"), "2026-01-31#12:00:00:000");
+        assert_eq!((time_of("17"), time_of("")), ("17".to_owned(), String::new()));
+    }
+}

@@ -1,0 +1,196 @@
+//! All operations of the table, each with a form: what only looks is answered at once, what changes something is previewed,
+//! and what destroys wants the name typed.
+
+use crate::app::{App, Done, Visitor, arguments_of, find};
+use crate::refusal::Refusal;
+use crate::request::Fields;
+use crate::view::{Page, answer, table, token};
+use crate::words::Lang;
+use admin::{Argument, Arguments, Effect, Kind, OPERATIONS, Operation};
+use maud::{Markup, html};
+use serde_json::{Value, json};
+
+fn effect(lang: Lang, effect: Effect) -> &'static str {
+    match effect {
+        Effect::Look => lang.say("only looks"),
+        Effect::Change => lang.say("changes"),
+        Effect::Destroy => lang.say("destroys"),
+    }
+}
+
+/// The list.
+pub(super) fn list(who: &Visitor) -> Page {
+    let lang = who.lang;
+    let all = OPERATIONS.into_iter().flatten().filter(|operation| who.may(operation));
+    let body = html! {
+        ul.operations { @for operation in all {
+            li { a href=(format!("/op/{}/{}", operation.noun, operation.verb)) { (operation.noun) " " (operation.verb) }
+                " " span.small { "(" (effect(lang, operation.effect)) ")" } " " (lang.about(operation)) }
+        } }
+    };
+    Page::new(lang.say("Operations"), Value::Null, body)
+}
+
+/// The form of an operation; the answer below it when it only looks and has all it needs.
+pub(super) async fn form(
+    app: &App,
+    who: &Visitor,
+    (noun, verb): (&str, &str),
+    fields: &Fields,
+) -> Result<Page, Refusal> {
+    let operation = find(noun, verb)?;
+    if !who.may(operation) {
+        return Err(Refusal::forbidden(who.lang.say("Your role does not allow this")));
+    }
+    let is_complete = operation.arguments.iter().all(|it| !it.is_required() || fields.get(it.name).is_some());
+    let done = match operation.effect == Effect::Look && is_complete {
+        true => Some(app.perform(who, operation, &arguments_of(operation, fields), false).await?),
+        false => None,
+    };
+    let data = done.as_ref().map_or(Value::Null, |done| done.answer.clone());
+    let body = html! {
+        (inputs(who, operation, fields, None))
+        @if let Some(done) = &done { h2 { (who.lang.say("Answer")) } (answer(who.lang, &done.answer)) }
+    };
+    Ok(Page::new(format!("{noun} {verb}"), data, body))
+}
+
+/// Previews an operation, or performs it and notes it in the audit log.
+pub(super) async fn change(
+    app: &App,
+    who: &Visitor,
+    (noun, verb): (&str, &str),
+    form: &Fields,
+) -> Result<Page, Refusal> {
+    let (lang, operation) = (who.lang, find(noun, verb)?);
+    let arguments = arguments_of(operation, form);
+    let title = format!("{noun} {verb}");
+    if !who.may(operation) {
+        app.note(who, &line(operation, &arguments), "refused: role")?;
+        return Err(Refusal::forbidden(lang.say("Your role does not allow this")));
+    }
+    let is_preview = form.get("_step") != Some("go");
+    if is_preview {
+        let done = app.perform(who, operation, &arguments, true).await?;
+        let data = json!({"planned": done.planned, "answer": done.answer});
+        let body = html! {
+            (preview(lang, &done))
+            (inputs(who, operation, form, Some(lang.say("Nothing was changed"))))
+        };
+        return Ok(Page::new(title, data, body));
+    }
+    let wanted = name_to_type(operation, &arguments);
+    if operation.effect == Effect::Destroy && form.text("_confirm") != wanted {
+        let text = format!("{} {wanted} {}", lang.say("This cannot be undone. Type"), lang.say("to confirm"));
+        return Err(Refusal::wrong(text));
+    }
+    let action = line(operation, &arguments);
+    app.note(who, &action, "begun")?;
+    let outcome = app.perform(who, operation, &arguments, false).await;
+    let text = match &outcome {
+        Ok(_) => "done".to_owned(),
+        Err(refusal) => format!("failed: {}", refusal.text),
+    };
+    // The change was announced in the log before; a failure to write its end must not hide its answer.
+    if let Err(refusal) = app.note(who, &action, &text) {
+        tracing::error!(action, text, why = refusal.text, "the audit log lacks the outcome");
+    }
+    let done = outcome?;
+    let body = html! {
+        p.success role="status" { "✓ " (lang.say("Done")) }
+        (answer(lang, &done.answer))
+        (inputs(who, operation, form, None))
+    };
+    Ok(Page::new(title, done.answer, body))
+}
+
+fn preview(lang: Lang, done: &Done) -> Markup {
+    let planned: Vec<Value> = done.planned.iter().map(|planned| json!(planned)).collect();
+    html! {
+        h2 { (lang.say("Requests that would be sent")) }
+        (table(lang, &planned))
+        h2 { (lang.say("Answer")) }
+        (answer(lang, &done.answer))
+    }
+}
+
+/// What has to be typed before something is destroyed: the first argument that is given.
+fn name_to_type<'a>(operation: &Operation, arguments: &'a Arguments) -> &'a str {
+    let given = operation.arguments.iter().find_map(|argument| arguments.get(argument.name));
+    given.unwrap_or(operation.verb)
+}
+
+/// The operation with its arguments, without secrets.
+fn line(operation: &Operation, arguments: &Arguments) -> String {
+    let given = operation.arguments.iter().filter_map(|argument| {
+        let value = arguments.get(argument.name)?;
+        let is_hidden = argument.name.contains("password") || argument.name == "body";
+        let value: String =
+            if is_hidden { "(not shown)".to_owned() } else { value.chars().take(200).collect() };
+        Some(format!("{}={value}", argument.name))
+    });
+    let given = given.collect::<Vec<_>>().join(" ");
+    format!("{} {} {given}", operation.noun, operation.verb)
+}
+
+fn inputs(who: &Visitor, operation: &Operation, fields: &Fields, note: Option<&str>) -> Markup {
+    let lang = who.lang;
+    let (noun, verb, is_look) = (operation.noun, operation.verb, operation.effect == Effect::Look);
+    let shown = operation.arguments.iter().filter(|it| it.name != "password-file");
+    html! {
+        p { (lang.about(operation)) " (" (effect(lang, operation.effect)) ")" }
+        @if let Some(note) = note { p { (note) } }
+        form.stacked method=(if is_look { "get" } else { "post" }) action=(format!("/op/{noun}/{verb}")) {
+            @if !is_look { (token(who)) }
+            @for argument in shown { (input(lang, argument, fields.text(argument.name))) }
+            @if operation.effect == Effect::Destroy {
+                @let wanted = name_to_type(operation, &arguments_of(operation, fields)).to_owned();
+                label { span { (lang.say("This cannot be undone. Type")) " " code { (wanted) } " " (lang.say("to confirm")) } input name="_confirm" autocomplete="off"; }
+            }
+            div.actions {
+                @if is_look { button { (lang.say("Look")) } }
+                @else {
+                    button name="_step" value="preview" { (lang.say("Preview")) }
+                    button.danger[operation.effect == Effect::Destroy] name="_step" value="go" { (lang.say("Do it")) }
+                }
+            }
+        }
+        p.small { (lang.say("Command")) ": " code { "vostok admin " (noun) " " (verb) } }
+    }
+}
+
+fn input(lang: Lang, argument: &Argument, value: &str) -> Markup {
+    let note = if argument.is_required() { lang.say("required") } else { lang.say("optional") };
+    html! {
+        label.check[argument.kind == Kind::Switch] {
+            @if argument.kind == Kind::Switch {
+                input type="checkbox" name=(argument.name) value="true" checked[value == "true"];
+                span { (argument.name) " - " (argument.help) }
+            } @else {
+                span { (argument.name) " - " (argument.help) " (" (note) ")" }
+                @if argument.name == "body" && argument.is_required() {
+                    textarea name=(argument.name) rows="6" required { (value) }
+                } @else {
+                    input name=(argument.name) value=(value) required[argument.is_required()] autocomplete="off"
+                        type=(if argument.name == "password" { "password" } else { "text" });
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_has_no_secrets_and_destroying_wants_the_name() {
+        let create = find("user", "create").unwrap();
+        let arguments = arguments_of(create, &Fields::parse("user=alice&password=planted&broker=b"));
+        let text = line(create, &arguments);
+        assert!(text.contains("user=alice") && !text.contains("planted"), "{text}");
+        let delete = find("topic", "delete").unwrap();
+        let arguments = arguments_of(delete, &Fields::parse("topic=T&cluster=C"));
+        assert_eq!(name_to_type(delete, &arguments), "T");
+    }
+}

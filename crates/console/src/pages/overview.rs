@@ -1,0 +1,106 @@
+//! The overview: is the cluster well, what is to be done, and how much goes through it.
+
+use crate::app::{App, Visitor};
+use crate::refusal::Refusal;
+use crate::request::Fields;
+use crate::view::{Page, columns_table};
+use maud::{Markup, html};
+use serde_json::{Value, json};
+
+/// Columns of the brokers.
+const BROKERS: [&str; 9] =
+    ["cluster", "broker", "id", "address", "version", "in_tps", "out_tps", "disk_ratio", "error"];
+
+/// The page.
+pub(super) async fn overview(app: &App, who: &Visitor) -> Page {
+    let (lang, sample, doctor) = (who.lang, app.live.sample(), app.live.doctor());
+    let tps = |class: &str, name: &str, value: f64| {
+        html! { div.figure { span.mark.(class) aria-hidden="true" {} span { (lang.say(name)) } output data-live=(class) { (format!("{value:.1}")) } } }
+    };
+    let body = html! {
+        h2 { (lang.say("Is it well?")) }
+        (verdict(app, who, doctor.as_ref()))
+        h2 { (lang.say("Messages per second")) }
+        @if let Some(error) = &sample.error { p.failure role="alert" { "✗ " (error) } }
+        div.figures { (tps("in", "stored", sample.in_tps)) (tps("out", "delivered", sample.out_tps)) }
+        div.tabs #ranges {
+            button type="button" data-ring="0" aria-pressed="true" { (lang.say("10 minutes")) }
+            button type="button" data-ring="1" aria-pressed="false" { (lang.say("6 hours")) }
+            button type="button" data-ring="2" aria-pressed="false" { (lang.say("7 days")) }
+        }
+        svg #chart viewBox="0 0 800 200" preserveAspectRatio="none" role="img" aria-label=(lang.say("Messages per second")) {
+            polyline.in {} polyline.out {}
+        }
+        p.small { span #scale {} " " (lang.say("Figures taken at")) " " time #taken { (sample.at) } }
+        h2 { (lang.say("Busiest brokers")) }
+        div #brokers {
+            @if sample.brokers.is_empty() { p { (lang.say("No broker is known")) } }
+            @else { (columns_table(lang, &sample.brokers[..sample.brokers.len().min(10)], &BROKERS)) }
+        }
+        h2 { (lang.say("Busiest topics")) }
+        div #topics {
+            @if sample.topics.is_empty() { p { (lang.say("No topic gets messages now")) } }
+            @else { (columns_table(lang, &sample.topics, &["topic", "in_tps"])) }
+        }
+    };
+    Page::new(lang.say("Overview"), json!({"live": sample, "doctor": doctor}), body)
+}
+
+/// The doctor's findings, the gravest first, each with its command and its page.
+fn verdict(app: &App, who: &Visitor, doctor: Option<&Value>) -> Markup {
+    let lang = who.lang;
+    let servers = app.cluster.name_servers().join(";");
+    let Some(doctor) = doctor else {
+        return html! {
+            p { (lang.say("The doctor has not looked yet; it begins when this page is open")) ". "
+                (lang.say("For clusters of more than 2000 topics run")) " " code { "vostok doctor -n '" (servers) "'" } }
+        };
+    };
+    let of = |name: &str| doctor[name].as_array().map(Vec::as_slice).unwrap_or_default();
+    let count = |state: &str| of("checks").iter().filter(|check| check["state"] == state).count();
+    let text = |row: &Value, name: &str| row[name].as_str().unwrap_or_default().to_owned();
+    html! {
+        @if of("findings").is_empty() { p.success { "✓ " (lang.say("Nothing is wrong as far as was looked")) } }
+        @else {
+            p.failure { "! " (of("findings").len()) " " (lang.say("findings")) }
+            ul.findings {
+                @for row in of("findings") {
+                    @let (severity, subject) = (text(row, "severity"), text(row, "subject"));
+                    li.(severity) {
+                        strong { (lang.say(&severity)) } " " code { (text(row, "code")) } " "
+                        (subject_link(&subject)) ": " (text(row, "figure"))
+                        p { (lang.say("What to do")) ": " code { (text(row, "fix")) } }
+                    }
+                }
+            }
+        }
+        p.small {
+            (count("PASS")) " " (lang.say("checks passed")) ", " (count("SKIP")) " " (lang.say("skipped for want of data")) ". "
+            (lang.say("Figures taken at")) " " (text(doctor, "taken_at")) ". "
+            (lang.say("Command")) ": " code { "vostok doctor -n '" (servers) "'" }
+        }
+    }
+}
+
+/// The page that a finding's culprit is most likely on.
+fn subject_link(subject: &str) -> Markup {
+    let word = subject.split_whitespace().next_back().unwrap_or_default();
+    let page = match subject.split_whitespace().next() {
+        Some("group") => "/group",
+        Some("topic") => "/topic",
+        Some("broker") => "/broker",
+        _ => return html! { (subject) },
+    };
+    html! { a href=(format!("{page}{}", crate::request::query([("name", word)]))) { (subject) } }
+}
+
+/// The live figures.
+pub(super) fn live(app: &App) -> Result<Page, Refusal> {
+    Ok(Page::new("Live", json!(app.live.sample()), html! {}))
+}
+
+/// The past: `ring` 0 for seconds, 1 for 10 s, 2 for 5 minutes.
+pub(super) fn history(app: &App, fields: &Fields) -> Result<Page, Refusal> {
+    let ring = fields.text("ring").parse().unwrap_or(0);
+    Ok(Page::new("History", json!(app.live.history(ring)), html! {}))
+}

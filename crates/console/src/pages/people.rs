@@ -1,0 +1,94 @@
+//! Users of the console, and what they did.
+
+use crate::app::{App, Visitor};
+use crate::refusal::Refusal;
+use crate::request::Fields;
+use crate::users::Role;
+use crate::view::{Page, columns_table, table, token};
+use clap::ValueEnum;
+use maud::html;
+use serde_json::{Value, json};
+
+/// Who asks, and the token for changes by programs.
+pub(super) fn session(who: &Visitor) -> Result<Page, Refusal> {
+    let Visitor { name, role, bodies, token, .. } = who;
+    let data = json!({"user": name, "role": role, "bodies": bodies, "token": token});
+    Ok(Page::new("Session", data.clone(), html! { (table(who.lang, &[data])) }))
+}
+
+/// The last lines of the audit log. They are an administrator's, because they name what others did.
+pub(super) fn audit(app: &App, who: &Visitor) -> Result<Page, Refusal> {
+    needs_admin(who)?;
+    let lines: Vec<Value> = app.audit.lock().expect("short section").lines().cloned().collect();
+    let columns = ["time", "user", "address", "action", "outcome"];
+    let body = html! { (columns_table(who.lang, &lines, &columns)) };
+    Ok(Page::new(who.lang.say("Audit"), json!(lines), body))
+}
+
+/// The users of the console. `told` is a new user's name and password.
+pub(super) fn users(app: &App, who: &Visitor, told: Option<(&str, String)>) -> Result<Page, Refusal> {
+    needs_admin(who)?;
+    let lang = who.lang;
+    let users = app.users.lock().expect("short section").clone();
+    let rows: Vec<Value> = users
+        .all()
+        .map(|(name, user)| json!({"user": name, "role": user.role, "bodies": user.bodies}))
+        .collect();
+    let body = html! {
+        @if let Some((name, password)) = &told {
+            p.success role="status" { "✓ " (name) ": " code { (password) } " - " (lang.say("The password is shown only now")) }
+        }
+        @if rows.is_empty() { p { (lang.say("Nobody has to log in, because only this machine is served")) } }
+        @else { (table(lang, &rows)) }
+        form.stacked method="post" action="/users" {
+            (token(who))
+            label { span { (lang.say("Name")) } input name="name" required maxlength="64" autocomplete="off"; }
+            label { span { (lang.say("Role")) } select name="role" {
+                @for role in Role::value_variants() { option { (role.name()) } }
+            } }
+            label.check { input type="checkbox" name="bodies" value="true"; span { (lang.say("May see bodies of messages")) } }
+            div.actions {
+                button name="what" value="set" { (lang.say("Add")) }
+                button.danger name="what" value="remove" { (lang.say("Remove")) }
+            }
+        }
+    };
+    Ok(Page::new(lang.say("Users"), json!(rows), body))
+}
+
+/// Adds or removes a user.
+pub(super) async fn change(app: &App, who: &Visitor, form: &Fields) -> Result<Page, Refusal> {
+    needs_admin(who)?;
+    let name =
+        form.get("name").filter(|name| name.chars().all(|it| it.is_alphanumeric() || "._-@".contains(it)));
+    let name = name.ok_or_else(|| Refusal::wrong("expected a name of letters, digits and . _ - @"))?;
+    let role = Role::from_str(form.text("role"), true).map_err(Refusal::wrong)?;
+    let mut users = app.users.lock().expect("short section").clone();
+    if users.is_empty() && (role != Role::Admin || form.text("what") != "set") {
+        return Err(Refusal::wrong(
+            "the first user must be an admin, because from then on everybody has to log in",
+        ));
+    }
+    let failed = |error: std::io::Error| Refusal::wrong(error.to_string());
+    if form.text("what") == "remove" {
+        let is_last = users.all().all(|(other, user)| other == name || user.role != Role::Admin);
+        if is_last {
+            return Err(Refusal::wrong("nobody would be admin any more"));
+        }
+        app.note(who, &format!("console user {name} remove"), "begun")?;
+        users.remove(name).map_err(failed)?;
+        *app.users.lock().expect("short section") = users;
+        return self::users(app, who, None);
+    }
+    app.note(who, &format!("console user {name} {}", role.name()), "begun")?;
+    let password = users.set(name, role, form.get("bodies").is_some()).map_err(failed)?;
+    *app.users.lock().expect("short section") = users;
+    self::users(app, who, Some((name, password)))
+}
+
+fn needs_admin(who: &Visitor) -> Result<(), Refusal> {
+    match who.role {
+        Role::Admin => Ok(()),
+        _ => Err(Refusal::forbidden(who.lang.say("Your role does not allow this"))),
+    }
+}

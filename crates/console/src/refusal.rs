@@ -1,0 +1,38 @@
+//! Why a request of a browser is not served.
+
+use axum::http::StatusCode;
+
+/// Why a request is not served, in words for the person who made it.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub status: StatusCode,
+    pub text: String,
+}
+
+impl Refusal {
+    /// Something that the person may not do.
+    pub fn forbidden(text: impl Into<String>) -> Self {
+        Self { status: StatusCode::FORBIDDEN, text: text.into() }
+    }
+
+    /// Something that is not there.
+    pub fn missing(text: impl Into<String>) -> Self {
+        Self { status: StatusCode::NOT_FOUND, text: text.into() }
+    }
+
+    /// Something that is not a valid request.
+    pub fn wrong(text: impl Into<String>) -> Self {
+        Self { status: StatusCode::BAD_REQUEST, text: text.into() }
+    }
+}
+
+impl From<admin::Error> for Refusal {
+    fn from(error: admin::Error) -> Self {
+        let status = match &error {
+            admin::Error::Usage(_) => StatusCode::BAD_REQUEST,
+            admin::Error::NotFound(_) => StatusCode::NOT_FOUND,
+            _ => StatusCode::BAD_GATEWAY,
+        };
+        Self { status, text: error.to_string() }
+    }
+}

@@ -1,0 +1,305 @@
+//! The shell of the console: its thread, its listener, and the way of a request from socket to page.
+
+use crate::app::{App, Config, Visitor, now_ms};
+use crate::guard::{self, check_host, check_origin};
+use crate::live;
+use crate::pages::{self, Reply};
+use crate::refusal::Refusal;
+use crate::request::{Fields, cookie, header_text, query};
+use crate::users::{Role, Users, random_hex};
+use crate::view::{Page, document};
+use crate::words::Lang;
+use admin::Cluster;
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::{HeaderMap, HeaderName, Method, StatusCode, header};
+use axum::response::Response;
+use maud::html;
+use serde_json::{Value, json};
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use tokio::sync::oneshot;
+
+/// Most bytes of a form, enough for a message of 4 MiB in percent-encoding.
+const FORM_BYTES_MAX: usize = 13 << 20;
+/// Cookie of a session, and that of the language.
+const SESSION: &str = "vostok_console";
+const LANGUAGE: &str = "vostok_lang";
+/// Files that pages use.
+const STYLE: &str = include_str!("console.css");
+const SCRIPT: &str = include_str!("console.js");
+
+/// Why the console does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The address is in use or not of this machine.
+    #[error("{address}: {error}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// Others could come in, and there is no login.
+    #[error(
+        "{0} can be reached from other machines, and there is no login. Make one with: vostok console user NAME --role admin --data {1}"
+    )]
+    NoLogin(SocketAddr, String),
+    /// Users cannot be read, or the system refuses something.
+    #[error("{0}")]
+    System(#[from] io::Error),
+}
+
+impl StartError {
+    /// Whether another program has the port.
+    #[must_use]
+    pub fn is_port_taken(&self) -> bool {
+        matches!(self, Self::Listen { error, .. } if error.kind() == io::ErrorKind::AddrInUse)
+    }
+}
+
+/// A running console.
+pub struct RunningConsole {
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl RunningConsole {
+    /// Starts the console on a thread of its own.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing is left running.
+    pub fn start(config: Config, cluster: Cluster) -> Result<Self, StartError> {
+        let users = Users::read(&config.home)?;
+        let is_local = config.listens.ip().is_loopback();
+        if users.is_empty() && !is_local {
+            let home = config.home.parent().unwrap_or(&config.home).display().to_string();
+            return Err(StartError::NoLogin(config.listens, home));
+        }
+        let failed = |error| StartError::Listen { address: config.listens, error };
+        let listener = TcpListener::bind(config.listens).map_err(failed)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        if !is_local {
+            tracing::warn!(%address, "the console has no TLS: passwords and pages can be read on the way; put a proxy with TLS before it, or use an SSH tunnel");
+        }
+        let secret = random_hex(32)?;
+        let app = Arc::new(App::new(cluster, config, users, secret.as_bytes()));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (stop, stopped) = oneshot::channel::<()>();
+        let thread = std::thread::Builder::new().name("console".to_owned()).spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = serve(listener, app.clone()) => {}
+                    () = live::sample_brokers(&app) => {}
+                    () = live::sample_topics(&app) => {}
+                    _ = stopped => {}
+                }
+            });
+            app.cluster.close();
+        })?;
+        Ok(Self { address, stop, thread })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Stops it.
+    pub fn stop(self) {
+        // Fails only when the thread has ended.
+        let _ = self.stop.send(());
+        let _ = self.thread.join();
+    }
+}
+
+async fn serve(listener: TcpListener, app: Arc<App>) {
+    let router = Router::new().fallback(handle).with_state(app);
+    let service = router.into_make_service_with_connect_info::<SocketAddr>();
+    let served = match tokio::net::TcpListener::from_std(listener) {
+        Ok(listener) => axum::serve(listener, service).await,
+        Err(error) => Err(error),
+    };
+    if let Err(error) = served {
+        tracing::error!(%error, "the console stopped");
+    }
+}
+
+async fn handle(
+    State(app): State<Arc<App>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    request: Request,
+) -> Response {
+    let (parts, body) = request.into_parts();
+    let path = parts.uri.path().to_owned();
+    let is_api = path.starts_with("/api/v1/");
+    if let Err(refusal) = check_host(&parts.headers, app.config.listens.ip(), &app.config.names) {
+        return text(refusal.status, "text/plain; charset=utf-8", refusal.text);
+    }
+    match path.as_str() {
+        "/static/console.css" => return text(StatusCode::OK, "text/css; charset=utf-8", STYLE),
+        "/static/console.js" => return text(StatusCode::OK, "text/javascript; charset=utf-8", SCRIPT),
+        _ => {}
+    }
+    let fields = Fields::parse(parts.uri.query().unwrap_or_default());
+    let (mut who, is_known) = match visitor(&app, &parts.headers, peer.ip()) {
+        Ok(found) => found,
+        Err(error) => return text(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", error.to_string()),
+    };
+    let cookies = new_cookies(&parts.headers, &fields, &mut who);
+    let address = Address { path: &path, query: parts.uri.query().unwrap_or_default() };
+    let reply = match (parts.method, is_known) {
+        (Method::GET | Method::HEAD, true) => get(&app, &who, address, &fields).await,
+        (Method::GET | Method::HEAD, false) if path == "/login" => Ok(pages::login(&who, &fields, None)),
+        (Method::GET | Method::HEAD, false) if !is_api => {
+            Ok(Reply::Redirect(format!("/login{}", query([("next", path.as_str())]))))
+        }
+        (Method::POST, is_known) if is_known || path == "/login" => {
+            match form(&app, &who, &parts.headers, body).await {
+                Ok(form) => pages::post(&app, &who, &path, &form).await,
+                Err(refusal) => Err(refusal),
+            }
+        }
+        (_, true) => {
+            Err(Refusal { status: StatusCode::METHOD_NOT_ALLOWED, text: "expected GET or POST".to_owned() })
+        }
+        (_, false) => Err(Refusal { status: StatusCode::UNAUTHORIZED, text: "expected a login".to_owned() }),
+    };
+    answer(&who, address, is_api, reply, cookies)
+}
+
+/// The place that was asked for.
+#[derive(Clone, Copy)]
+struct Address<'a> {
+    path: &'a str,
+    query: &'a str,
+}
+
+async fn get(app: &App, who: &Visitor, address: Address<'_>, fields: &Fields) -> Result<Reply, Refusal> {
+    let path = match address.path.strip_prefix("/api/v1") {
+        Some("/overview") => "/",
+        Some(path) => path,
+        None => address.path,
+    };
+    match path {
+        "/language" => {
+            let back = fields.get("back").filter(|back| back.starts_with('/') && !back.starts_with("//"));
+            Ok(Reply::Redirect(back.unwrap_or("/").to_owned()))
+        }
+        "/login" => Ok(Reply::Redirect("/".to_owned())),
+        path => pages::get(app, who, path, fields).await.map(Reply::Page),
+    }
+}
+
+/// Who made a request, and whether that is somebody who may come in.
+fn visitor(app: &App, headers: &HeaderMap, address: IpAddr) -> io::Result<(Visitor, bool)> {
+    let given = cookie(headers, SESSION).filter(|value| value.len() == 64);
+    let cookie = given.map_or_else(|| random_hex(32), |value| Ok(value.to_owned()))?;
+    let users = app.users.lock().expect("short section");
+    let user = app.sessions.lock().expect("short section").user(&cookie, now_ms()).map(str::to_owned);
+    let user = user.and_then(|name| users.get(&name).map(|user| (name, user.role, user.bodies)));
+    let has_login = user.is_some();
+    let is_open = users.is_empty() && app.config.listens.ip().is_loopback();
+    let (name, role, bodies) = match user {
+        Some(user) => user,
+        None if is_open => ("local".to_owned(), Role::Admin, true),
+        None => ("nobody".to_owned(), Role::Viewer, false),
+    };
+    let token = app.tokens.of(&cookie);
+    let lang = self::cookie(headers, LANGUAGE).and_then(Lang::of);
+    let lang = lang.unwrap_or_else(|| Lang::preferred(headers));
+    let who = Visitor { name, role, bodies, address, cookie, token, lang, has_login };
+    Ok((who, has_login || is_open))
+}
+
+/// Cookies that the browser does not have yet. `lang` of the query chooses the language.
+fn new_cookies(headers: &HeaderMap, fields: &Fields, who: &mut Visitor) -> Vec<String> {
+    let mut cookies = Vec::new();
+    if cookie(headers, SESSION) != Some(&who.cookie) {
+        cookies.push(session_cookie(&who.cookie));
+    }
+    if let Some(lang) = fields.get("lang").and_then(Lang::of) {
+        who.lang = lang;
+        cookies.push(format!("{LANGUAGE}={}; Path=/; SameSite=Strict; Max-Age=31536000", lang.code()));
+    }
+    cookies
+}
+
+fn session_cookie(value: &str) -> String {
+    format!("{SESSION}={value}; Path=/; HttpOnly; SameSite=Strict")
+}
+
+/// Reads a form that changes something. Only pages of this console may send one.
+async fn form(app: &App, who: &Visitor, headers: &HeaderMap, body: Body) -> Result<Fields, Refusal> {
+    check_origin(headers)?;
+    let bytes = to_bytes(body, FORM_BYTES_MAX).await;
+    let bytes =
+        bytes.map_err(|_| Refusal::wrong(format!("expected a form of at most {FORM_BYTES_MAX} bytes")))?;
+    let form = Fields::parse(&String::from_utf8_lossy(&bytes));
+    let of_header = header_text(headers, HeaderName::from_static("x-csrf-token"));
+    app.tokens.check(&who.cookie, of_header.unwrap_or(form.text("_token")))?;
+    Ok(form)
+}
+
+fn answer(
+    who: &Visitor,
+    address: Address<'_>,
+    is_api: bool,
+    reply: Result<Reply, Refusal>,
+    mut cookies: Vec<String>,
+) -> Response {
+    let mut response = match reply {
+        Ok(Reply::Redirect(to)) => redirect(&to),
+        Ok(Reply::LoggedIn { cookie, to }) => {
+            cookies = vec![session_cookie(&cookie)];
+            redirect(&to)
+        }
+        Ok(Reply::Page(page)) => shown(who, address, is_api, StatusCode::OK, &page),
+        Err(Refusal { status, text }) => {
+            let title = who.lang.say("Not served");
+            let page = Page::new(title, Value::Null, html! { p.failure role="alert" { "✗ " (text) } });
+            match is_api {
+                true => self::text(status, "application/json", json!({"error": text}).to_string()),
+                false => shown(who, address, false, status, &page),
+            }
+        }
+    };
+    for cookie in cookies {
+        if let Ok(value) = cookie.parse() {
+            response.headers_mut().append(header::SET_COOKIE, value);
+        }
+    }
+    response
+}
+
+fn shown(who: &Visitor, address: Address<'_>, is_api: bool, status: StatusCode, page: &Page) -> Response {
+    match is_api {
+        true => text(status, "application/json", page.data.to_string()),
+        false => {
+            let document = document(who, address.path, address.query, page);
+            text(status, "text/html; charset=utf-8", document.into_string())
+        }
+    }
+}
+
+fn redirect(to: &str) -> Response {
+    let mut response = text(StatusCode::SEE_OTHER, "text/plain", "");
+    if let Ok(to) = to.parse() {
+        response.headers_mut().insert(header::LOCATION, to);
+    }
+    response
+}
+
+fn text(status: StatusCode, kind: &'static str, body: impl Into<Body>) -> Response {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    response.headers_mut().extend(guard::HEADERS);
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
+    response
+}

@@ -1,0 +1,231 @@
+//! What all pages are made of: frame, tables of answers, forms.
+
+use crate::app::Visitor;
+use crate::request::query;
+use crate::words::Lang;
+use maud::{DOCTYPE, Markup, html};
+use serde_json::Value;
+
+/// Most rows of a table; the JSON beside the page has all.
+const ROWS_MAX: usize = 2000;
+
+/// A page: its title, its content, and the same as data.
+pub(crate) struct Page {
+    pub title: String,
+    pub data: Value,
+    pub body: Markup,
+}
+
+impl Page {
+    /// A page.
+    pub fn new(title: impl Into<String>, data: Value, body: Markup) -> Self {
+        Self { title: title.into(), data, body }
+    }
+}
+
+/// The pages in the order of the navigation.
+const PAGES: [(&str, &str); 10] = [
+    ("/", "Overview"),
+    ("/brokers", "Brokers"),
+    ("/topics", "Topics"),
+    ("/groups", "Groups"),
+    ("/clients", "Clients"),
+    ("/messages", "Messages"),
+    ("/dlq", "Dead letters"),
+    ("/operations", "Operations"),
+    ("/audit", "Audit"),
+    ("/users", "Users"),
+];
+
+/// A whole document.
+pub(crate) fn document(who: &Visitor, path: &str, page_query: &str, page: &Page) -> Markup {
+    let lang = who.lang;
+    let back =
+        format!("{path}{}", if page_query.is_empty() { String::new() } else { format!("?{page_query}") });
+    let other = match lang {
+        Lang::En => ("zh", "中文"),
+        Lang::Zh => ("en", "English"),
+    };
+    let json_path = if path == "/" { "/overview" } else { path };
+    html! {
+        (DOCTYPE)
+        html lang=(lang.code()) {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (page.title) " - Vostok" }
+                link rel="icon" href="data:,";
+                link rel="stylesheet" href="/static/console.css";
+                script src="/static/console.js" defer {}
+            }
+            body {
+                a.skip href="#content" { (lang.say("Skip to content")) }
+                header {
+                    strong { "Vostok" }
+                    nav {
+                        @for (address, name) in PAGES {
+                            @let is_here = address == path;
+                            a href=(address) aria-current=[is_here.then_some("page")] { (lang.say(name)) }
+                        }
+                    }
+                    div.who {
+                        span { (who.name) " · " (who.role.name()) }
+                        a href=(format!("/language{}", query([("lang", other.0), ("back", &back)]))) lang=(other.0) { (other.1) }
+                        @if who.has_login {
+                            form method="post" action="/logout" { (token(who)) button { (lang.say("Log out")) } }
+                        }
+                    }
+                }
+                main #content {
+                    h1 { (page.title) }
+                    (page.body)
+                    @if !page.data.is_null() {
+                        p.small { a href=(format!("/api/v1{json_path}{}", back.get(path.len()..).unwrap_or_default())) { (lang.say("The same as JSON")) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The hidden member of forms without which nothing is changed.
+pub(crate) fn token(who: &Visitor) -> Markup {
+    html! { input type="hidden" name="_token" value=(who.token); }
+}
+
+/// An answer: its single values, then its lists as tables.
+pub(crate) fn answer(lang: Lang, value: &Value) -> Markup {
+    let Value::Object(members) = value else { return table(lang, as_rows(value)) };
+    let is_list = |value: &Value| value.as_array().is_some_and(|list| list.iter().any(Value::is_object));
+    html! {
+        dl {
+            @for (name, value) in members.iter().filter(|(_, value)| !is_list(value)) {
+                dt { (lang.column(name)) } dd { (cell_text(value)) }
+            }
+        }
+        @for (name, value) in members.iter().filter(|(_, value)| is_list(value)) {
+            h2 { (lang.column(name)) }
+            (table(lang, as_rows(value)))
+        }
+    }
+}
+
+fn as_rows(value: &Value) -> &[Value] {
+    match value {
+        Value::Array(items) => items,
+        single => std::slice::from_ref(single),
+    }
+}
+
+/// Rows as a table with the columns of all of them.
+pub(crate) fn table(lang: Lang, rows: &[Value]) -> Markup {
+    let mut columns: Vec<&str> = Vec::new();
+    for row in rows.iter().take(ROWS_MAX).filter_map(Value::as_object) {
+        for name in row.keys() {
+            if !columns.contains(&name.as_str()) {
+                columns.push(name);
+            }
+        }
+    }
+    columns_table(lang, rows, &columns)
+}
+
+/// Rows as a table with some columns.
+pub(crate) fn columns_table(lang: Lang, rows: &[Value], columns: &[&str]) -> Markup {
+    if rows.is_empty() {
+        return html! { p { (lang.say("Nothing to show")) } };
+    }
+    html! {
+        div.scroll tabindex="0" role="region" aria-label=(lang.say("Answer")) {
+            table {
+                thead { tr { @for name in columns { th scope="col" { (lang.column(name)) } } } }
+                tbody {
+                    @for row in rows.iter().take(ROWS_MAX) {
+                        @if row.is_object() {
+                            tr { @for name in columns { td.number[row[*name].is_number()] { (cell(row, name)) } } }
+                        } @else {
+                            tr { td { (cell_text(row)) } }
+                        }
+                    }
+                }
+            }
+        }
+        @if rows.len() > ROWS_MAX { p { (ROWS_MAX) " / " (rows.len()) } }
+    }
+}
+
+/// A cell; names of things lead to their pages.
+fn cell(row: &Value, column: &str) -> Markup {
+    let text = cell_text(&row[column]);
+    if text.is_empty() {
+        return html! {};
+    }
+    let link = match column {
+        "topic" => Some(format!("/topic{}", query([("name", text.as_str())]))),
+        "group" => Some(format!("/group{}", query([("name", text.as_str())]))),
+        "broker" if !text.contains(':') => Some(format!("/broker{}", query([("name", text.as_str())]))),
+        "message_id" => row["topic"].as_str().map(|topic| {
+            let topic_and_id = [("topic", topic), ("id", text.as_str())];
+            format!("/message{}", query(topic_and_id))
+        }),
+        _ => None,
+    };
+    html! { @match link { Some(link) => a href=(link) { (text) }, None => (text) } }
+}
+
+/// A value as text.
+pub(crate) fn cell_text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(cell_text).collect::<Vec<_>>().join(", "),
+        Value::Object(members) => {
+            let members = members.iter().map(|(name, value)| format!("{name}={}", cell_text(value)));
+            members.collect::<Vec<_>>().join(", ")
+        }
+        Value::Number(number) => match number.as_f64() {
+            Some(value) if number.is_f64() => format!("{value:.2}"),
+            _ => number.to_string(),
+        },
+        Value::Bool(_) => value.to_string(),
+    }
+}
+
+/// A link to an operation's form with some values filled in.
+pub(crate) fn operation_link(
+    who: &Visitor,
+    text: &str,
+    (noun, verb): (&str, &str),
+    given: &[(&str, &str)],
+) -> Markup {
+    let may = admin::operation(noun, verb).is_some_and(|operation| who.may(operation));
+    html! {
+        @if may { a.button href=(format!("/op/{noun}/{verb}{}", query(given.iter().copied()))) { (text) } }
+    }
+}
+
+/// A labelled field of a form that only looks.
+pub(crate) fn field(label: &str, name: &str, value: &str) -> Markup {
+    html! { label { span { (label) } input name=(name) value=(value) autocomplete="off"; } }
+}
+
+/// When figures were taken.
+pub(crate) fn taken(lang: Lang) -> Markup {
+    html! { p.small { (lang.say("Figures taken at")) " " time { (admin::time(crate::app::now_ms())) } } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_others_wrote_is_inert() {
+        let evil = "<script>alert(1)</script>\"'";
+        let rows = json!([{"topic": evil, "message_id": evil, "body": {"a": [evil]}, "n": 1.005}, evil]);
+        let text = answer(Lang::Zh, &json!({"rows": rows, evil: evil})).into_string();
+        assert!(!text.contains("<script"), "{text}");
+        assert!(text.contains("/topic?name=%3Cscript%3Ealert%281%29%3C%2Fscript%3E%22%27"), "{text}");
+        assert!(text.contains("1.00") && text.contains("主题"), "{text}");
+    }
+}
