@@ -36,6 +36,8 @@ pub struct Setup {
     pub environment: Vec<(String, String)>,
     /// A program that starts the server, with its arguments; empty for none.
     pub prefix: Vec<String>,
+    /// More arguments of `vostok serve`.
+    pub arguments: Vec<String>,
 }
 
 impl Setup {
@@ -53,6 +55,7 @@ impl Setup {
             desk: desk.into(),
             environment: Vec::new(),
             prefix: Vec::new(),
+            arguments: Vec::new(),
         }
     }
 
@@ -105,6 +108,7 @@ impl Setup {
             .args(["--broker-port", &self.broker_port.to_string()])
             .args(self.with_conf.then_some("-c"))
             .args(self.with_conf.then_some(&conf))
+            .args(&self.arguments)
             .env("RUST_LOG", "info")
             .env_remove("NAMESRV_ADDR")
             .envs(self.environment.iter().map(|(name, value)| (name, value)))

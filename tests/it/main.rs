@@ -11,6 +11,7 @@ mod admin;
 mod apps;
 mod clients;
 mod cluster;
+mod console;
 mod controller;
 mod damage;
 mod doctor;

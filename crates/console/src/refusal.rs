@@ -1,6 +1,10 @@
 //! Why a request of a browser is not served.
 
 use axum::http::StatusCode;
+use wire::codes::response;
+
+/// What servers answer about things that do not exist.
+const MISSING: [i32; 2] = [response::TOPIC_NOT_EXIST, response::SUBSCRIPTION_GROUP_NOT_EXIST];
 
 /// Why a request is not served, in words for the person who made it.
 #[derive(Debug)]
@@ -31,6 +35,7 @@ impl From<admin::Error> for Refusal {
         let status = match &error {
             admin::Error::Usage(_) => StatusCode::BAD_REQUEST,
             admin::Error::NotFound(_) => StatusCode::NOT_FOUND,
+            other if other.code().is_some_and(|code| MISSING.contains(&code)) => StatusCode::NOT_FOUND,
             _ => StatusCode::BAD_GATEWAY,
         };
         Self { status, text: error.to_string() }

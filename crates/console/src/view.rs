@@ -138,7 +138,7 @@ pub(crate) fn columns_table(lang: Lang, rows: &[Value], columns: &[&str]) -> Mar
     html! {
         div.scroll tabindex="0" role="region" aria-label=(lang.say("Answer")) {
             table {
-                thead { tr { @for name in columns { th scope="col" { (lang.column(name)) } } } }
+                thead { tr { @for name in columns { th.number[rows.iter().any(|row| row[*name].is_number())] scope="col" { (lang.column(name)) } } } }
                 tbody {
                     @for row in rows.iter().take(ROWS_MAX) {
                         @if row.is_object() {

@@ -2,14 +2,30 @@
 
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
-use crate::request::Fields;
+use crate::request::{Fields, query};
 use crate::view::{Page, columns_table};
+use crate::words::Lang;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
 /// Columns of the brokers.
 const BROKERS: [&str; 9] =
     ["cluster", "broker", "id", "address", "version", "in_tps", "out_tps", "disk_ratio", "error"];
+
+/// Checks of groups whose names do not begin with `group-`; their subjects begin with the group.
+const GROUP_CHECKS: [&str; 9] = [
+    "member-silent",
+    "queue-without-owner",
+    "queue-with-two-owners",
+    "subscriptions-conflict",
+    "client-ids-equal",
+    "members-beyond-queues",
+    "owner-does-not-pull",
+    "owner-does-not-consume",
+    "listener-fails",
+];
+/// Findings that are shown at once.
+const FIRST: usize = 3;
 
 /// The page.
 pub(super) async fn overview(app: &App, who: &Visitor) -> Page {
@@ -63,15 +79,9 @@ fn verdict(app: &App, who: &Visitor, doctor: Option<&Value>) -> Markup {
         @if of("findings").is_empty() { p.success { "✓ " (lang.say("Nothing is wrong as far as was looked")) } }
         @else {
             p.failure { "! " (of("findings").len()) " " (lang.say("findings")) }
-            ul.findings {
-                @for row in of("findings") {
-                    @let (severity, subject) = (text(row, "severity"), text(row, "subject"));
-                    li.(severity) {
-                        strong { (lang.say(&severity)) } " " code { (text(row, "code")) } " "
-                        (subject_link(&subject)) ": " (text(row, "figure"))
-                        p { (lang.say("What to do")) ": " code { (text(row, "fix")) } }
-                    }
-                }
+            (findings(lang, &of("findings")[..of("findings").len().min(FIRST)]))
+            @if of("findings").len() > FIRST {
+                details { summary { (lang.say("More")) } (findings(lang, &of("findings")[FIRST..])) }
             }
         }
         p.small {
@@ -82,16 +92,29 @@ fn verdict(app: &App, who: &Visitor, doctor: Option<&Value>) -> Markup {
     }
 }
 
-/// The page that a finding's culprit is most likely on.
-fn subject_link(subject: &str) -> Markup {
-    let word = subject.split_whitespace().next_back().unwrap_or_default();
-    let page = match subject.split_whitespace().next() {
-        Some("group") => "/group",
-        Some("topic") => "/topic",
-        Some("broker") => "/broker",
-        _ => return html! { (subject) },
-    };
-    html! { a href=(format!("{page}{}", crate::request::query([("name", word)]))) { (subject) } }
+fn findings(lang: Lang, rows: &[Value]) -> Markup {
+    let text = |row: &Value, name: &str| row[name].as_str().unwrap_or_default().to_owned();
+    html! {
+        ul.findings {
+            @for row in rows {
+                @let (severity, subject) = (text(row, "severity"), text(row, "subject"));
+                li.(severity) {
+                    strong { (lang.say(&severity)) } " " code { (text(row, "code")) } " "
+                    (subject_link(&text(row, "code"), &subject)) ": " (text(row, "figure"))
+                    p { (lang.say("What to do")) ": " code { (text(row, "fix")) } }
+                }
+            }
+        }
+    }
+}
+
+/// A finding's culprit, with its page where the name of the check tells of what it is the name.
+fn subject_link(code: &str, subject: &str) -> Markup {
+    let is_group = code.starts_with("group-") || GROUP_CHECKS.contains(&code);
+    match subject.split_whitespace().next().filter(|_| is_group) {
+        Some(group) => html! { a href=(format!("/group{}", query([("name", group)]))) { (subject) } },
+        None => html! { (subject) },
+    }
 }
 
 /// The live figures.

@@ -139,8 +139,8 @@ fn heat(lang: Lang, queues: &[Value]) -> Markup {
         div.scroll tabindex="0" role="region" aria-label=(lang.say("Queues")) {
             table {
                 thead { tr {
-                    @for name in ["broker", "queue", "min_offset", "max_offset", "last_updated"] { th scope="col" { (lang.column(name)) } }
-                    th scope="col" { (lang.say("Messages")) }
+                    @for name in ["broker", "queue", "min_offset", "max_offset", "last_updated"] { th.number[name.contains("offset") || name == "queue"] scope="col" { (lang.column(name)) } }
+                    th.number scope="col" { (lang.say("Messages")) }
                 } }
                 tbody { @for row in queues { tr {
                     @for name in ["broker", "queue", "min_offset", "max_offset", "last_updated"] {

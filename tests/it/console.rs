@@ -1,0 +1,234 @@
+//! The web console: what browsers may do, and the way of a message through its pages.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::common::server::{Server, Setup};
+use crate::common::wire_client::PATIENCE;
+
+const EVIL: &str = "<script>alert(1)</script>";
+
+/// A server with a console on a port that the system chose.
+struct Console {
+    server: Server,
+    /// `127.0.0.1:PORT`.
+    host: String,
+    _home: TempDir,
+}
+
+/// An answer: status, head, body.
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+fn setup(home: &Path, address: &str) -> Setup {
+    let mut setup = Setup::new(env!("CARGO_BIN_EXE_vostok"), home.join("data"), home.join("desk"));
+    setup.roles = "namesrv,broker,console".to_owned();
+    setup.arguments = vec!["--console".to_owned(), address.to_owned()];
+    setup
+}
+
+/// Makes a login and returns its password.
+fn login(home: &Path, name: &str, role: &str) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vostok"));
+    command.args(["console", "user", name, "--role", role, "--data"]).arg(home.join("data"));
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.trim().rsplit_once(' ').unwrap_or_else(|| panic!("{text}")).1.to_owned()
+}
+
+/// Waits until the server printed a line with a text; what stands behind the text.
+fn printed(setup: &Setup, text: &str) -> String {
+    let began = Instant::now();
+    loop {
+        let log = std::fs::read_to_string(setup.log()).unwrap();
+        if let Some(line) = log.lines().find_map(|line| line.split_once(text)) {
+            return line.1.to_owned();
+        }
+        assert!(began.elapsed() < PATIENCE, "{log}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+impl Console {
+    fn start(home: TempDir) -> Self {
+        let server = setup(home.path(), "127.0.0.1:0").start().unwrap();
+        let line = printed(server.setup(), "Console:  http://");
+        let host = line.trim_end_matches('/').to_owned();
+        Self { server, host, _home: home }
+    }
+
+    /// Sends a request with some header lines; a form makes it a POST.
+    fn ask(&self, path: &str, headers: &[&str], form: Option<&str>) -> Answer {
+        let mut stream = TcpStream::connect(&self.host).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let method = if form.is_some() { "POST" } else { "GET" };
+        let mut text = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
+        if !headers.iter().any(|line| line.starts_with("Host:")) {
+            text += &format!("Host: {}\r\n", self.host);
+        }
+        headers.iter().for_each(|line| text += &format!("{line}\r\n"));
+        let form = form.unwrap_or_default();
+        text += &format!("Content-Length: {}\r\n\r\n{form}", form.len());
+        stream.write_all(text.as_bytes()).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Answer { status, head: head.to_owned(), body: body.to_owned() }
+    }
+
+    /// The cookie of a new session and the token that belongs to it.
+    fn session(&self, path: &str) -> (String, String) {
+        let page = self.ask(path, &[], None);
+        let cookie = cookie(&page);
+        let page = self.ask(path, &[&format!("Cookie: {cookie}")], None);
+        let token =
+            page.body.split("name=\"_token\" value=\"").nth(1).unwrap_or_else(|| panic!("{}", page.body));
+        (cookie, token.split('"').next().unwrap().to_owned())
+    }
+
+    /// Sends a form as a page of the console does.
+    fn post(&self, path: &str, (cookie, token): &(String, String), form: &str) -> Answer {
+        let headers = [format!("Cookie: {cookie}"), format!("Origin: http://{}", self.host)];
+        self.ask(path, &[&headers[0], &headers[1]], Some(&format!("_token={token}&{form}")))
+    }
+
+    /// Logs in; the session with its token.
+    fn log_in(&self, name: &str, password: &str) -> (String, String) {
+        let anonymous = self.session("/login");
+        let answer = self.post("/login", &anonymous, &format!("name={name}&password={password}"));
+        assert_eq!(answer.status, 303, "{}", answer.body);
+        let cookie = cookie(&answer);
+        let page = self.ask("/api/v1/session", &[&format!("Cookie: {cookie}")], None);
+        let token = page.body.split("\"token\":\"").nth(1).unwrap_or_else(|| panic!("{}", page.body));
+        (cookie, token.split('"').next().unwrap().to_owned())
+    }
+}
+
+fn cookie(answer: &Answer) -> String {
+    let line = answer.head.lines().find_map(|line| line.strip_prefix("set-cookie: vostok_console="));
+    let value = line.unwrap_or_else(|| panic!("{}", answer.head)).split(';').next().unwrap();
+    format!("vostok_console={value}")
+}
+
+fn encoded(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+}
+
+#[test]
+fn a_topic_is_created_and_a_message_sent_and_found_by_its_key() {
+    let console = Console::start(tempfile::tempdir().unwrap());
+    let session = console.session("/op/topic/create");
+    let topic = "topic=Orders&cluster=DefaultCluster";
+    let preview = console.post("/op/topic/create", &session, topic);
+    assert!(preview.body.contains("UPDATE_AND_CREATE_TOPIC"), "{}", preview.body);
+    assert_eq!(console.ask("/api/v1/topic?name=Orders", &[], None).status, 404, "only previewed");
+    let created = console.post("/op/topic/create", &session, &format!("{topic}&_step=go"));
+    assert_eq!(created.status, 200, "{}", created.body);
+    let listed = console.ask("/api/v1/topics?q=orders", &[], None);
+    assert!(listed.body.contains("\"topic\":\"Orders\""), "{}", listed.body);
+    let evil = encoded(EVIL);
+    let form = format!("topic=Orders&body={evil}&keys={evil}&_step=go");
+    let sent = console.post("/op/message/send", &session, &form);
+    assert!(sent.body.contains("SEND_OK"), "{}", sent.body);
+    let by_key = format!("/messages?topic=Orders&by=key&value={evil}");
+    let began = Instant::now();
+    let found = loop {
+        // The key index is written behind the answer to the send.
+        let found = console.ask(&by_key, &[], None);
+        if found.body.contains("/message?topic=Orders") {
+            break found;
+        }
+        assert!(began.elapsed() < PATIENCE, "{}", found.body);
+    };
+    let id = found.body.split("/message?topic=Orders&amp;id=").nth(1).unwrap().split('"').next().unwrap();
+    let message = console.ask(&format!("/message?topic=Orders&id={id}"), &[], None);
+    assert!(message.body.contains("&lt;script&gt;alert(1)&lt;/script&gt;</pre>"), "{}", message.body);
+    for page in [&preview, &sent, &found, &message] {
+        assert!(!page.body.contains(EVIL), "{}", page.body);
+    }
+    let delete = "topic=Orders&cluster=DefaultCluster&_step=go";
+    assert_eq!(console.post("/op/topic/delete", &session, delete).status, 400, "the name was not typed");
+    let deleted = console.post("/op/topic/delete", &session, &format!("{delete}&_confirm=Orders"));
+    assert_eq!(deleted.status, 200, "{}", deleted.body);
+    let audit = console.ask("/api/v1/audit", &[], None).body;
+    assert!(audit.contains("topic delete topic=Orders") && !audit.contains(EVIL), "{audit}");
+    assert!(audit.contains("body=(not shown)"), "{audit}");
+    assert!(console.server.terminate().success());
+}
+
+#[test]
+fn only_pages_of_the_console_change_anything() {
+    let console = Console::start(tempfile::tempdir().unwrap());
+    let session = console.session("/op/topic/create");
+    let form = "topic=Orders&cluster=DefaultCluster&_step=go";
+    let without = (session.0.clone(), String::new());
+    assert_eq!(console.post("/op/topic/create", &without, form).status, 403, "no token");
+    let of_another = (console.session("/op/topic/create").0, session.1.clone());
+    assert_eq!(console.post("/op/topic/create", &of_another, form).status, 403, "a token of another session");
+    let whole = format!("_token={}&{form}", session.1);
+    let cookie = format!("Cookie: {}", session.0);
+    for origin in ["Origin: http://evil.example", "Origin: null", "X: y"] {
+        let answer = console.ask("/op/topic/create", &[&cookie, origin], Some(&whole));
+        assert_eq!(answer.status, 403, "{origin}");
+    }
+    for host in ["evil.example", "localhost.evil.example", "10.0.0.1"] {
+        assert_eq!(console.ask("/", &[&format!("Host: {host}")], None).status, 403, "{host}");
+    }
+    assert!(!console.ask("/api/v1/topics", &[], None).body.contains("Orders"));
+    let page = console.ask(&format!("/topic?name={}", encoded(EVIL)), &[], None);
+    assert!(page.status >= 400 && !page.body.contains(EVIL), "{}", page.body);
+    assert!(page.head.contains("script-src 'self'") && !page.head.contains("unsafe"), "{}", page.head);
+    let elsewhere = console.ask("/api/v1/op/client/list-producers?broker=10.0.0.1:22", &[], None);
+    assert_eq!(elsewhere.status, 403, "{}", elsewhere.body);
+}
+
+#[test]
+fn roles_bound_what_a_login_may_do() {
+    let home = tempfile::tempdir().unwrap();
+    let [viewer, admin] =
+        [("eve", "viewer"), ("root", "admin")].map(|(name, role)| login(home.path(), name, role));
+    let console = Console::start(home);
+    assert_eq!(console.ask("/topics", &[], None).status, 303, "to the login");
+    assert_eq!(console.ask("/api/v1/topics", &[], None).status, 401);
+    let anonymous = console.session("/login");
+    let wrong = console.post("/login", &anonymous, "name=eve&password=wrong");
+    assert!(wrong.status == 200 && !wrong.head.contains("set-cookie"), "{}", wrong.body);
+    let (eve, root) = (console.log_in("eve", &viewer), console.log_in("root", &admin));
+    let form = "topic=Orders&cluster=DefaultCluster&_step=go";
+    assert_eq!(console.post("/op/topic/create", &eve, form).status, 403, "a viewer");
+    assert_eq!(console.post("/op/topic/create", &root, form).status, 200);
+    let body = "topic=Orders&body=planted&_step=go";
+    assert_eq!(console.post("/op/message/send", &root, body).status, 200);
+    let read = |session: &(String, String), path: &str| {
+        console.ask(path, &[&format!("Cookie: {}", session.0)], None)
+    };
+    let found = read(&eve, "/api/v1/messages?topic=Orders&by=time").body;
+    assert!(found.contains("message_id") && !found.contains("planted"), "{found}");
+    assert_eq!((read(&eve, "/audit").status, read(&eve, "/users").status), (403, 403));
+    let audit = read(&root, "/api/v1/audit").body;
+    assert!(audit.contains("refused: role") && audit.contains("\"user\":\"eve\""), "{audit}");
+    assert_eq!(console.post("/logout", &eve, "").status, 303);
+    assert_eq!(read(&eve, "/topics").status, 303, "logged out");
+}
+
+#[test]
+fn a_console_for_others_wants_a_login() {
+    let home = tempfile::tempdir().unwrap();
+    let setup = setup(home.path(), "0.0.0.0:0");
+    let status = setup.spawn().unwrap().wait().expect("it does not start");
+    let log = std::fs::read_to_string(setup.log()).unwrap();
+    assert!(!status.success() && log.contains("vostok console user NAME --role admin"), "{log}");
+    login(home.path(), "root", "admin");
+    let server = setup.start().unwrap();
+    printed(&setup, "the console has no TLS");
+    drop(server);
+}
