@@ -1,12 +1,12 @@
 //! The one table of operations: the rows of all nouns. A new noun is a module with its rows, and a line here.
 
 use crate::{
-    Operation, acl, broker, cluster, connection, controller, dlq, group, kv, message, name_server, offset, topic,
-    user,
+    Operation, acl, broker, cluster, connection, controller, dlq, group, kv, message, name_server, offset,
+    topic, user,
 };
 
 /// The operations of each noun.
-pub const OPERATIONS: [&[Operation]; 12] = [
+pub const OPERATIONS: [&[Operation]; 13] = [
     &topic::OPERATIONS,
     &cluster::OPERATIONS,
     &broker::OPERATIONS,
