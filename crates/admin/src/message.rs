@@ -13,7 +13,6 @@ pub(crate) use send::{Sent, send_message};
 
 use crate::Argument;
 use crate::operation::{Effect, Operation, answer};
-pub(crate) use find::TOOLS_GROUP;
 
 const TOPIC: Argument = Argument::place("topic", ("t", "topic"), "name of the topic");
 const TAGS: Argument =

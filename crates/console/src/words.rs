@@ -34,7 +34,7 @@ impl Lang {
     }
 
     /// A text of the pages.
-    pub fn say<'a>(self, english: &'a str) -> &'a str {
+    pub fn say(self, english: &str) -> &str {
         match (self, chinese(english)) {
             (Self::Zh, Some(text)) => text,
             _ => english,
