@@ -1,5 +1,6 @@
 //! The console: its cluster, users and log; what a visitor may do, and performing operations for one.
 
+use crate::answers::{now_ms, rows};
 use crate::audit::{Audit, Line};
 use crate::guard::Tokens;
 use crate::live::Live;
@@ -14,7 +15,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Mutex;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Nouns whose changes are an administrator's.
 const ADMIN_NOUNS: [&str; 5] = ["broker", "namesrv", "kv", "user", "acl"];
@@ -85,12 +85,6 @@ pub(crate) struct App {
     pub logins: tokio::sync::Semaphore,
     /// Answers by what was asked, with the time of asking.
     answers: Mutex<HashMap<String, (i64, Value)>>,
-}
-
-/// The time in ms since the epoch.
-pub(crate) fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 impl App {
@@ -232,11 +226,6 @@ pub(crate) fn arguments<'a>(
 pub(crate) fn arguments_of(operation: &Operation, fields: &Fields) -> Arguments {
     let pairs = operation.arguments.iter().filter_map(|it| Some((it.name, fields.get(it.name)?)));
     arguments(operation, pairs)
-}
-
-/// The rows of an answer; none when it is no list.
-pub(crate) fn rows(answer: &Value) -> &[Value] {
-    answer.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
 /// An answer without what the visitor may not see.

@@ -4,6 +4,7 @@
 //! - [`Config`]: where it listens, whom it believes, where its files are.
 //! - [`ConsoleCommand`]: `vostok console user NAME`, which makes a login.
 
+mod answers;
 mod app;
 mod audit;
 mod command;
@@ -13,6 +14,7 @@ mod live;
 mod pages;
 mod refusal;
 mod request;
+mod sampler;
 mod server;
 mod users;
 mod view;

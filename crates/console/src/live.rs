@@ -1,28 +1,20 @@
 //! Live figures: a sample of all brokers each second while somebody watches, every ten seconds otherwise; rates of topics a
 //! few at a time; the doctor's verdict.
 
-use crate::app::{App, now_ms, rows};
+use crate::answers::{now_ms, rows};
 use crate::history::{History, Point};
-use admin::Arguments;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
 
 /// Time for which one look at the overview counts as watching, ms.
 const WATCH_MS: i64 = 15_000;
-/// Time between samples while nobody watches, ms.
-const IDLE_MS: i64 = 10_000;
 /// Topics whose rates are asked for in ten seconds.
 const TOPICS_AT_ONCE: usize = 20;
 /// Topics that are remembered with their rates: those with the most messages.
 const TOPICS_MAX: usize = 200;
-/// Topics up to which the doctor looks by itself; it asks for each of them.
-const DOCTOR_TOPICS_MAX: usize = 2000;
-/// Age from which on the doctor looks again when somebody watches, ms.
-const DOCTOR_MS: i64 = 60_000;
 
 /// Live figures.
 #[derive(Default)]
@@ -77,12 +69,23 @@ impl Live {
         self.state.lock().expect("short section").doctor.as_ref().map(|(_, verdict)| verdict.clone())
     }
 
-    fn is_watched(&self) -> bool {
+    /// Sets the doctor's verdict.
+    pub fn take_verdict(&self, now_ms: i64, verdict: Value) {
+        self.state.lock().expect("short section").doctor = Some((now_ms, verdict));
+    }
+
+    /// When the doctor looked last, ms since the epoch.
+    pub fn doctor_ms(&self) -> Option<i64> {
+        self.state.lock().expect("short section").doctor.as_ref().map(|(at_ms, _)| *at_ms)
+    }
+
+    /// Whether somebody looks at the figures.
+    pub fn is_watched(&self) -> bool {
         now_ms() - self.watched_ms.load(Ordering::Relaxed) < WATCH_MS
     }
 
     /// Takes over what the brokers told.
-    fn take(&self, now_ms: i64, told: Result<Value, String>) {
+    pub fn take(&self, now_ms: i64, told: Result<Value, String>) {
         let mut state = self.state.lock().expect("short section");
         let mut sample = Sample { at_ms: now_ms, at: admin::time(now_ms), ..Sample::default() };
         match told {
@@ -119,7 +122,7 @@ impl Live {
     }
 
     /// The topics whose rates are to be asked for now.
-    fn next_topics(&self, all: &[Value]) -> Vec<String> {
+    pub fn next_topics(&self, all: &[Value]) -> Vec<String> {
         let mut state = self.state.lock().expect("short section");
         let names = all.iter().filter_map(|row| row["topic"].as_str());
         let names = names.filter(|name| !name.starts_with('%'));
@@ -132,7 +135,7 @@ impl Live {
         next
     }
 
-    fn take_topic(&self, topic: &str, tps: f64) {
+    pub fn take_topic(&self, topic: &str, tps: f64) {
         let mut state = self.state.lock().expect("short section");
         state.topics.remove(topic);
         if tps > 0.0 {
@@ -155,69 +158,6 @@ fn refresh(row: &mut Value, before: (i64, i64, i64), now: (i64, i64, i64)) {
             row[name] = json!(((now - before) as f64 / seconds * 10.0).round() / 10.0);
         }
     }
-}
-
-/// Samples all brokers for ever.
-pub(crate) async fn sample_brokers(app: &App) {
-    loop {
-        let begun_ms = now_ms();
-        let told = ask(app, "cluster", "list", &Arguments::default()).await;
-        app.live.take(now_ms(), told);
-        // A look at the overview must not wait for the end of an idle step.
-        loop {
-            let step_ms = if app.live.is_watched() { 1000 } else { IDLE_MS };
-            let left_ms = step_ms - (now_ms() - begun_ms);
-            if left_ms <= 0 {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(left_ms.clamp(1, 500).unsigned_abs())).await;
-        }
-    }
-}
-
-/// Asks for the rates of topics and for the doctor's verdict, for ever, while somebody watches.
-pub(crate) async fn sample_topics(app: &App) {
-    loop {
-        if app.live.is_watched()
-            && let Ok(all) = ask(app, "topic", "list", &Arguments::default()).await
-        {
-            for topic in app.live.next_topics(rows(&all)) {
-                let mut arguments = Arguments::default();
-                arguments.set("topic", topic.as_str());
-                let told = ask(app, "topic", "rates", &arguments).await.unwrap_or_default();
-                let tps = rows(&told).first().and_then(|row| row["in_tps"].as_f64()).unwrap_or_default();
-                app.live.take_topic(&topic, tps);
-            }
-            if rows(&all).len() <= DOCTOR_TOPICS_MAX {
-                look_for_findings(app).await;
-            }
-        }
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        for _ in 0..8 {
-            // The first visitor gets a verdict soon.
-            if app.live.doctor().is_none() && app.live.is_watched() {
-                break;
-            }
-            tokio::time::sleep(Duration::from_secs(1)).await;
-        }
-    }
-}
-
-async fn look_for_findings(app: &App) {
-    let age = |state: &State| state.doctor.as_ref().map(|(at_ms, _)| now_ms() - at_ms);
-    let is_fresh = age(&app.live.state.lock().expect("short section")).is_some_and(|age| age < DOCTOR_MS);
-    if is_fresh {
-        return;
-    }
-    if let Ok(verdict) = admin::diagnose(&app.cluster.session(false)).await {
-        app.live.state.lock().expect("short section").doctor = Some((now_ms(), verdict));
-    }
-}
-
-async fn ask(app: &App, noun: &str, verb: &str, arguments: &Arguments) -> Result<Value, String> {
-    let operation = admin::operation(noun, verb).ok_or("no such operation")?;
-    let answer = operation.perform(&app.cluster.session(false), arguments).await;
-    answer.map(|answer| answer.value()).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! The shell of the console: its thread, its listener, and the way of a request from socket to page.
 
-use crate::app::{App, Config, Visitor, now_ms};
+use crate::answers::now_ms;
+use crate::app::{App, Config, Visitor};
 use crate::guard::{self, check_host, check_origin};
-use crate::live;
 use crate::pages::{self, Reply};
 use crate::refusal::Refusal;
 use crate::request::{Fields, cookie, header_text, query};
+use crate::sampler;
 use crate::users::{Role, Users, random_hex};
 use crate::view::{Page, document};
 use crate::words::Lang;
@@ -95,8 +96,8 @@ impl RunningConsole {
             runtime.block_on(async {
                 tokio::select! {
                     () = serve(listener, app.clone()) => {}
-                    () = live::sample_brokers(&app) => {}
-                    () = live::sample_topics(&app) => {}
+                    () = sampler::sample_brokers(&app) => {}
+                    () = sampler::sample_topics(&app) => {}
                     _ = stopped => {}
                 }
             });

@@ -211,7 +211,7 @@ pub(crate) fn field(label: &str, name: &str, value: &str) -> Markup {
 
 /// When figures were taken.
 pub(crate) fn taken(lang: Lang) -> Markup {
-    html! { p.small { (lang.say("Figures taken at")) " " time { (admin::time(crate::app::now_ms())) } } }
+    html! { p.small { (lang.say("Figures taken at")) " " time { (admin::time(crate::answers::now_ms())) } } }
 }
 
 #[cfg(test)]

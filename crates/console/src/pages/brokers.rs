@@ -1,6 +1,7 @@
 //! Clusters and brokers.
 
-use crate::app::{App, Visitor, rows};
+use crate::answers::rows;
+use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
 use crate::request::Fields;
 use crate::view::{Page, answer, columns_table, operation_link, table, taken};

@@ -1,7 +1,8 @@
 //! Consumer groups and connected clients.
 
 use super::topics::{NAMES_MS, part};
-use crate::app::{App, Visitor, rows};
+use crate::answers::rows;
+use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
 use crate::request::Fields;
 use crate::view::{Page, answer, columns_table, field, operation_link, taken};

@@ -1,7 +1,8 @@
 //! Logging in and out.
 
 use super::Reply;
-use crate::app::{App, Visitor, now_ms};
+use crate::answers::now_ms;
+use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
 use crate::request::Fields;
 use crate::users::random_hex;

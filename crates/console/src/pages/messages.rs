@@ -1,6 +1,7 @@
 //! Messages: found by key, id, or topic and time; one message with its body, consumption and trace; dead letters.
 
-use crate::app::{App, Visitor, rows};
+use crate::answers::rows;
+use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
 use crate::request::{Fields, query};
 use crate::view::{Page, answer, columns_table, field, operation_link, table};
@@ -27,7 +28,7 @@ pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Pa
     let (lang, topic, value) = (who.lang, fields.text("topic"), fields.text("value"));
     let by = fields.get("by").unwrap_or("key");
     let (begin, end) = (time_of(fields.text("begin")), time_of(fields.text("end")));
-    let recent = (crate::app::now_ms() - RECENT_MS).to_string();
+    let recent = (crate::answers::now_ms() - RECENT_MS).to_string();
     let begin = if begin.is_empty() && by == "time" { recent } else { begin };
     let given = [
         ("topic", topic),

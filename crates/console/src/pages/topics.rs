@@ -1,6 +1,7 @@
 //! Topics: a list that is searched and paged here, and one topic with all that belongs to it.
 
-use crate::app::{App, Visitor, rows};
+use crate::answers::rows;
+use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
 use crate::request::{Fields, query};
 use crate::view::{Page, answer, columns_table, field, operation_link, table, taken};

@@ -1,0 +1,75 @@
+//! The two tasks that keep the live figures up to date.
+
+use crate::answers::{now_ms, rows};
+use crate::app::App;
+use admin::Arguments;
+use serde_json::Value;
+use std::time::Duration;
+
+/// Time between samples while nobody watches, ms.
+const IDLE_MS: i64 = 10_000;
+/// Topics up to which the doctor looks by itself; it asks for each of them.
+const DOCTOR_TOPICS_MAX: usize = 2000;
+/// Age from which on the doctor looks again when somebody watches, ms.
+const DOCTOR_MS: i64 = 60_000;
+
+/// Samples all brokers for ever.
+pub(crate) async fn sample_brokers(app: &App) {
+    loop {
+        let begun_ms = now_ms();
+        let told = ask(app, "cluster", "list", &Arguments::default()).await;
+        app.live.take(now_ms(), told);
+        // A look at the overview must not wait for the end of an idle step.
+        loop {
+            let step_ms = if app.live.is_watched() { 1000 } else { IDLE_MS };
+            let left_ms = step_ms - (now_ms() - begun_ms);
+            if left_ms <= 0 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(left_ms.clamp(1, 500).unsigned_abs())).await;
+        }
+    }
+}
+
+/// Asks for the rates of topics and for the doctor's verdict, for ever, while somebody watches.
+pub(crate) async fn sample_topics(app: &App) {
+    loop {
+        if app.live.is_watched()
+            && let Ok(all) = ask(app, "topic", "list", &Arguments::default()).await
+        {
+            for topic in app.live.next_topics(rows(&all)) {
+                let mut arguments = Arguments::default();
+                arguments.set("topic", topic.as_str());
+                let told = ask(app, "topic", "rates", &arguments).await.unwrap_or_default();
+                let tps = rows(&told).first().and_then(|row| row["in_tps"].as_f64()).unwrap_or_default();
+                app.live.take_topic(&topic, tps);
+            }
+            if rows(&all).len() <= DOCTOR_TOPICS_MAX {
+                look_for_findings(app).await;
+            }
+        }
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        for _ in 0..8 {
+            // The first visitor gets a verdict soon.
+            if app.live.doctor().is_none() && app.live.is_watched() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+}
+
+async fn look_for_findings(app: &App) {
+    if app.live.doctor_ms().is_some_and(|at_ms| now_ms() - at_ms < DOCTOR_MS) {
+        return;
+    }
+    if let Ok(verdict) = admin::diagnose(&app.cluster.session(false)).await {
+        app.live.take_verdict(now_ms(), verdict);
+    }
+}
+
+async fn ask(app: &App, noun: &str, verb: &str, arguments: &Arguments) -> Result<Value, String> {
+    let operation = admin::operation(noun, verb).ok_or("no such operation")?;
+    let answer = operation.perform(&app.cluster.session(false), arguments).await;
+    answer.map(|answer| answer.value()).map_err(|error| error.to_string())
+}
