@@ -4,6 +4,7 @@ mod address;
 mod auth_command;
 mod auth_explain;
 mod cluster;
+mod config_command;
 mod console_role;
 mod controller_command;
 mod roles;
@@ -43,6 +44,9 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "NAME")]
         words: Vec<String>,
     },
+    /// Say what settings mean, find what is wrong with a configuration file, compare the settings of brokers.
+    #[command(subcommand)]
+    Config(config_command::ConfigCommand),
     /// Take over what other controllers know.
     #[command(subcommand)]
     Controller(controller_command::ControllerCommand),
@@ -82,6 +86,7 @@ fn main() -> ExitCode {
             Ok(()) => Ok(()),
         },
         Command::Store(command) => return store_command::run(&command),
+        Command::Config(command) => return config_command::run(&command),
         Command::Controller(command) => controller_command::run(&command).map_err(|error| error.to_string()),
         Command::Auth(command) => auth_command::run(&command).map_err(|error| error.to_string()),
         Command::Console(command) => command.run().map_err(|error| error.to_string()),

@@ -6,7 +6,7 @@ mod replication;
 mod settings;
 mod status;
 
-pub(crate) use settings::Settings;
+pub(crate) use settings::{Settings, read as settings_of};
 
 use crate::Argument;
 use crate::operation::{Effect, Operation, answer};

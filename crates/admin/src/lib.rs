@@ -44,8 +44,9 @@ pub use doctor::{Bundle, DoctorCommand, Finding, Severity, State, Verdict, diagn
 pub use error::Error;
 pub use mqadmin::mqadmin;
 pub use operation::{Answer, Effect, Operation};
+pub use output::{Format, render};
 pub use page::page;
 pub use session::{Planned, Session};
-pub use shell::Cluster;
+pub use shell::{Cluster, settings_of};
 pub use table::{OPERATIONS, operation};
 pub use text::time;

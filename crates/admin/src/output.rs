@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 /// How an answer is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Format {
+pub enum Format {
     /// Columns for people.
     Table,
     /// JSON, indented.
@@ -18,7 +18,7 @@ pub(crate) enum Format {
 }
 
 /// Writes an answer.
-pub(crate) fn render(answer: &Value, format: Format) -> String {
+pub fn render(answer: &Value, format: Format) -> String {
     match format {
         Format::Table => text(answer),
         Format::Json => serde_json::to_string_pretty(answer).expect("a value has text as keys") + "\n",

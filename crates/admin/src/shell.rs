@@ -3,6 +3,7 @@
 use crate::operation::{Answer, Operation};
 use crate::{Arguments, Error, Planned, Session};
 use client::{Client, Config, Credentials};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -88,6 +89,15 @@ impl Cluster {
     pub fn close(&self) {
         self.client.shutdown();
     }
+}
+
+/// The settings of the broker at `address`, of Vostok or Apache RocketMQ.
+///
+/// # Errors
+/// [`Error`]: the file with credentials is not readable, or the broker does not answer or refuses.
+pub fn settings_of(address: &str, credentials: Option<&Path>) -> Result<BTreeMap<String, String>, Error> {
+    let access = Access { credentials: credentials.map(Path::to_owned), ..Access::default() };
+    session(&access, async |session: &Session| crate::broker::settings_of(session, address).await)
 }
 
 /// The time in ms since the epoch.

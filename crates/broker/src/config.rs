@@ -5,6 +5,7 @@
 //! operator; a setting that would weaken a promise if it were ignored stops the start.
 
 mod aliases;
+mod catalog;
 mod controller_mode;
 mod live;
 mod metrics;
@@ -27,6 +28,7 @@ use std::path::{Path, PathBuf};
 use net::TrustedProxies;
 use wire::body::{KeyValuesError, format_key_values, parse_key_values};
 
+pub use catalog::{Setting, Treatment, lint, setting, settings};
 pub use controller_mode::ControllerMode;
 pub(crate) use live::{Live, TooManySets};
 pub use metrics::{Exporter, Metrics};
@@ -392,6 +394,13 @@ impl Config {
     /// # Errors
     /// [`ConfigError`], as for [`Config::from_properties`].
     pub fn read(&mut self, text: &[u8]) -> Result<Vec<Finding>, ConfigError> {
+        let mut findings = self.set_all(text)?;
+        findings.extend(self.check()?);
+        Ok(findings)
+    }
+
+    /// Sets each setting of a properties text, without a look at how they go together.
+    fn set_all(&mut self, text: &[u8]) -> Result<Vec<Finding>, ConfigError> {
         let mut findings = Vec::new();
         for (key, value) in parse_key_values(text)? {
             let value = value.trim().to_owned();
@@ -405,11 +414,16 @@ impl Config {
             refused::check(name, &value)?;
             findings.extend(self.set(name, value)?);
         }
+        Ok(findings)
+    }
+
+    /// Checks that the settings go together, and completes those that follow from others.
+    fn check(&mut self) -> Result<Option<Finding>, ConfigError> {
         self.store.multi_dispatch = self.light.lmq && self.light.multi_dispatch;
         self.auth.check()?;
         self.store.controller_mode = self.replication.controller.is_enabled;
         if self.store.controller_mode {
-            return self.check_controller_mode().map(|()| findings);
+            return self.check_controller_mode().map(|()| None);
         }
         if self.is_slave() && self.broker_id <= 0 {
             let (key, value) = ("brokerId".to_owned(), self.broker_id.to_string());
@@ -420,9 +434,9 @@ impl Config {
         if !self.is_slave() && self.broker_id != 0 {
             let value = std::mem::take(&mut self.broker_id).to_string();
             let reason = "a master has id 0; a slave needs brokerRole=SLAVE".to_owned();
-            findings.push(Finding::NoEffect { key: "brokerId".to_owned(), value, reason });
+            return Ok(Some(Finding::NoEffect { key: "brokerId".to_owned(), value, reason }));
         }
-        Ok(findings)
+        Ok(None)
     }
 
     fn set(&mut self, key: &str, value: String) -> Result<Option<Finding>, ConfigError> {

@@ -66,7 +66,8 @@ mod transaction;
 
 pub use config::{
     Config, ConfigError, ControllerMode, Effect, Exporter, Finding, LightQueues, Metrics, PROPERTIES,
-    Property, Replication, Role, Timers, Transfer, page, settings_help,
+    Property, Replication, Role, Setting, Timers, Transfer, Treatment, lint, page, setting, settings,
+    settings_help,
 };
 pub use refusal::{FAQ, Refusal};
 pub use remoting::{Named, needs_of_code};

@@ -59,13 +59,18 @@ pub(super) async fn config(session: &Session, arguments: &Arguments) -> Result<S
     let mut settings = Settings::default();
     for broker in &brokers {
         let address = &broker.address;
-        let reply = session.look(address, &Request::new(request::GET_BROKER_CONFIG)).await?;
-        let values = parse_key_values(&reply.body).map_err(|why| {
-            Error::from(client::Error::Answer { address: address.clone(), why: why.to_string() })
-        })?;
+        let values = read(session, address).await?;
         settings.add(address, title(broker, &brokers), values);
     }
     Ok(settings)
+}
+
+/// The settings of one broker.
+pub(crate) async fn read(session: &Session, address: &str) -> Result<BTreeMap<String, String>, Error> {
+    let reply = session.look(address, &Request::new(request::GET_BROKER_CONFIG)).await?;
+    parse_key_values(&reply.body).map_err(|why| {
+        Error::from(client::Error::Answer { address: address.to_owned(), why: why.to_string() })
+    })
 }
 
 fn title(broker: &Member, brokers: &[Member]) -> String {

@@ -249,8 +249,8 @@ impl Progress {
     }
 }
 
-/// What stands for the value of a setting that may hold a secret: whether it is set, and whether it is the one of
-/// RocketMQ's examples.
+/// The settings with, for each value that may hold a secret, whether it is set and whether it is the one of RocketMQ's
+/// examples.
 #[must_use]
 pub fn without_secrets(settings: BTreeMap<String, String>) -> BTreeMap<String, String> {
     let may_be_secret = |key: &str, value: &str| {
