@@ -75,8 +75,11 @@ pub fn settings() -> Vec<Setting> {
     let without = unknown::by_reason().into_iter().flat_map(|(reason, names)| {
         names.into_iter().filter_map(move |name| Some((name, reason, unknown::lookup(name)?)))
     });
-    let without =
-        without.map(|(name, why, known)| setting(name, Treatment::WithoutEffect, known.default.clone(), why));
+    // All of these are RocketMQ's or its plug-ins', and have RocketMQ's defaults.
+    let without = without.map(|(name, why, known)| Setting {
+        java: Some(&known.default),
+        ..setting(name, Treatment::WithoutEffect, known.default.clone(), why)
+    });
     let mut all: Vec<_> = served.chain(refused).chain(without).collect();
     all.sort_unstable_by_key(|setting| setting.name);
     all
@@ -133,6 +136,9 @@ mod tests {
         let all = settings();
         assert!(all.windows(2).all(|pair| pair[0].name < pair[1].name));
         assert!(all.iter().all(|setting| !setting.text.is_empty()));
+        // Settings without effect are RocketMQ's, those of its plug-ins too.
+        assert!(setting("tieredStoreFileReservedTime").unwrap().java.is_some());
+        assert!(setting("connectionsMax").unwrap().java.is_none());
         let differing: Vec<_> = all.iter().filter(|it| it.differs_from_java()).map(|it| it.name).collect();
         assert!(differing.contains(&"controllerHeartBeatTimeoutMills"), "{differing:?}");
         let units =
