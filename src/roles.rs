@@ -51,6 +51,7 @@ pub struct Settings {
     pub broker_port: Option<u16>,
     pub controller_port: Option<u16>,
     pub grpc_port: Option<u16>,
+    pub proxy_port: Option<u16>,
     pub proxy_config: Option<PathBuf>,
     pub console: console_role::Settings,
     pub name_servers: Option<String>,
@@ -188,6 +189,8 @@ impl RunningRoles {
         }
         if let Some(proxy) = &self.proxy {
             lines.push(format!("gRPC for 5.x clients is at {}", proxy.address()));
+            let remoting = proxy.remoting_address();
+            lines.extend(remoting.map(|address| format!("the proxy for remoting clients is at {address}")));
         }
         if let Some(console) = &self.console {
             lines.push(format!("Console:  http://{}/", reached_at(console.address())));
@@ -229,7 +232,7 @@ impl Settings {
 
     /// Whether the command line asks for gRPC by more than a role.
     fn wants_grpc(&self) -> bool {
-        self.grpc_port.is_some() || self.proxy_config.is_some()
+        self.grpc_port.is_some() || self.proxy_port.is_some() || self.proxy_config.is_some()
     }
 
     fn home(&self) -> &Path {
@@ -405,6 +408,7 @@ fn proxy_config(settings: &Settings, role: broker::Role) -> Result<Option<proxy:
         None => proxy::Config::default(),
     };
     config.port = settings.grpc_port.unwrap_or(config.port);
+    config.remoting_port = settings.proxy_port.map_or(config.remoting_port, i32::from);
     Ok(Some(config))
 }
 

@@ -33,6 +33,9 @@ pub struct Serve {
     /// gRPC is not served, and the log says so.
     #[arg(long, value_name = "PORT")]
     grpc_port: Option<u16>,
+    /// Port for remoting clients of a RocketMQ proxy (there 8080), which serves gRPC too; else that of --proxy-config, or none.
+    #[arg(long, value_name = "PORT")]
+    proxy_port: Option<u16>,
     /// Settings of gRPC, a file like RocketMQ's rmq-proxy.json.
     #[arg(long, value_name = "FILE")]
     proxy_config: Option<PathBuf>,
@@ -48,7 +51,8 @@ pub struct Serve {
     /// Start a whole cluster on this machine, each member a process of its own: a broker set of three with a controller, or
     /// two or four masters with a slave each. The file of -c is for all brokers, their ports are ten apart, and the
     /// controller's is two above that of the name server unless it is given.
-    #[arg(long, value_name = "KIND", conflicts_with_all = ["roles", "grpc_port", "proxy_config", "name_servers", "address"])]
+    #[arg(long, value_name = "KIND",
+        conflicts_with_all = ["roles", "grpc_port", "proxy_port", "proxy_config", "name_servers", "address"])]
     cluster: Option<cluster::Kind>,
     /// Stop when the process that started this one ends.
     #[arg(long, hide = true)]
@@ -95,6 +99,7 @@ pub fn run(serve: Serve) -> Result<(), roles::Error> {
             broker_port: serve.broker_port,
             controller_port: serve.controller_port,
             grpc_port: serve.grpc_port,
+            proxy_port: serve.proxy_port,
             proxy_config: serve.proxy_config,
             console: serve.console,
             name_servers: serve.name_servers,

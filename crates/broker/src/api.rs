@@ -4,6 +4,7 @@
 //! it is dropped, the wait is over. What was appended for it by then stays appended.
 
 mod entry;
+mod frames;
 mod pops;
 mod sends;
 mod waits;
@@ -24,6 +25,7 @@ pub use crate::send::{RecallRequest, SendRequest};
 pub use crate::transaction::{Decision, EndTransaction};
 pub use auth::{Identity, Metadata};
 pub use entry::Refused;
+pub use frames::Frames;
 pub use pops::Held;
 pub use sends::{Sends, Sent};
 

@@ -17,6 +17,7 @@ mod offsets;
 mod pending_answers;
 mod plain;
 mod pops;
+mod port;
 mod pulls;
 mod relay;
 #[cfg(test)]
@@ -49,6 +50,7 @@ pub(crate) use incoming::Request;
 #[cfg(test)]
 pub(crate) use link::link;
 pub use needs::{Named, needs_of_code};
+pub(crate) use port::Port;
 use request_table::Serve;
 use sink::Form;
 #[cfg(test)]
@@ -57,8 +59,7 @@ pub(crate) use {detached::postpone, sink::Call};
 /// Serves the connections of one listening port.
 pub(crate) struct Dispatcher {
     pub broker: Arc<Broker>,
-    /// True for the fast port, two below the broker's own (VIP channel).
-    pub fast: bool,
+    pub port: Port,
     /// Passes requests that need the master on while this broker is none; `None` outside controller mode.
     forwards: Option<Forwards>,
 }
@@ -115,7 +116,7 @@ impl Service for Dispatcher {
             return;
         }
         let request = self.request(peer, &command, &caller);
-        if let Some(route) = request_table::find(command.code, self.fast)
+        if let Some(route) = request_table::find(command.code, &self.port)
             .filter(|route| route.needs_disk_pool(command.body.len()))
         {
             if let Err(refusal) = detached::serve_from_disk(self, &request, route.keeps_body) {
@@ -194,13 +195,13 @@ impl Acks {
 
 impl Dispatcher {
     /// A dispatcher that forwards nothing.
-    pub(crate) fn new(broker: Arc<Broker>, fast: bool) -> Self {
-        Self { broker, fast, forwards: None }
+    pub(crate) fn new(broker: Arc<Broker>, port: Port) -> Self {
+        Self { broker, port, forwards: None }
     }
 
     /// A dispatcher that forwards to the master what a slave does not serve.
-    pub(crate) fn forwarding(broker: Arc<Broker>, fast: bool, forwards: Option<Forwards>) -> Self {
-        Self { broker, fast, forwards }
+    pub(crate) fn forwarding(broker: Arc<Broker>, port: Port, forwards: Option<Forwards>) -> Self {
+        Self { broker, port, forwards }
     }
 
     /// Forwards a request that this broker does not serve because it is not the master, or refuses it. False when the request
@@ -224,7 +225,7 @@ impl Dispatcher {
         }
         let forwarded = match &self.forwards {
             Some(forwards) if forward::needs_master(command.code) => {
-                forwards.forward(peer, caller, command, self.fast)
+                forwards.forward(peer, caller, command, &self.port)
             }
             _ => match refusal {
                 Some(refusal) => Err(refusal),
@@ -244,7 +245,7 @@ impl Dispatcher {
         command: &'a Command<'a>,
         caller: &'a Caller,
     ) -> Request<'a> {
-        Request { broker: &self.broker, peer, command, caller }
+        Request { broker: &self.broker, peer, command, caller, port: &self.port }
     }
 
     fn try_serve(
@@ -255,7 +256,7 @@ impl Dispatcher {
     ) -> Result<(), Refusal> {
         let Request { peer, command, .. } = *request;
         let route =
-            request_table::find(command.code, self.fast).ok_or_else(|| not_supported(command.code))?;
+            request_table::find(command.code, &self.port).ok_or_else(|| not_supported(command.code))?;
         match route.serve {
             Serve::Send(serve) => serve(request, &mut read_batch.send, out),
             Serve::Pull(serve) => serve(request, &mut read_batch.pull, out),
@@ -287,7 +288,7 @@ impl Dispatcher {
             return;
         }
         let head = command.reply(refusal.code).remark(&refusal.remark);
-        match request_table::find(command.code, self.fast).map(|route| route.serve) {
+        match request_table::find(command.code, &self.port).map(|route| route.serve) {
             Some(Serve::Send(_)) => sends::refuse(&self.broker, head, out),
             Some(Serve::Pull(_)) => sink::refuse(Form::Pull, head, out),
             Some(Serve::Pop(_)) => sink::refuse(Form::Pop, head, out),

@@ -20,7 +20,7 @@ use crate::housekeeping::{self, Housekeeping, Rereading, Saving};
 use crate::metadata_writer::MetadataWriter;
 use crate::metrics::MetricsExporter;
 use crate::persist::ConfigFiles;
-use crate::remoting::{self, Dispatcher, Forwards};
+use crate::remoting::{self, Dispatcher, Forwards, Port};
 use crate::replication::{self, Replication};
 use crate::retention::Deletion;
 use crate::save::save;
@@ -142,18 +142,18 @@ impl RunningBroker {
             "metrics cannot be served (metricsPromExporterHost, metricsPromExporterPort)",
         ))?;
         let forwards = if is_controlled { Some(start_forwarding(&shell)?) } else { None };
-        let listen = |port: u16, fast: bool| {
+        let listen = |port: u16, kind: Port| {
             let bind = SocketAddr::new(broker.config.bind_address, port);
-            workers.listen(bind, Arc::new(Dispatcher::forwarding(broker.clone(), fast, forwards.clone())))
+            workers.listen(bind, Arc::new(Dispatcher::forwarding(broker.clone(), kind, forwards.clone())))
         };
         // The VIP port is bound first, so that a client that reaches the broker's port finds the VIP port as well.
         if port > 2
-            && let Err(error) = listen(port - 2, true)
+            && let Err(error) = listen(port - 2, Port::Fast)
         {
             tracing::warn!(port = port - 2, %error, "the VIP port cannot be bound; clients with vipChannelEnabled fail");
         }
-        let address =
-            listen(port, false).map_err(io_error(&format!("port {port} cannot be bound for the broker")))?;
+        let address = listen(port, Port::Own)
+            .map_err(io_error(&format!("port {port} cannot be bound for the broker")))?;
         if !broker.role.is_slave() && !is_controlled {
             master_services::start(shell.threads(), &broker, timers)
                 .map_err(io_error("the delivery of delayed messages cannot be started"))?;

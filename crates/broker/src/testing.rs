@@ -24,6 +24,7 @@ use crate::disk_pool::DiskPool;
 use crate::groups::Groups;
 use crate::persist::ConfigFiles;
 use crate::remoting::Answer;
+use crate::remoting::Port;
 use crate::supervisor::SupervisedWork;
 use crate::topics::{Queue, Topics};
 
@@ -236,13 +237,24 @@ pub(crate) fn settled(
 impl Fixture {
     /// Serves a request like one from a connection, including what it waits for. Returns code, remark and body of the answer.
     pub(crate) fn ask(&self, code: i32, fields: &[(&str, &str)], body: &[u8]) -> (i32, String, Vec<u8>) {
+        self.ask_at(Port::Own, code, fields, body)
+    }
+
+    /// The same for a request that came to the given port.
+    pub(crate) fn ask_at(
+        &self,
+        port: Port,
+        code: i32,
+        fields: &[(&str, &str)],
+        body: &[u8],
+    ) -> (i32, String, Vec<u8>) {
         use wire::frame::{Command, Encoding, FrameWriter, Head};
         let mut bytes = Vec::new();
         let writer = FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, code, 1));
         fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(body);
         let command = Command::decode(&mut bytes).unwrap();
         let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
-        let dispatcher = crate::remoting::Dispatcher::new(self.broker.clone(), false);
+        let dispatcher = crate::remoting::Dispatcher::new(self.broker.clone(), port);
         let mut out = Vec::new();
         let request = dispatcher.request(&peer, &command, &CALLER);
         if let Err(refusal) = dispatcher.serve_alone(&request, &mut out)

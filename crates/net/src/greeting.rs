@@ -29,7 +29,7 @@ const BINARY_HEAD_BYTES: usize = 16;
 /// Most bytes of addresses and further fields in a preamble of version 2.
 const BINARY_BYTES_MAX: usize = 4096;
 
-/// Longest wait for everything before the first byte of HTTP/2.
+/// Longest wait for everything before the first byte of HTTP/2, and for the first byte of what may be HTTP/2.
 const HTTP2_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection that speaks HTTP/2, plain or TLS.
@@ -70,7 +70,8 @@ pub(crate) async fn greet(
     security: &Security,
     place: &Place,
 ) -> io::Result<(Stream, SocketAddr)> {
-    greet_as(stream, security, place, Speaks::Frames).await
+    let (stream, remote, _) = greet_as(stream, security, place, Speaks::Frames).await?;
+    Ok((stream, remote))
 }
 
 /// Like [`greet`] for connections of HTTP/2, whose first byte is that of a PROXY preamble as well. TLS offers the protocol `h2`.
@@ -84,15 +85,51 @@ pub async fn greet_http2(
     place: &Place,
 ) -> io::Result<(Http2Stream, SocketAddr)> {
     let greeted = tokio::time::timeout(HTTP2_TIMEOUT, greet_as(stream, security, place, Speaks::Http2));
-    let (stream, remote) = greeted.await.map_err(|_| io::ErrorKind::TimedOut)??;
+    let (stream, remote, _) = greeted.await.map_err(|_| io::ErrorKind::TimedOut)??;
     Ok((Http2Stream(stream), remote))
 }
 
-/// What a connection speaks after its greeting.
+/// Like [`greet_http2`] for a port of both protocols: `PRI` at the beginning, or `h2` in the TLS handshake, is HTTP/2
+/// (`ProtocolNegotiationHandler`).
+///
+/// # Errors
+/// Those of [`greet_http2`].
+pub async fn greet_either(
+    stream: TcpStream,
+    security: &Security,
+    place: &Place,
+) -> io::Result<(Greeted, SocketAddr)> {
+    let local = stream.local_addr()?;
+    let greeted = tokio::time::timeout(HTTP2_TIMEOUT, greet_as(stream, security, place, Speaks::Either));
+    let (stream, remote, is_http2) = greeted.await.map_err(|_| io::ErrorKind::TimedOut)??;
+    let greeted = match is_http2 {
+        true => Greeted::Http2(Http2Stream(stream)),
+        false => Greeted::Frames(FrameStream { stream, remote, local }),
+    };
+    Ok((greeted, remote))
+}
+
+/// What a connection speaks that may speak either protocol.
+pub enum Greeted {
+    /// HTTP/2.
+    Http2(Http2Stream),
+    /// Frames of the remoting protocol.
+    Frames(FrameStream),
+}
+
+/// A connection that speaks the remoting protocol, with its two ends.
+pub struct FrameStream {
+    pub(crate) stream: Stream,
+    pub(crate) remote: SocketAddr,
+    pub(crate) local: SocketAddr,
+}
+
+/// What a connection may speak after its greeting.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Speaks {
     Frames,
     Http2,
+    Either,
 }
 
 async fn greet_as(
@@ -100,10 +137,11 @@ async fn greet_as(
     security: &Security,
     place: &Place,
     speaks: Speaks,
-) -> io::Result<(Stream, SocketAddr)> {
+) -> io::Result<(Stream, SocketAddr, bool)> {
+    let may_be_http2 = speaks != Speaks::Frames;
     let mut remote = stream.peer_addr()?;
     let mut first = first_byte(&stream).await?;
-    let is_http2 = speaks == Speaks::Http2 && first == b'P' && begins_http2(&stream).await?;
+    let mut is_http2 = may_be_http2 && first == b'P' && begins_http2(&stream).await?;
     if matches!(first, b'P' | b'\r') && !is_http2 {
         if !security.proxies.contains(remote.ip()) {
             return Err(refused(format!(
@@ -113,19 +151,23 @@ async fn greet_as(
         let told = if first == b'P' { text(&mut stream).await? } else { binary(&mut stream).await? };
         remote = told.unwrap_or(remote);
         first = first_byte(&stream).await?;
+        is_http2 = may_be_http2 && first == b'P' && begins_http2(&stream).await?;
     }
     let encrypted = first == 0x16;
     if encrypted && security.server.is_some() && !place.begin_tls().await {
         return Err(io::ErrorKind::ConnectionRefused.into());
     }
     match security.server.as_deref() {
-        Some(tls) if encrypted && speaks == Speaks::Http2 => Ok((tls.accept_http2(stream).await?, remote)),
-        Some(tls) if encrypted => Ok((tls.accept(stream).await?, remote)),
+        Some(tls) if encrypted && may_be_http2 => {
+            let (stream, is_http2) = tls.accept_http2(stream).await?;
+            Ok((stream, remote, is_http2))
+        }
+        Some(tls) if encrypted => Ok((tls.accept(stream).await?, remote, false)),
         None if encrypted => Err(refused("a TLS hello arrived, but tls.server.mode is disabled")),
         Some(tls) if tls.is_required() => {
             Err(refused("plain bytes arrived, but tls.server.mode is enforcing; connect with TLS"))
         }
-        _ => Ok((Stream::Plain(stream), remote)),
+        _ => Ok((Stream::Plain(stream), remote, is_http2)),
     }
 }
 

@@ -98,13 +98,14 @@ impl ServerTls {
         Ok(Stream::Tls(Box::new(TlsStream::Server(stream))))
     }
 
-    /// The same for a connection of HTTP/2: a client that offers protocols must offer `h2`.
-    pub(crate) async fn accept_http2(&self, stream: TcpStream) -> io::Result<Stream> {
+    /// The same for a connection that may speak HTTP/2: a client that offers protocols must offer `h2`. Returns whether it did.
+    pub(crate) async fn accept_http2(&self, stream: TcpStream) -> io::Result<(Stream, bool)> {
         let mut config = ServerConfig::clone(&self.current());
         config.alpn_protocols = vec![b"h2".to_vec()];
         let handshake = TlsAcceptor::from(Arc::new(config)).accept(stream);
         let stream = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await.map_err(|_| late())??;
-        Ok(Stream::Tls(Box::new(TlsStream::Server(stream))))
+        let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        Ok((Stream::Tls(Box::new(TlsStream::Server(stream))), is_http2))
     }
 
     /// The configuration, loaded again when a file has changed. When loading fails the old one stays in use.

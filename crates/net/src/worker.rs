@@ -17,7 +17,7 @@ use tokio::task::{LocalSet, spawn_local};
 
 use crate::admission::Place;
 use crate::connection::{Connection, Scratch};
-use crate::greeting::greet;
+use crate::greeting::{FrameStream, greet};
 use crate::stream::Stream;
 use crate::tls::Security;
 use crate::{Budget, ConnectionHandle, Limits, Service};
@@ -33,7 +33,30 @@ static NEXT_CONNECTION: AtomicU64 = AtomicU64::new(1);
 type Job = Box<dyn FnOnce(&Rc<Context>) + Send>;
 
 /// A connection that was accepted, with its place among those of the process.
-type Accepted = (std::net::TcpStream, Place);
+type Accepted = (Arrived, Place);
+
+/// A connection that is new to a worker.
+enum Arrived {
+    /// Nothing of the connection was read.
+    Fresh(std::net::TcpStream),
+    /// The preamble and the TLS handshake are over, on the worker's own thread.
+    Greeted(Box<FrameStream>),
+}
+
+/// Hands connections of a port that speaks several protocols to one worker, which serves them like those of its own ports.
+pub struct Adopter {
+    sender: mpsc::UnboundedSender<Accepted>,
+    connections: Arc<AtomicUsize>,
+}
+
+impl Adopter {
+    /// Serves a connection until it ends. Must be called on the worker's thread. Connections that come while the workers stop end at
+    /// once.
+    pub fn adopt(&self, stream: FrameStream, place: Place) {
+        self.connections.fetch_add(1, Ordering::Relaxed);
+        let _ = self.sender.send((Arrived::Greeted(Box::new(stream)), place));
+    }
+}
 
 /// State that the tasks of one worker share.
 struct Context {
@@ -139,19 +162,25 @@ impl Workers {
         let listener = bind(address)?;
         let local = SocketAddr::new(address.ip(), listener.local_addr()?.port());
         let mut targets = Vec::new();
-        for worker in self.workers.iter() {
-            let (sender, streams) = mpsc::unbounded_channel();
-            let service = service.clone();
-            self.submit(worker, move |context| {
-                spawn_local(adopt(context.clone(), service, streams));
-            })?;
-            targets.push((sender, worker.connections.clone()));
+        for index in 0..self.count() {
+            let Adopter { sender, connections } = self.adopter(index, service.clone())?;
+            targets.push((sender, connections));
         }
         self.submit(&self.workers[0], move |context| {
             let (security, budget) = (context.security.clone(), context.budget.clone());
             spawn_local(accept(listener, targets, (security, budget), context.stop.clone()));
         })?;
         Ok(local)
+    }
+
+    /// Has worker `index` serve the connections that its [`Adopter`] is given.
+    pub fn adopter<S: Service>(&self, index: usize, service: Arc<S>) -> io::Result<Adopter> {
+        let worker = &self.workers[index % self.count()];
+        let (sender, streams) = mpsc::unbounded_channel();
+        self.submit(worker, move |context| {
+            spawn_local(adopt(context.clone(), service, streams));
+        })?;
+        Ok(Adopter { sender, connections: worker.connections.clone() })
     }
 
     /// Connects to `address` on the worker with the fewest connections.
@@ -335,7 +364,7 @@ async fn accept(
                 let Some(place) = budget.admit(remote, &security) else { continue };
                 if let Some((sender, load)) = target {
                     load.fetch_add(1, Ordering::Relaxed);
-                    if sender.send((stream, place)).is_err() {
+                    if sender.send((Arrived::Fresh(stream), place)).is_err() {
                         return;
                     }
                 }
@@ -369,12 +398,18 @@ async fn welcome<S: Service>(
     read_batch: Rc<RefCell<S::ReadBatch>>,
 ) {
     let greeted = async {
-        let stream = TcpStream::from_std(stream)?;
+        let stream = match stream {
+            Arrived::Greeted(greeted) => {
+                let FrameStream { stream, remote, local } = *greeted;
+                return Ok((stream, open(&context, remote, local)));
+            }
+            Arrived::Fresh(stream) => TcpStream::from_std(stream)?,
+        };
         stream.set_nodelay(true)?;
         let local = stream.local_addr()?;
         let greeted = tokio::time::timeout(context.limits.idle, greet(stream, &context.security, &place));
         let (stream, remote) = greeted.await.map_err(|_| io::ErrorKind::TimedOut)??;
-        Ok::<_, io::Error>((stream, open(&context, remote, local)))
+        Ok((stream, open(&context, remote, local)))
     };
     let mut stop = context.stop.clone();
     let greeted = tokio::select! {

@@ -41,6 +41,12 @@ impl Read for bool {
     }
 }
 
+impl Read for String {
+    fn read(value: &Value) -> Option<Self> {
+        value.as_str().map(|text| text.trim().to_owned())
+    }
+}
+
 macro_rules! settings {
     ($($field:ident: $type:ty = $default:expr, $name:literal, $doc:literal;)*) => {
         /// What the gRPC side needs to know. Times are in milliseconds unless a name says otherwise, sizes in bytes.
@@ -78,6 +84,8 @@ macro_rules! settings {
 
 settings! {
     port: u16 = 8081, "grpcServerPort", "port of gRPC; `--grpc-port` stands above it";
+    remoting_port: i32 = -1, "remotingListenPort", "port of remoting clients, which serves gRPC too, 0 for any; `--proxy-port` stands above it; -1 for none, because the port of the broker serves the same clients; RocketMQ: 8080";
+    told_host: String = String::new(), "remotingAccessAddr", "host that routes on the port of remoting clients name; empty for the address that the client connected to";
     request_bytes_max: usize = 136_314_880, "grpcMaxInboundMessageSize", "largest request in bytes";
     connection_calls_max: u32 = 4096, "grpcMaxConcurrentCallsPerConnection", "most calls of one connection at the same time; RocketMQ does not bound them";
     idle_ms: i64 = 120_000, "grpcClientIdleTimeMills", "a connection without calls ends after so long";
@@ -113,7 +121,7 @@ settings! {
 }
 
 /// Settings of Java's proxy whose work the broker of the same process does, or its own settings say.
-const WITHOUT_EFFECT: [&str; 9] = [
+const WITHOUT_EFFECT: [&str; 8] = [
     "rocketMQClusterName",
     "proxyClusterName",
     "proxyName",
@@ -121,7 +129,6 @@ const WITHOUT_EFFECT: [&str; 9] = [
     "namesrvAddr",
     "localServeAddr",
     "brokerConfigPath",
-    "remotingListenPort",
     "tlsTestModeEnable",
 ];
 
@@ -131,7 +138,11 @@ pub struct ConfigError(String);
 
 impl ConfigError {
     fn value(name: &str, kind: &str, found: &Value) -> Self {
-        let expected = if kind == "bool" { "true or false" } else { "a number that fits" };
+        let expected = match kind {
+            "bool" => "true or false",
+            "String" => "a text",
+            _ => "a number that fits",
+        };
         Self(format!("{name}: expected {expected}, found {found}"))
     }
 }
@@ -166,7 +177,7 @@ impl Config {
     pub fn page() -> String {
         let mut text = "# Settings of gRPC\n\n[简体中文](proxy-settings.zh-CN.md)\n\n\
             Names and defaults are those of `rmq-proxy.json` of Apache RocketMQ 5.5.0, and a few of Vostok's own, which begin with `vostok`. The file\n\
-            is given with `--proxy-config`; `--grpc-port` stands above its port. Changes take effect at the next start. An unknown name is named in the log, a value\n\
+            is given with `--proxy-config`; `--grpc-port` and `--proxy-port` stand above its ports. Changes take effect at the next start. An unknown name is named in the log, a value\n\
             that does not fit is refused. This page is made from the table the server itself uses.\n\n\
             | setting | default | what it does |\n|---|---|---|\n"
             .to_owned();

@@ -8,13 +8,13 @@ use std::pin::pin;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use broker::api::Api;
+use broker::api::{Api, Frames};
 use hyper::rt::Executor;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use net::tls::Security;
-use net::{Budget, Place, Workers};
+use net::{Budget, Greeted, Http2Stream, Place, Workers};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_local;
@@ -47,7 +47,7 @@ const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// Least time without calls after which a connection ends.
 const IDLE_MIN: Duration = Duration::from_millis(10);
 
-/// Why the gRPC side cannot start: its port cannot be bound.
+/// Why the gRPC side cannot start: a port cannot be bound.
 #[derive(Debug)]
 pub struct StartError {
     port: u16,
@@ -103,49 +103,100 @@ impl Drop for Counted {
     }
 }
 
+/// A listener of a port on `bind`.
+fn bound(bind: IpAddr, port: u16) -> Result<std::net::TcpListener, StartError> {
+    let listener = std::net::TcpListener::bind(SocketAddr::new(bind, port));
+    listener
+        .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
+        .map_err(|source| StartError { port, source })
+}
+
+/// What speaks on a port.
+enum Speaks {
+    /// gRPC alone.
+    Grpc,
+    /// gRPC, and the remoting protocol.
+    Either(Frames),
+}
+
+/// One port on one worker.
+struct Port {
+    listener: std::net::TcpListener,
+    speaks: Speaks,
+    security: Security,
+    budget: Arc<Budget>,
+    connections: Arc<Connections>,
+}
+
 /// The gRPC side of a broker; ends with the workers it runs on.
 pub struct RunningProxy {
     address: SocketAddr,
+    remoting: Option<SocketAddr>,
     proxy: Arc<Proxy>,
     connections: Arc<Connections>,
 }
 
 impl RunningProxy {
-    /// Listens on `bind` at the port of the configuration, and serves on `workers`.
+    /// Listens on `bind` at the ports of the configuration, and serves on `workers`. The port of remoting clients is left out when
+    /// it is -1.
     ///
     /// # Errors
-    /// [`StartError`] when the port cannot be bound.
+    /// [`StartError`] when a port cannot be bound.
     pub fn start(config: Config, api: Api, bind: IpAddr, workers: &Workers) -> Result<Self, StartError> {
+        let grpc = bound(bind, config.port)?;
+        let remoting = u16::try_from(config.remoting_port).ok().map(|port| bound(bind, port)).transpose()?;
         let port = config.port;
-        Self::listen(config, api, bind, workers).map_err(|source| StartError { port, source })
+        Self::listen(config, api, (grpc, remoting), workers).map_err(|source| StartError { port, source })
     }
 
-    fn listen(config: Config, api: Api, bind: IpAddr, workers: &Workers) -> io::Result<Self> {
-        let listener = std::net::TcpListener::bind(SocketAddr::new(bind, config.port))?;
-        listener.set_nonblocking(true)?;
-        let address = listener.local_addr()?;
+    fn listen(
+        config: Config,
+        api: Api,
+        (grpc, remoting): (std::net::TcpListener, Option<std::net::TcpListener>),
+        workers: &Workers,
+    ) -> io::Result<Self> {
+        let address = grpc.local_addr()?;
+        let remoting_address = remoting.as_ref().map(std::net::TcpListener::local_addr).transpose()?;
+        let told = remoting_address.filter(|_| !config.told_host.is_empty());
+        let told: Option<Arc<str>> = told.map(|own| format!("{}:{}", config.told_host, own.port()).into());
         let places = Arc::new(Semaphore::new(config.calls_max.min(Semaphore::MAX_PERMITS)));
         let proxy = Proxy::new(api, config, address.port());
         let connections = Arc::<Connections>::default();
         for index in 0..workers.count() {
-            let listener = listener.try_clone()?;
+            let port = |listener, speaks| Port {
+                listener,
+                speaks,
+                security: workers.security().clone(),
+                budget: workers.budget().clone(),
+                connections: connections.clone(),
+            };
+            let mut ports = vec![port(grpc.try_clone()?, Speaks::Grpc)];
+            if let Some(remoting) = &remoting {
+                let frames = proxy.api.frames(workers, index, told.clone())?;
+                ports.push(port(remoting.try_clone()?, Speaks::Either(frames)));
+            }
             let (proxy, places) = (proxy.clone(), places.clone());
-            let (security, connections) = (workers.security().clone(), connections.clone());
-            let budget = workers.budget().clone();
-            workers.spawn(index, move || {
+            workers.spawn(index, move || async move {
                 let sends = Arc::new(proxy.api.sends());
                 let origin = Origin { proxy, remote: address, sends, authority: None, places };
-                accept(listener, origin, (security, budget), connections)
+                for port in ports {
+                    spawn_local(accept(Arc::new(port), origin.clone()));
+                }
             })?;
         }
         let renewed = proxy.clone();
         workers.spawn(0, move || renewer::run(renewed))?;
-        Ok(Self { address, proxy, connections })
+        Ok(Self { address, remoting: remoting_address, proxy, connections })
     }
 
     /// The local address that is listened on.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The local address of the port for remoting clients, where gRPC is served too.
+    pub fn remoting_address(&self) -> Option<SocketAddr> {
+        self.remoting
     }
 
     /// Takes no further connections and calls, answers the calls that wait for messages, and waits until the others are answered, at most
@@ -166,13 +217,8 @@ impl RunningProxy {
 }
 
 /// Accepts connections on one worker; all workers listen on the same socket.
-async fn accept(
-    listener: std::net::TcpListener,
-    origin: Origin,
-    (security, budget): (Security, Arc<Budget>),
-    connections: Arc<Connections>,
-) {
-    let listener = match TcpListener::from_std(listener) {
+async fn accept(port: Arc<Port>, origin: Origin) {
+    let listener = match port.listener.try_clone().and_then(TcpListener::from_std) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, "cannot accept connections of gRPC"),
     };
@@ -183,13 +229,8 @@ async fn accept(
         };
         match accepted {
             Ok((stream, remote)) => {
-                let Some(place) = budget.admit(remote.ip(), &security) else { continue };
-                let (origin, security, counted) =
-                    (origin.clone(), security.clone(), Counted::new(&connections));
-                spawn_local(async move {
-                    serve((stream, place), origin, security).await;
-                    drop(counted);
-                });
+                let Some(place) = port.budget.admit(remote.ip(), &port.security) else { continue };
+                spawn_local(welcome((stream, place), origin.clone(), port.clone()));
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection; raise the open file limit if it is reached");
@@ -199,22 +240,41 @@ async fn accept(
     }
 }
 
-/// Serves one connection. Its place is free again at the end.
-async fn serve((stream, place): (TcpStream, Place), origin: Origin, security: Security) {
-    let greeted = match stream.set_nodelay(true) {
-        Ok(()) => tokio::select! {
-            greeted = net::greet_http2(stream, &security, &place) => greeted,
-            () = origin.proxy.stopping() => return,
-        },
-        Err(error) => Err(error),
-    };
-    let (stream, remote) = match greeted {
-        Ok(greeted) => greeted,
-        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-            return tracing::info!(%error, "a connection of gRPC was refused");
+/// Serves one connection by what it speaks. Its place is free again at the end.
+async fn welcome((stream, place): (TcpStream, Place), origin: Origin, port: Arc<Port>) {
+    let greeting = async {
+        stream.set_nodelay(true)?;
+        match port.speaks {
+            Speaks::Grpc => {
+                let (stream, remote) = net::greet_http2(stream, &port.security, &place).await?;
+                Ok((Greeted::Http2(stream), remote))
+            }
+            Speaks::Either(_) => net::greet_either(stream, &port.security, &place).await,
         }
-        Err(error) => return tracing::debug!(%error, "a connection of gRPC ended before it was served"),
     };
+    let greeted = tokio::select! {
+        greeted = greeting => greeted,
+        () = origin.proxy.stopping() => return,
+    };
+    match greeted {
+        Ok((Greeted::Http2(stream), remote)) => {
+            let _counted = Counted::new(&port.connections);
+            serve(stream, origin, remote).await;
+        }
+        Ok((Greeted::Frames(stream), _)) => {
+            if let Speaks::Either(frames) = &port.speaks {
+                frames.serve(stream, place);
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            tracing::info!(%error, "a connection of gRPC was refused");
+        }
+        Err(error) => tracing::debug!(%error, "a connection of gRPC ended before it was served"),
+    }
+}
+
+/// Serves one connection of gRPC.
+async fn serve(stream: Http2Stream, origin: Origin, remote: SocketAddr) {
     let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port());
     let (proxy, origin) = (origin.proxy.clone(), Origin { remote, ..origin });
     let activity = Arc::new(Activity::new());

@@ -14,7 +14,7 @@ use crate::engine::{Engine, Next};
 use crate::housekeeping::{Saving, answer_expired};
 use crate::pop::revive::Reviver;
 use crate::position_writer::PositionWriter;
-use crate::remoting::Dispatcher;
+use crate::remoting::{Dispatcher, Port};
 use crate::schedule::DelayLevels;
 use crate::testing::{ADDRESS, Fixture, answers};
 use crate::timer::fetch::Fetch;
@@ -99,7 +99,7 @@ impl World {
 
     /// Serves a request as a read batch of its own and returns the answer bytes, which are empty for a suspended pull.
     fn serve(&mut self, peer: &Arc<ConnectionHandle>, mut frame: Vec<u8>) -> Vec<u8> {
-        let dispatcher = Dispatcher::new(self.fixture.broker.clone(), false);
+        let dispatcher = Dispatcher::new(self.fixture.broker.clone(), Port::Own);
         let (mut read_batch, mut out) = (dispatcher.read_batch(), Vec::new());
         dispatcher.frame(&mut read_batch, peer, Command::decode(&mut frame).unwrap(), &mut out);
         dispatcher.end(&mut read_batch, peer, &mut out);

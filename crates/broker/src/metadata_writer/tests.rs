@@ -7,7 +7,7 @@ use wire::frame::{Command, Encoding, FrameWriter, Head, frame_length};
 use wire::header::SendHeader;
 
 use super::*;
-use crate::remoting::Dispatcher;
+use crate::remoting::{Dispatcher, Port};
 use crate::testing::{Fixture, answers};
 
 fn peer(id: u64) -> Arc<ConnectionHandle> {
@@ -25,7 +25,7 @@ fn ask(
     use net::Service as _;
     let mut bytes = Vec::new();
     fields(FrameWriter::begin(&mut bytes, head)).finish(body);
-    let dispatcher = Dispatcher::new(fixture.broker.clone(), false);
+    let dispatcher = Dispatcher::new(fixture.broker.clone(), Port::Own);
     let (mut read_batch, mut out) = (dispatcher.read_batch(), Vec::new());
     dispatcher.frame(&mut read_batch, peer, Command::decode(&mut bytes).unwrap(), &mut out);
     dispatcher.end(&mut read_batch, peer, &mut out);
@@ -239,7 +239,7 @@ fn wire_17_before_it_stops_a_broker_sends_newer_clients_elsewhere() {
         let mut bytes = Vec::new();
         Head::request(Encoding::Binary, request::GET_BROKER_CONFIG, 1).write(&mut bytes, b"");
         bytes[11..13].copy_from_slice(&version.to_be_bytes());
-        let dispatcher = Dispatcher::new(fixture.broker.clone(), false);
+        let dispatcher = Dispatcher::new(fixture.broker.clone(), Port::Own);
         let (mut read_batch, mut out) = (dispatcher.read_batch(), Vec::new());
         dispatcher.frame(&mut read_batch, &peer(1), Command::decode(&mut bytes).unwrap(), &mut out);
         answers(out)[0].0

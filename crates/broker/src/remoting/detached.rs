@@ -9,6 +9,7 @@ use wire::frame::{Command, Encoding, FrameWriter, HEADER_BYTES_MAX, Head};
 use super::Dispatcher;
 use super::answer::Answer;
 use super::incoming::Request;
+use super::port::Port;
 use super::request_table::{self, Runs};
 use super::sink::ANSWER_BYTES;
 use crate::Refusal;
@@ -34,8 +35,8 @@ pub(super) struct Detached {
     encoding: Encoding,
     version: i32,
     language: Option<Language>,
-    /// The request came to the fast port.
-    fast: bool,
+    /// The port the request came to.
+    port: Port,
     /// How often the request was served again.
     rounds: u32,
     /// Who made the request. Its signature is not verified again: the frame here is not the one that was signed.
@@ -51,7 +52,7 @@ impl Detached {
     pub(super) fn new(
         command: &Command<'_>,
         caller: &Caller,
-        fast: bool,
+        port: &Port,
         rounds: u32,
     ) -> Result<Self, Refusal> {
         let mut frame = Vec::new();
@@ -71,7 +72,16 @@ impl Detached {
             )));
         }
         let Command { code, encoding, version, language, .. } = *command;
-        Ok(Self { frame, code, encoding, version, language, fast, rounds, caller: caller.clone() })
+        Ok(Self {
+            frame,
+            code,
+            encoding,
+            version,
+            language,
+            port: port.clone(),
+            rounds,
+            caller: caller.clone(),
+        })
     }
 
     fn code(&self) -> i32 {
@@ -82,11 +92,12 @@ impl Detached {
         self.frame.len()
     }
 
-    /// Calls `serve` with the request as it came, and with whether it came to the fast port.
-    pub(super) fn with(&mut self, serve: impl FnOnce(&Command<'_>, bool)) {
-        let Self { code, encoding, version, language, fast, .. } = *self;
+    /// Calls `serve` with the request as it came, and with the port it came to.
+    pub(super) fn with(&mut self, serve: impl FnOnce(&Command<'_>, Port)) {
+        let Self { code, encoding, version, language, .. } = *self;
+        let port = self.port.clone();
         match Command::decode_own(&mut self.frame) {
-            Ok(command) => serve(&Command { code, encoding, version, language, ..command }, fast),
+            Ok(command) => serve(&Command { code, encoding, version, language, ..command }, port),
             // The invariant of `frame` does not hold. The client gets no answer, and every other request is served.
             Err(error) => tracing::error!(%error, code, "a request that was kept cannot be read again"),
         }
@@ -104,7 +115,7 @@ pub(super) fn serve_from_disk(
 ) -> Result<(), Refusal> {
     let Request { peer, command, caller, .. } = *request;
     let body = if keeps_body { command.body } else { &[] };
-    let request = Detached::new(&Command { body, ..command.clone() }, caller, dispatcher.fast, 0)?;
+    let request = Detached::new(&Command { body, ..command.clone() }, caller, &dispatcher.port, 0)?;
     let reservation = reserve(&dispatcher.broker, &request)?;
     run(&dispatcher.broker, peer, request, reservation);
     Ok(())
@@ -116,7 +127,7 @@ fn reserve(broker: &Broker, request: &Detached) -> Result<Reservation, Refusal> 
 }
 
 fn is_for_operators(code: i32) -> bool {
-    request_table::find(code, false).is_some_and(|route| route.runs == Runs::Operators)
+    request_table::find(code, &Port::Own).is_some_and(|route| route.runs == Runs::Operators)
 }
 
 fn run(broker: &Arc<Broker>, peer: &Arc<ConnectionHandle>, request: Detached, reservation: Reservation) {
@@ -164,7 +175,7 @@ pub(crate) fn postpone(
     refusal: Refusal,
 ) -> Result<(), Refusal> {
     let Request { peer, command, caller, .. } = *request;
-    queue(&dispatcher.broker, peer, refusal, || Detached::new(command, caller, dispatcher.fast, 0))
+    queue(&dispatcher.broker, peer, refusal, || Detached::new(command, caller, &dispatcher.port, 0))
 }
 
 fn queue(
@@ -196,7 +207,7 @@ impl Postponed for Waiting {
     fn go_on(self: Box<Self>, outcome: Result<Then, Refusal>) {
         let Self { broker, peer, mut request, charge } = *self;
         if outcome == Ok(Then::Again) {
-            if request_table::find(request.code(), false).is_none_or(|route| !route.needs_disk_pool(0)) {
+            if request_table::find(request.code(), &Port::Own).is_none_or(|route| !route.needs_disk_pool(0)) {
                 // On the connection's thread, because what the request reads or writes must not hold up the metadata writer. The
                 // client may be gone; the change is made all the same.
                 let _ = peer.put_back(Box::new(move |peer, out| {
@@ -231,8 +242,8 @@ impl Detached {
     /// The answer of a request that is done or refused.
     pub(super) fn answered(&mut self, broker: &Arc<Broker>, outcome: Result<(), Refusal>) -> Vec<u8> {
         let mut out = Vec::new();
-        self.with(|command, fast| match outcome {
-            Err(refusal) => Dispatcher::new(broker.clone(), fast).refuse(command, &refusal, &mut out),
+        self.with(|command, port| match outcome {
+            Err(refusal) => Dispatcher::new(broker.clone(), port).refuse(command, &refusal, &mut out),
             Ok(()) => Answer::success().write(command, &mut out),
         });
         out
@@ -247,12 +258,12 @@ pub(super) fn serve_again(
     out: &mut Vec<u8>,
 ) {
     let (rounds, caller) = (request.rounds + 1, request.caller.clone());
-    request.with(|command, fast| {
-        let dispatcher = Dispatcher::new(broker.clone(), fast);
+    request.with(|command, port| {
+        let dispatcher = Dispatcher::new(broker.clone(), port);
         let admitted = dispatcher.request(peer, command, &caller);
         let Err(mut refusal) = dispatcher.serve_alone(&admitted, out) else { return };
         if rounds < ROUNDS_MAX {
-            match queue(broker, peer, refusal, || Detached::new(command, &caller, fast, rounds)) {
+            match queue(broker, peer, refusal, || Detached::new(command, &caller, &dispatcher.port, rounds)) {
                 Ok(()) => return,
                 Err(error) => refusal = error,
             }

@@ -16,6 +16,7 @@ use wire::codes::{request as code, response};
 use wire::frame::{Command, FLAG_ONE_WAY, FrameWriter, Head};
 
 use super::detached::{self, Detached};
+use super::port::Port;
 use super::request_table::{self, Serve};
 use super::sink::ANSWER_BYTES;
 use crate::Refusal;
@@ -53,7 +54,9 @@ pub(super) fn needs_master(asked: i32) -> bool {
         | code::UNLOCK_BATCH_MQ
         | code::UPDATE_CONSUMER_OFFSET
         | code::QUERY_CONSUMER_OFFSET => true,
-        asked => request_table::find(asked, false).is_some_and(|route| matches!(route.serve, Serve::Send(_))),
+        asked => {
+            request_table::find(asked, &Port::Own).is_some_and(|route| matches!(route.serve, Serve::Send(_)))
+        }
     }
 }
 
@@ -92,9 +95,9 @@ impl Forwards {
         peer: &Arc<ConnectionHandle>,
         caller: &Caller,
         command: &Command<'_>,
-        fast: bool,
+        port: &Port,
     ) -> Result<(), Refusal> {
-        let request = Detached::new(command, caller, fast, 0)?;
+        let request = Detached::new(command, caller, port, 0)?;
         let charge = peer.charge(request.bytes() + ANSWER_BYTES);
         // 0 until the task begins with the request.
         let held = Held { peer: peer.clone(), request, charge, until_ms: 0 };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use net::ConnectionHandle;
 use wire::frame::Command;
 
+use super::port::Port;
 use crate::broker::Broker;
 use crate::caller::Caller;
 
@@ -17,4 +18,6 @@ pub(crate) struct Request<'a> {
     pub command: &'a Command<'a>,
     /// Who made the request, found out once when it came.
     pub caller: &'a Caller,
+    /// The port the request came to.
+    pub port: &'a Port,
 }

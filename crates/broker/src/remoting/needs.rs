@@ -137,7 +137,7 @@ pub(super) fn of_request<'a>(
     cluster: &'a str,
     is_strict: bool,
 ) -> Result<Vec<Need<'a>>, AuthError> {
-    let needs = request_table::find(command.code, false).map_or(&UNKNOWN, |route| &route.needs);
+    let needs = request_table::of_any_port(command.code).map_or(&UNKNOWN, |route| &route.needs);
     // RocketMQ asks for nothing when a request has no header field at all.
     if !is_strict && (needs.only_if_strict || command.fields.is_empty()) {
         return Ok(Vec::new());
@@ -158,7 +158,7 @@ pub struct Named<'a> {
 
 /// What a request with this code needs in Auth 2.0 when it names this topic and this group wherever it can, in its header or its body.
 pub fn needs_of_code(code: i32, named: Named<'_>, is_strict: bool) -> Vec<Need<'_>> {
-    let needs = request_table::find(code, false).map_or(&UNKNOWN, |route| &route.needs);
+    let needs = request_table::of_any_port(code).map_or(&UNKNOWN, |route| &route.needs);
     if !is_strict && needs.only_if_strict {
         return Vec::new();
     }

@@ -35,7 +35,7 @@ fn polling<'a>(command: &Command<'a>) -> Result<Polling<'a>, Refusal> {
 
 /// Serves 200050 `POP_MESSAGE`. A one-way pop gets no answer, so the messages it popped would reach nobody.
 pub(super) fn pop(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
-    let Request { broker, peer, command, caller } = *request;
+    let Request { broker, peer, command, caller, .. } = *request;
     if command.is_one_way() {
         return Ok(());
     }
@@ -55,7 +55,7 @@ pub(super) fn pop(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusa
 
 /// Serves 200054 `NOTIFICATION`.
 pub(super) fn notify(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
-    let Request { broker, peer, command, caller } = *request;
+    let Request { broker, peer, command, caller, .. } = *request;
     if command.is_one_way() {
         return Ok(());
     }

@@ -14,7 +14,7 @@ pub(super) fn pull(
     scratch: &mut PullScratch,
     out: &mut Vec<u8>,
 ) -> Result<(), Refusal> {
-    let Request { broker, peer, command, caller } = *request;
+    let Request { broker, peer, command, caller, .. } = *request;
     if command.is_one_way() {
         return Ok(());
     }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use wire::codes::request;
 
 use super::needs::{Needs, On};
+use super::port::Port;
 use super::request_table::{ROUTES, Runs};
 
 /// The needs of a request as the page shows them.
@@ -31,10 +32,10 @@ fn page() -> String {
     let mut text = "# Requests of the broker\n\n\
         The request codes of the remoting protocol that the broker serves. This page is made from the route table the broker itself uses.\n\n\
         *Runs*: `connection` requests never wait for the disk; `disk pool` requests may; `operators` requests have a thread of their own, so that\n\
-        consumers do not wait for a console. *VIP port*: served on the port two below the broker's as well. *Needs*: what a caller needs when\n\
+        consumers do not wait for a console. *ports*: `VIP` is the port two below the broker's own, `proxy` that of `--proxy-port` (8080). *Needs*: what a caller needs when\n\
         authorization is on; *(strict)*: Apache RocketMQ 5.5.0 asks for nothing. With `authorizationStrict` 33, 36, 37 and 323 need the same on\n\
         the topic of the message they name by its place in the log, and a retry topic counts as its group everywhere.\n\n\
-        | code | name | runs | VIP port | needs |\n|---|---|---|---|---|\n"
+        | code | name | runs | ports | needs |\n|---|---|---|---|---|\n"
         .to_owned();
     for route in &ROUTES {
         let name = request::name(route.code).unwrap_or_default();
@@ -44,8 +45,10 @@ fn page() -> String {
             Runs::DiskPool => "disk pool".to_owned(),
             Runs::Operators => "operators".to_owned(),
         };
-        let fast = if route.on_fast_port { "yes" } else { "no" };
-        let _ = writeln!(text, "| {} | {name} | {runs} | {fast} | {} |", route.code, shown(&route.needs));
+        let ports = [("own", Port::Own), ("VIP", Port::Fast), ("proxy", Port::Proxy(None))];
+        let ports = ports.iter().filter(|(_, port)| port.serves(route)).map(|(name, _)| *name);
+        let ports = ports.collect::<Vec<_>>().join(", ");
+        let _ = writeln!(text, "| {} | {name} | {runs} | {ports} | {} |", route.code, shown(&route.needs));
     }
     text.push_str(
         "\nEvery other code is refused with code 3; [conformance.md](conformance.md) names those a RocketMQ broker serves, with reasons.\n",

@@ -10,6 +10,7 @@ use super::answer::Answer;
 use super::codec::{done, json, strict_json};
 use super::incoming::Request;
 use super::needs::{self, Needs};
+use super::port::{self, Port};
 use super::sends::Sends;
 use super::{
     clients, figures, groups, lookup, offsets, plain, pops, pulls, relay, sends, settings, topics,
@@ -122,9 +123,14 @@ const fn own(code: i32, serve: fn(&Request<'_>, &mut Vec<u8>) -> Result<(), Refu
 }
 
 /// The row of a request code on a port; `None` when the port does not serve the code.
-pub(super) fn find(code: i32, fast_port: bool) -> Option<&'static Route> {
+pub(super) fn find(code: i32, port: &Port) -> Option<&'static Route> {
+    of_any_port(code).filter(|route| port.serves(route))
+}
+
+/// The row of a request code.
+pub(super) fn of_any_port(code: i32) -> Option<&'static Route> {
     let index = ROUTES.binary_search_by_key(&code, |route| route.code).ok()?;
-    Some(&ROUTES[index]).filter(|route| route.on_fast_port || !fast_port)
+    Some(&ROUTES[index])
 }
 
 /// A topic named in the field `topic`.
@@ -140,7 +146,7 @@ const CONSUMER_GROUP: &[(&str, ResourceType)] = &[("consumerGroup", Group)];
 
 /// All requests the broker serves, sorted by code.
 #[rustfmt::skip]
-pub(super) static ROUTES: [Route; 96] = [
+pub(super) static ROUTES: [Route; 97] = [
     send(code::SEND_MESSAGE, sends::send),
     Route::new(code::PULL_MESSAGE, Serve::Pull(pulls::pull), Needs::consumption(&[Sub])).not_on_fast_port(),
     answer(code::QUERY_MESSAGE, lookup::query, Needs::fields(&[Sub, Get], TOPIC)).for_operators(),
@@ -171,6 +177,7 @@ pub(super) static ROUTES: [Route; 96] = [
     answer(code::DELETE_ACL_CONFIG, plain::delete_account, Needs::cluster(Update).only_if_strict()).in_disk_pool(),
     answer(code::GET_BROKER_CLUSTER_ACL_INFO, plain::versions, Needs::cluster(Get).only_if_strict()).for_operators(),
     answer(code::UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, plain::update_white_list, Needs::cluster(Update).only_if_strict()).in_disk_pool(),
+    answer(code::GET_ROUTEINFO_BY_TOPIC, port::route, Needs::fields(&[Pub, Sub, Get], TOPIC)),
     answer(code::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, groups::put, Needs::body(&[Create, Update], &[Group], needs::group).only_if_strict()),
     answer(code::GET_ALL_SUBSCRIPTIONGROUP_CONFIG, groups::all, Needs::cluster(Get).only_if_strict()).for_operators(),
     answer(code::GET_TOPIC_STATS_INFO, |r| progress::topic_stats(r.broker, r.need("topic")?).map(json), Needs::fields(&[Get], TOPIC)).for_operators(),

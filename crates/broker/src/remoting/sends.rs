@@ -24,7 +24,7 @@ pub(crate) type Sends = StagedSends<Call>;
 
 /// Serves 10 `SEND_MESSAGE`, 310 `SEND_MESSAGE_V2` and 320 `SEND_BATCH_MESSAGE`.
 pub(super) fn send(request: &Request<'_>, staged: &mut Sends, out: &mut Vec<u8>) -> Result<(), Refusal> {
-    let Request { broker, peer, command, caller } = request;
+    let Request { broker, peer, command, caller, .. } = request;
     let header = SendHeader::decode(command.code, &command.fields)?;
     let sent = SendRequest { caller, header, body: command.body, is_reply: false };
     send::stage(broker, staged, &sent, Call::of(command, Form::Plain), &mut Answers::new(broker, peer, out))
@@ -49,7 +49,7 @@ pub(super) fn recall(request: &Request<'_>, staged: &mut Sends, _: &mut Vec<u8>)
 
 /// Serves 324 `SEND_REPLY_MESSAGE` and 325 `SEND_REPLY_MESSAGE_V2`.
 pub(super) fn reply(request: &Request<'_>, _: &mut Sends, _: &mut Vec<u8>) -> Result<(), Refusal> {
-    let Request { broker, peer, command, caller } = *request;
+    let Request { broker, peer, command, caller, .. } = *request;
     let header = SendHeader::decode(command.code, &command.fields)?;
     let sent = SendRequest { caller, header, body: command.body, is_reply: true };
     let (ticket, peer) = (Call::of(command, Form::Plain), peer.clone());

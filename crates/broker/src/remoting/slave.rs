@@ -3,6 +3,7 @@
 
 use wire::codes::{request as code, response};
 
+use super::port::Port;
 use super::request_table::{self, Serve};
 use crate::Refusal;
 use crate::broker::Broker;
@@ -40,7 +41,7 @@ pub(super) fn refusal(broker: &Broker, asked: i32) -> Option<Refusal> {
         | code::DELETE_SUBSCRIPTIONGROUP => Some(Refusal::error(
             "Can't modify topic or subscription group from slave broker, please execute it from master broker.",
         )),
-        asked => match request_table::find(asked, false)?.serve {
+        asked => match request_table::find(asked, &Port::Own)?.serve {
             Serve::Send(_) => Some(rejected()),
             Serve::Pull(_) if !broker.config.slave_read_enable || !broker.role.is_consistent() => {
                 Some(rejected())

@@ -10,7 +10,7 @@ use wire::header::{PullHeader, pull_flag};
 use wire::properties::{self, key};
 
 use super::*;
-use crate::remoting::Dispatcher;
+use crate::remoting::{Dispatcher, Port};
 use crate::testing::{ADDRESS, Fixture};
 
 fn check(error: &AppendError, code: i32, begins: &str) {
@@ -45,7 +45,7 @@ fn answered_at_once(fixture: &Fixture, properties: &[u8]) -> bool {
     let mut bytes = Vec::new();
     let head = Head::request(Encoding::Json, request::SEND_MESSAGE_V2, 1);
     header.write(FrameWriter::begin(&mut bytes, head)).finish(b"body");
-    let dispatcher = Dispatcher::new(fixture.broker.clone(), false);
+    let dispatcher = Dispatcher::new(fixture.broker.clone(), Port::Own);
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
     let (mut read_batch, mut out) = (dispatcher.read_batch(), Vec::new());
     dispatcher.frame(&mut read_batch, &peer, Command::decode(&mut bytes).unwrap(), &mut out);
@@ -79,7 +79,7 @@ fn a_producer_is_answered_before_those_who_wait_are_woken() {
     let fixture = Fixture::new();
     fixture.queue("T", 0);
     fixture.broker.groups.make("G", 1).unwrap();
-    let dispatcher = Dispatcher::new(fixture.broker.clone(), false);
+    let dispatcher = Dispatcher::new(fixture.broker.clone(), Port::Own);
     let (producer, consumer) =
         (Arc::new(ConnectionHandle::detached(1, ADDRESS)), Arc::new(ConnectionHandle::detached(2, ADDRESS)));
     let (mut read_batch, mut out) = (dispatcher.read_batch(), Vec::new());
@@ -120,7 +120,7 @@ fn a_producer_is_answered_before_those_who_wait_are_woken() {
 fn a_send_that_waits_for_the_disk_is_charged_to_its_connection() {
     let fixture = Fixture::with(|config| config.store.flush = FlushMode::Sync);
     fixture.queue("T", 0);
-    let dispatcher = Dispatcher::new(fixture.broker.clone(), false);
+    let dispatcher = Dispatcher::new(fixture.broker.clone(), Port::Own);
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
     let (mut read_batch, mut out) = (dispatcher.read_batch(), Vec::new());
     let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
@@ -150,7 +150,7 @@ fn behaviour_24_the_flush_mode_changes_while_sends_go_on() {
         let mut bytes = Vec::new();
         let head = Head::request(Encoding::Json, request::UPDATE_BROKER_CONFIG, 1);
         head.write(&mut bytes, value.as_bytes());
-        let dispatcher = Dispatcher::new(fixture.broker.clone(), false);
+        let dispatcher = Dispatcher::new(fixture.broker.clone(), Port::Own);
         let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
         let (mut read_batch, mut out) = (dispatcher.read_batch(), Vec::new());
         dispatcher.frame(&mut read_batch, &peer, Command::decode(&mut bytes).unwrap(), &mut out);
@@ -210,7 +210,7 @@ fn batched() -> Fixture {
 
 /// The answer to one frame: its code, and a function that returns its fields.
 fn call(fixture: &Fixture, bytes: &mut [u8]) -> (i32, impl Fn(&str) -> Option<String> + use<>) {
-    let dispatcher = Dispatcher::new(fixture.broker.clone(), false);
+    let dispatcher = Dispatcher::new(fixture.broker.clone(), Port::Own);
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
     let (mut read_batch, mut out) = (dispatcher.read_batch(), Vec::new());
     dispatcher.frame(&mut read_batch, &peer, Command::decode(bytes).unwrap(), &mut out);

@@ -14,7 +14,7 @@ fn peer() -> Arc<ConnectionHandle> {
 fn ask(fixture: &Fixture, peer: &Arc<ConnectionHandle>, code: i32) -> Vec<(i32, i32)> {
     let mut bytes = Vec::new();
     Head::request(Encoding::Json, code, code).write(&mut bytes, b"");
-    let dispatcher = Dispatcher::new(fixture.broker.clone(), false);
+    let dispatcher = Dispatcher::new(fixture.broker.clone(), Port::Own);
     let (mut read_batch, mut out) = (dispatcher.read_batch(), Vec::new());
     dispatcher.frame(&mut read_batch, peer, Command::decode(&mut bytes).unwrap(), &mut out);
     dispatcher.end(&mut read_batch, peer, &mut out);
@@ -111,7 +111,7 @@ fn a_connection_does_not_wait_for_the_locks_of_another() {
         );
         let mut bytes = Vec::new();
         Head::request(Encoding::Json, request::LOCK_BATCH_MQ, 41).write(&mut bytes, body.as_bytes());
-        let dispatcher = Dispatcher::new(fixture.broker.clone(), false);
+        let dispatcher = Dispatcher::new(fixture.broker.clone(), Port::Own);
         let (mut read_batch, mut out) = (dispatcher.read_batch(), Vec::new());
         dispatcher.frame(&mut read_batch, &peer, Command::decode(&mut bytes).unwrap(), &mut out);
         assert_eq!(out.is_empty(), is_large, "{count} queues");
@@ -134,14 +134,14 @@ fn fields_that_are_empty_are_kept() {
     frame.extend_from_slice(text);
     frame.extend_from_slice(b"hi");
     let command = Command::decode(&mut frame).unwrap();
-    let mut detached = Detached::new(&command, &crate::testing::CALLER, true, 0).unwrap();
+    let mut detached = Detached::new(&command, &crate::testing::CALLER, &Port::Fast, 0).unwrap();
     let mut served = 0;
     for _ in 0..2 {
-        detached.with(|command, fast| {
+        detached.with(|command, port| {
             served += 1;
             assert_eq!((command.fields.text("a"), command.fields.text("b")), (Some(""), Some("T\u{1}")));
-            let found = (command.code, command.opaque, command.encoding, command.body, fast);
-            assert_eq!(found, (310, 7, Encoding::Json, b"hi".as_slice(), true));
+            let found = (command.code, command.opaque, command.encoding, command.body, port);
+            assert_eq!(found, (310, 7, Encoding::Json, b"hi".as_slice(), Port::Fast));
         });
     }
     assert_eq!(served, 2);
@@ -161,7 +161,7 @@ fn json_frame(code: i32, fields: &str) -> Vec<u8> {
 fn a_header_that_is_too_long_to_be_kept_is_refused() {
     let fields = format!(r#"{}"b":"{}""#, r#""a":1,"#.repeat(1000), "x".repeat(HEADER_BYTES_MAX - 7000));
     let fixture = Fixture::new();
-    let dispatcher = Dispatcher::new(fixture.broker.clone(), false);
+    let dispatcher = Dispatcher::new(fixture.broker.clone(), Port::Own);
     // For the disk pool, and for the metadata writer.
     for code in [request::CONSUMER_SEND_MSG_BACK, request::UPDATE_AND_CREATE_TOPIC] {
         let mut frame = json_frame(code, &fields);
@@ -169,7 +169,7 @@ fn a_header_that_is_too_long_to_be_kept_is_refused() {
         let command = Command::decode(&mut frame).unwrap();
         let peer = peer();
         let request = dispatcher.request(&peer, &command, &crate::testing::CALLER);
-        let refusal = match request_table::find(code, false).unwrap().needs_disk_pool(0) {
+        let refusal = match request_table::find(code, &Port::Own).unwrap().needs_disk_pool(0) {
             true => serve_from_disk(&dispatcher, &request, true),
             false => postpone(&dispatcher, &request, Refusal::done_after(crate::change::Change::default())),
         };
@@ -189,7 +189,7 @@ fn a_header_that_is_too_long_to_be_kept_is_refused() {
 fn a_request_with_a_large_code_and_a_key_with_a_quote_can_be_read_again() {
     let mut frame = json_frame(request::PEEK_MESSAGE, r#""a\"b":"\u0001""#);
     let command = Command::decode(&mut frame).unwrap();
-    let mut detached = Detached::new(&command, &crate::testing::CALLER, false, 0).unwrap();
+    let mut detached = Detached::new(&command, &crate::testing::CALLER, &Port::Own, 0).unwrap();
     for _ in 0..2 {
         let mut found = None;
         detached.with(|command, _| {

@@ -1,3 +1,4 @@
+use crate::remoting::Port;
 use std::collections::BTreeMap;
 
 use auth::{Action, Actions};
@@ -94,7 +95,7 @@ impl Guarded {
 
     /// Lets a frame come and gives what is answered at once and what its connection got until all is done.
     fn come(&self, frame: &mut [u8], peer: &Arc<ConnectionHandle>) -> Vec<u8> {
-        let dispatcher = Dispatcher::new(self.fixture.broker.clone(), false);
+        let dispatcher = Dispatcher::new(self.fixture.broker.clone(), Port::Own);
         let (mut batch, mut out) = (dispatcher.read_batch(), Vec::new());
         dispatcher.frame(&mut batch, peer, Command::decode(frame).unwrap(), &mut out);
         dispatcher.end(&mut batch, peer, &mut out);
@@ -246,7 +247,7 @@ fn a20_a22_a23_every_row_needs_its_grants_and_no_more() {
         let mut bytes = frame(ALICE, code, &fields, body);
         let command = Command::decode(&mut bytes).unwrap();
         let mut out = Vec::new();
-        let dispatcher = Dispatcher::new(guarded.fixture.broker.clone(), false);
+        let dispatcher = Dispatcher::new(guarded.fixture.broker.clone(), Port::Own);
         let refused = dispatcher.admit(&peer(), &command, &mut out).is_none();
         assert!(!refused || answer(&mut out).0 == response::NO_PERMISSION, "{code}");
         refused
@@ -559,7 +560,7 @@ fn a_client_that_is_not_known_sends_no_longer_frame_than_a_message_needs() {
     let opened = |guarded: &Guarded| {
         let (peer, mut out) = (peer(), Vec::new());
         let broker = guarded.fixture.broker.clone();
-        Dispatcher::new(broker, false).opened(&peer, &mut out);
+        Dispatcher::new(broker, Port::Own).opened(&peer, &mut out);
         peer
     };
     let peer = opened(&guarded);

@@ -12,7 +12,7 @@ use wire::id::OffsetId;
 use super::*;
 use crate::names;
 use crate::position_writer::wait_flushed;
-use crate::remoting::{Dispatcher, postpone};
+use crate::remoting::{Dispatcher, Port, postpone};
 use crate::testing::{ADDRESS, Fixture, message};
 
 /// A broker with sync flush on a disk that hangs while a lock is held.
@@ -116,7 +116,7 @@ impl Slow {
         fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(body);
         let command = Command::decode(&mut bytes).unwrap();
         let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
-        let dispatcher = Dispatcher::new(broker.clone(), false);
+        let dispatcher = Dispatcher::new(broker.clone(), Port::Own);
         let mut out = Vec::new();
         let request = dispatcher.request(&peer, &command, &crate::testing::CALLER);
         if let Err(refusal) = dispatcher.serve_alone(&request, &mut out)

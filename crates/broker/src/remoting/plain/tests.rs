@@ -44,7 +44,13 @@ fn versions(fixture: &Fixture) -> BTreeMap<&'static str, String> {
     let command = Command::decode(&mut frame).unwrap();
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
     let broker = &fixture.broker;
-    let request = Request { broker, peer: &peer, command: &command, caller: &CALLER };
+    let request = Request {
+        broker,
+        peer: &peer,
+        command: &command,
+        caller: &CALLER,
+        port: &crate::remoting::Port::Own,
+    };
     super::versions(&request).unwrap().fields.into_iter().collect()
 }
 

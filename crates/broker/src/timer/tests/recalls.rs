@@ -9,7 +9,7 @@ use wire::recall::RecallHandle;
 
 use super::*;
 use crate::config::Config;
-use crate::remoting::Dispatcher;
+use crate::remoting::{Dispatcher, Port};
 use crate::testing::{ADDRESS, answers};
 
 fn with_recalls(change: impl FnOnce(&mut Config)) -> Fixture {
@@ -84,7 +84,7 @@ fn a_recall_that_comes_too_late_is_not_stored() {
     let late = (604, "recall failed, timestamp invalid".to_owned());
     assert_eq!((recall(&fixture, start + 1, "x"), stored(&fixture)), (late, 0));
     // The late recall is sent together with one that comes in time.
-    let dispatcher = Dispatcher::new(fixture.broker.clone(), false);
+    let dispatcher = Dispatcher::new(fixture.broker.clone(), Port::Own);
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
     let (mut read_batch, mut out) = (dispatcher.read_batch(), Vec::new());
     for (opaque, time_ms) in [(1, start + 1), (2, start + 2)] {
