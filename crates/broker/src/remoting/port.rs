@@ -76,7 +76,7 @@ pub(super) fn route(request: &Request<'_>) -> Result<Answer, Refusal> {
     let (topic, own) = (&topic.config, &broker.config);
     let route = TopicRouteData {
         broker_datas: vec![BrokerData {
-            broker_addrs: [(i64::try_from(own.broker_id).unwrap_or(i64::MAX), told)].into(),
+            broker_addrs: [(broker.role.id(), told)].into(),
             broker_name: own.broker_name.clone(),
             cluster: own.broker_cluster_name.clone(),
             ..BrokerData::default()
