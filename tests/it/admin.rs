@@ -6,7 +6,7 @@ use serde_json::Value;
 use wire::header::SendHeader;
 
 use crate::common::wire_client::{pull_header, send_header};
-use crate::stage::Stage;
+use crate::stage::{Stage, eventually};
 
 fn stage() -> Stage {
     Stage::start(&["brokerName=broker-a"])
@@ -89,7 +89,10 @@ fn topics_are_created_shown_and_deleted() {
 #[test]
 fn brokers_and_name_servers_show_and_change_their_settings() {
     let stage = stage();
-    let clusters = admin(&stage, "cluster list");
+    let clusters = eventually("the broker is registered", || {
+        Some(admin(&stage, "cluster list"))
+            .filter(|clusters| clusters.as_array().is_some_and(|rows| !rows.is_empty()))
+    });
     assert_eq!((&clusters[0]["broker"], &clusters[0]["version"]), (&"broker-a".into(), &"V5_5_0".into()));
     let figures = admin(&stage, "broker status --broker broker-a");
     assert!(names(&figures, "name").contains(&"msgPutTotalTodayNow".to_owned()));

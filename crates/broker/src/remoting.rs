@@ -24,6 +24,7 @@ mod relay;
 mod request_page;
 
 mod request_table;
+mod route;
 mod sends;
 mod settings;
 mod sink;
@@ -225,7 +226,7 @@ impl Dispatcher {
         }
         let forwarded = match &self.forwards {
             Some(forwards) if forward::needs_master(command.code) => {
-                forwards.forward(peer, caller, command, &self.port)
+                forwards.forward((peer, caller), command, &self.port, self.broker.now_ms())
             }
             _ => match refusal {
                 Some(refusal) => Err(refusal),

@@ -75,7 +75,7 @@ struct Held {
     peer: Arc<ConnectionHandle>,
     request: Detached,
     charge: MemoryCharge,
-    /// Until when it is held, in milliseconds since 1970; 0 before the first attempt.
+    /// Until when it is held, in milliseconds since 1970.
     until_ms: i64,
 }
 
@@ -86,21 +86,21 @@ impl Forwards {
         (Self(sender.clone()), Taken { requests, again: sender })
     }
 
-    /// Takes a request to forward it.
+    /// Takes a request that came at `now_ms` (milliseconds since 1970) to forward it.
     ///
     /// # Errors
     /// `SYSTEM_ERROR` when the header is too long to be kept, `SERVICE_NOT_AVAILABLE` when the broker stops.
     pub(super) fn forward(
         &self,
-        peer: &Arc<ConnectionHandle>,
-        caller: &Caller,
+        (peer, caller): (&Arc<ConnectionHandle>, &Caller),
         command: &Command<'_>,
         port: &Port,
+        now_ms: i64,
     ) -> Result<(), Refusal> {
         let request = Detached::new(command, caller, port, 0)?;
         let charge = peer.charge(request.bytes() + ANSWER_BYTES);
-        // 0 until the task begins with the request.
-        let held = Held { peer: peer.clone(), request, charge, until_ms: 0 };
+        let until_ms = now_ms + i64::try_from(HELD.as_millis()).unwrap_or(i64::MAX);
+        let held = Held { peer: peer.clone(), request, charge, until_ms };
         self.0.send(held).map_err(|_| {
             Refusal::new(
                 response::SERVICE_NOT_AVAILABLE,
@@ -113,10 +113,7 @@ impl Forwards {
 /// Forwards requests, in the order in which they came, until the broker stops.
 pub(crate) async fn run(broker: Arc<Broker>, tasks: Workers, mut taken: Taken) {
     let mut link = None;
-    while let Some(mut held) = taken.requests.recv().await {
-        if held.until_ms == 0 {
-            held.until_ms = broker.now_ms() + i64::try_from(HELD.as_millis()).unwrap_or(i64::MAX);
-        }
+    while let Some(held) = taken.requests.recv().await {
         if held.peer.is_closed() {
             continue;
         }
@@ -272,3 +269,6 @@ fn refuse(broker: &Arc<Broker>, mut held: Held, refusal: Refusal) {
 fn give(held: &Held, frame: &[u8]) {
     let _ = held.peer.push(|out| out.extend_from_slice(frame));
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,10 +10,10 @@ use super::answer::Answer;
 use super::codec::{done, json, strict_json};
 use super::incoming::Request;
 use super::needs::{self, Needs};
-use super::port::{self, Port};
+use super::port::Port;
 use super::sends::Sends;
 use super::{
-    clients, figures, groups, lookup, offsets, plain, pops, pulls, relay, sends, settings, topics,
+    clients, figures, groups, lookup, offsets, plain, pops, pulls, relay, route, sends, settings, topics,
     transactions, users,
 };
 use crate::pop::revive_records::ReviveRecords;
@@ -124,7 +124,7 @@ const fn own(code: i32, serve: fn(&Request<'_>, &mut Vec<u8>) -> Result<(), Refu
 
 /// The row of a request code on a port; `None` when the port does not serve the code.
 pub(super) fn find(code: i32, port: &Port) -> Option<&'static Route> {
-    of_any_port(code).filter(|route| port.serves(route))
+    of_any_port(code).filter(|route| port.serves(route.code, route.on_fast_port))
 }
 
 /// The row of a request code.
@@ -177,7 +177,7 @@ pub(super) static ROUTES: [Route; 97] = [
     answer(code::DELETE_ACL_CONFIG, plain::delete_account, Needs::cluster(Update).only_if_strict()).in_disk_pool(),
     answer(code::GET_BROKER_CLUSTER_ACL_INFO, plain::versions, Needs::cluster(Get).only_if_strict()).for_operators(),
     answer(code::UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, plain::update_white_list, Needs::cluster(Update).only_if_strict()).in_disk_pool(),
-    answer(code::GET_ROUTEINFO_BY_TOPIC, port::route, Needs::fields(&[Pub, Sub, Get], TOPIC)),
+    answer(code::GET_ROUTEINFO_BY_TOPIC, route::route, Needs::fields(&[Pub, Sub, Get], TOPIC)),
     answer(code::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, groups::put, Needs::body(&[Create, Update], &[Group], needs::group).only_if_strict()),
     answer(code::GET_ALL_SUBSCRIPTIONGROUP_CONFIG, groups::all, Needs::cluster(Get).only_if_strict()).for_operators(),
     answer(code::GET_TOPIC_STATS_INFO, |r| progress::topic_stats(r.broker, r.need("topic")?).map(json), Needs::fields(&[Get], TOPIC)).for_operators(),

@@ -1,4 +1,5 @@
-use wire::body::TopicConfig;
+use wire::body::{TopicConfig, TopicRouteData};
+use wire::codes::response;
 
 use super::*;
 use crate::testing::Fixture;

@@ -1,0 +1,89 @@
+use net::{Limits, Service as _};
+use wire::header::SendHeader;
+
+use super::*;
+use crate::remoting::Dispatcher;
+use crate::testing::{ADDRESS, Fixture, answers};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The frame of a send to topic `T`, with a remark.
+fn send_frame(opaque: i32, remark: Option<&str>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let head = Head { remark, ..Head::request(wire::frame::Encoding::Json, code::SEND_MESSAGE_V2, opaque) };
+    let header = SendHeader {
+        producer_group: "P",
+        topic: "T",
+        default_topic: "TBW102",
+        default_topic_queue_nums: 1,
+        ..SendHeader::default()
+    };
+    header.write(FrameWriter::begin(&mut bytes, head)).finish(b"body");
+    bytes
+}
+
+/// Has requests forwarded that came at `now_ms` after the present, and returns code and id of their answers.
+fn forwarded(fixture: &Fixture, opaques: &[i32], now_ms: i64) -> Vec<(i32, i32)> {
+    let broker = &fixture.broker;
+    let (forwards, taken) = Forwards::new();
+    let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
+    let caller = Caller { remote: ADDRESS, version: 0, user: auth::Identity::Off };
+    for opaque in opaques {
+        let mut bytes = send_frame(*opaque, None);
+        let command = Command::decode(&mut bytes).unwrap();
+        forwards.forward((&peer, &caller), &command, &Port::Own, broker.now_ms() + now_ms).unwrap();
+    }
+    let tasks = Workers::start("forwards", 1, Limits::default()).unwrap();
+    let answered = async {
+        let mut all = Vec::new();
+        while all.len() < opaques.len() {
+            all.extend(answers(peer.pushed()));
+            pause(Duration::from_millis(1)).await;
+        }
+        all
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let all = runtime.block_on(within(PATIENCE, async {
+        tokio::select! {
+            () = run(broker.clone(), tasks.clone(), taken) => panic!("it runs until the broker stops"),
+            all = answered => all,
+        }
+    }));
+    tasks.shutdown();
+    all.expect("all are answered")
+}
+
+#[test]
+fn no_request_waits_longer_because_others_wait_before_it() {
+    let fixture = Fixture::new();
+    fixture.broker.role.fence();
+    let busy = |opaque| (response::SYSTEM_BUSY, opaque);
+    assert_eq!(forwarded(&fixture, &[1, 2, 3], -2_000), [busy(1), busy(2), busy(3)]);
+}
+
+#[test]
+fn a_broker_that_has_become_master_meanwhile_serves_what_it_holds() {
+    let fixture = Fixture::new();
+    fixture.broker.topics.put(wire::body::topic::TopicConfig::new("T", 1, 6), 0).unwrap();
+    assert_eq!(forwarded(&fixture, &[7], 0), [(response::SUCCESS, 7)]);
+}
+
+#[test]
+fn a_forwarded_request_is_not_forwarded_again() {
+    let fixture = Fixture::new();
+    let broker = &fixture.broker;
+    broker.role.fence();
+    let (forwards, mut taken) = Forwards::new();
+    let dispatcher = Dispatcher::forwarding(broker.clone(), Port::Own, Some(forwards));
+    let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
+    let ask = |remark| {
+        let (mut read_batch, mut out) = (dispatcher.read_batch(), Vec::new());
+        let mut bytes = send_frame(1, remark);
+        dispatcher.frame(&mut read_batch, &peer, Command::decode(&mut bytes).unwrap(), &mut out);
+        out
+    };
+    assert!(ask(None).is_empty() && taken.requests.try_recv().is_ok());
+    let mut refused = ask(Some(FORWARDED));
+    assert_eq!(Command::decode(&mut refused).unwrap().remark, Some(NOT_MASTER));
+    assert!(taken.requests.try_recv().is_err());
+}
