@@ -438,6 +438,8 @@ fn unanswered_requests_are_bounded_over_all_connections_and_none_starves() {
         let frames = (0..FRAMES).flat_map(|opaque| request(SLOW, opaque, b""));
         stream.write_all(&frames.collect::<Vec<_>>()).unwrap();
     }
+    // Nothing is answered before the bound is reached.
+    until(|| probe.slow.lock().unwrap().len() >= 16);
     let total = FRAMES as usize * CONNECTIONS;
     until(|| {
         probe.answer_slow();
