@@ -171,7 +171,7 @@ enum Severity {
     Error,
     /// The operator should change something.
     Warning,
-    /// Worth knowing.
+    /// Neither wrong nor risky: it does not change the exit code.
     Note,
 }
 

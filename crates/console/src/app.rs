@@ -26,7 +26,7 @@ const HIDDEN: &str = "(not shown)";
 /// How the console is served.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where it listens.
+    /// Address and port on which browsers are served.
     pub listens: SocketAddr,
     /// Names of this machine under which browsers may ask, beside its addresses and localhost.
     pub names: Vec<String>,
@@ -71,7 +71,7 @@ pub(crate) struct Done {
     pub planned: Vec<Planned>,
 }
 
-/// The console.
+/// What all requests of the console share: cluster, logins, sessions, audit, live figures.
 pub(crate) struct App {
     pub cluster: Cluster,
     pub config: Config,

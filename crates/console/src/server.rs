@@ -106,7 +106,7 @@ impl RunningConsole {
         Ok(Self { address, stop, thread })
     }
 
-    /// Where it listens.
+    /// Address and port on which browsers are served; the real port where any was asked for.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address

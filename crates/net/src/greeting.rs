@@ -93,7 +93,7 @@ pub async fn greet_http2(
 /// (`ProtocolNegotiationHandler`).
 ///
 /// # Errors
-/// Those of [`greet_http2`].
+/// As [`greet_http2`], except that bytes other than the preface of HTTP/2 are no error.
 pub async fn greet_either(
     stream: TcpStream,
     security: &Security,

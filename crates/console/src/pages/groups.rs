@@ -37,7 +37,7 @@ async fn lags(app: &App, who: &Visitor) -> Result<(BTreeMap<String, i64>, Vec<St
     Ok((lags, failures))
 }
 
-/// The list.
+/// The page of consumer groups, searched and in pages.
 pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Refusal> {
     let lang = who.lang;
     let all = app.look(who, ("group", "names"), &[], NAMES_MS).await?;

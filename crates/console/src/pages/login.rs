@@ -13,7 +13,7 @@ use maud::html;
 use serde_json::Value;
 use std::time::Duration;
 
-/// The form.
+/// The page where a name and a password are typed, with what went wrong the time before.
 pub(crate) fn login(who: &Visitor, fields: &Fields, failure: Option<&str>) -> Reply {
     let lang = who.lang;
     let body = html! {

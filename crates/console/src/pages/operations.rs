@@ -18,7 +18,7 @@ fn effect(lang: Lang, effect: Effect) -> &'static str {
     }
 }
 
-/// The list.
+/// The page of all operations, as links to their forms.
 pub(super) fn list(who: &Visitor) -> Page {
     let lang = who.lang;
     let all = OPERATIONS.into_iter().flatten().filter(|operation| who.may(operation));

@@ -24,7 +24,7 @@ const GROUP_CHECKS: [&str; 6] = [
 /// Findings that are shown at once.
 const FIRST: usize = 3;
 
-/// The page.
+/// The first page: whether the cluster is well, what to do if not, and its rates.
 pub(super) async fn overview(app: &App, who: &Visitor) -> Page {
     let (lang, sample, doctor) = (who.lang, app.live.sample(), app.live.doctor());
     let tps = |class: &str, name: &str, value: f64| {
@@ -114,7 +114,7 @@ fn subject_link(code: &str, subject: &str) -> Markup {
     }
 }
 
-/// The live figures.
+/// The part of the first page that is fetched again each second.
 pub(super) fn live(app: &App) -> Result<Page, Refusal> {
     Ok(Page::new("Live", json!(app.live.sample()), html! {}))
 }

@@ -63,7 +63,7 @@ impl Part {
     }
 }
 
-/// The list.
+/// The page of topics, searched and in pages.
 pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Refusal> {
     let lang = who.lang;
     let all = app.look(who, ("topic", "list"), &[], NAMES_MS).await?;
