@@ -193,6 +193,73 @@ fn a_set_of_three_fails_over_when_its_master_is_killed() {
     assert!(cluster.stop().success());
 }
 
+/// `vostok admin replica in-sync` as JSON.
+fn in_sync(cluster: &Cluster) -> serde_json::Value {
+    replicas(cluster, &["in-sync"])
+}
+
+/// `vostok admin replica` with these words, as JSON.
+fn replicas(cluster: &Cluster, words: &[&str]) -> serde_json::Value {
+    let namesrv = cluster.members[0].address;
+    let controller = SocketAddr::new(namesrv.ip(), namesrv.port() + 2);
+    let command = Command::new(env!("CARGO_BIN_EXE_vostok"))
+        .args(["admin", "-o", "json", "-n", &namesrv.to_string(), "replica"])
+        .args(words)
+        .args(["--controller", &controller.to_string(), "--broker", "broker-a"])
+        .output()
+        .unwrap();
+    assert!(command.status.success(), "{command:?}");
+    serde_json::from_slice(&command.stdout).unwrap()
+}
+
+#[test]
+fn what_a_master_answered_about_its_tables_outlives_it() {
+    let cluster = Cluster::start("1m2s", 3, "mappedFileSizeCommitLog=1048576\n");
+    let (masters, others): (Vec<&Member>, Vec<&Member>) =
+        cluster.brokers().partition(|member| member.role == "master");
+    eventually("the set is large enough to take messages", || masters[0].store(b"one"));
+    let is_whole = || in_sync(&cluster).as_array().unwrap().iter().all(|row| row["in_sync"] == true);
+    eventually("all are in sync", || is_whole().then_some(()));
+    let mut master = open(masters[0].address);
+    let group = br#"{"groupName":"Made","retryMaxTimes":3}"#;
+    let answer = master.call(request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, |writer| writer, group);
+    assert_eq!(answer.code, 0, "{answer:?}");
+    let answer = master.call(
+        request::UPDATE_AND_CREATE_TOPIC,
+        |writer| {
+            let writer = writer.text("topic", "Made").text("defaultTopic", "TBW102").number("perm", 6);
+            let writer = writer.text("topicFilterType", "SINGLE_TAG").number("topicSysFlag", 0);
+            writer.number("readQueueNums", 7).number("writeQueueNums", 7)
+        },
+        &[],
+    );
+    assert_eq!(answer.code, 0, "{answer:?}");
+    for offset in 1..=200 {
+        let answer = master.call(
+            request::UPDATE_CONSUMER_OFFSET,
+            |writer| {
+                let writer = writer.text("consumerGroup", "CG").text("topic", "Copied");
+                writer.number("queueId", 0).number("commitOffset", offset)
+            },
+            &[],
+        );
+        assert_eq!(answer.code, 0, "{answer:?}");
+    }
+    os::signal(masters[0].id, SIGKILL).unwrap();
+    let next = eventually("another one takes messages", || {
+        others.iter().find(|member| member.store(b"after").is_some() && member.is_master())
+    });
+    assert_eq!(next.committed(), 200);
+    let mut next = open(next.address);
+    let answer = next.call(request::GET_SUBSCRIPTIONGROUP_CONFIG, |writer| writer.text("group", "Made"), &[]);
+    let config: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+    assert_eq!(config["retryMaxTimes"], 3, "{answer:?}");
+    let answer = next.call(request::GET_TOPIC_CONFIG, |writer| writer.text("topic", "Made"), &[]);
+    let config: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+    assert_eq!(config["readQueueNums"], 7, "{answer:?}");
+    assert!(cluster.stop().success());
+}
+
 #[test]
 fn a_slave_of_an_elected_master_passes_on_what_only_the_master_does() {
     let cluster = Cluster::start("1m2s", 3, "mappedFileSizeCommitLog=1048576\n");
@@ -218,28 +285,15 @@ fn a_slave_of_an_elected_master_passes_on_what_only_the_master_does() {
     }
     assert_eq!(masters[0].bodies(), [&b"by the master"[..], b"by a slave", b"by a slave"]);
     // A planned switch, as an operator makes it.
-    let namesrv = cluster.members[0].address;
-    let controller = SocketAddr::new(namesrv.ip(), namesrv.port() + 2);
-    let admin = |words: &[&str]| {
-        let command = Command::new(env!("CARGO_BIN_EXE_vostok"))
-            .args(["admin", "-o", "json", "-n", &namesrv.to_string(), "replica"])
-            .args(words)
-            .args(["--controller", &controller.to_string(), "--broker", "broker-a"])
-            .output()
-            .unwrap();
-        assert!(command.status.success(), "{command:?}");
-        serde_json::from_slice::<serde_json::Value>(&command.stdout).unwrap()
-    };
-    let replicas = || admin(&["in-sync"]);
     let next = eventually("a slave is in sync", || {
-        let rows = replicas();
+        let rows = in_sync(&cluster);
         let is_next = |row: &&serde_json::Value| row["in_sync"] == true && row["master"] == false;
         rows.as_array().unwrap().iter().find(is_next).cloned()
     });
-    let elected = admin(&["elect", &next["id"].to_string(), "--cluster", "DefaultCluster"]);
+    let elected = replicas(&cluster, &["elect", &next["id"].to_string(), "--cluster", "DefaultCluster"]);
     assert_eq!(elected["master"], next["address"]);
     let is_master = |row: &serde_json::Value| row["master"] == true && row["id"] == next["id"];
-    assert!(replicas().as_array().unwrap().iter().any(is_master));
+    assert!(in_sync(&cluster).as_array().unwrap().iter().any(is_master));
     // Also at the address of the former master.
     eventually("messages are taken again", || masters[0].store(b"after the switch"));
     assert!(cluster.stop().success());

@@ -35,7 +35,7 @@ use crate::replicas::Replicas;
 use crate::role::Role;
 use crate::state::{
     ClientCalls, Light, MetadataQueue, Modes, PollTimeouts, Pops, RegistrationAcks, Retention, Routes,
-    Schedule, Stats, TimerState, Transactions,
+    Schedule, Stats, TableCopies, TimerState, Transactions,
 };
 use crate::supervisor::Supervisor;
 use crate::topics::{Queue, Topics};
@@ -91,6 +91,8 @@ pub struct Broker {
     pub(crate) role: Role,
     /// The other brokers of the group.
     pub(crate) replicas: Replicas,
+    /// Which of this master's tables its slaves have.
+    pub(crate) table_copies: TableCopies,
     unique_keys: UniqKeys,
     unique_counter: AtomicU32,
     spread_counter: AtomicU32,
@@ -194,6 +196,7 @@ impl Broker {
             )),
             role: Role::new(&config),
             replicas: Replicas::default(),
+            table_copies: TableCopies::default(),
             transactions: Transactions::default(),
             routes: Routes::default(),
             stats: Stats::default(),

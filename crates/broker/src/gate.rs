@@ -32,12 +32,13 @@ const OF_NAME_SERVERS: [i32; 5] = [
 ];
 
 /// Requests of a slave to its master.
-const OF_MASTERS: [i32; 5] = [
+const OF_MASTERS: [i32; 6] = [
     request::GET_ALL_TOPIC_CONFIG,
     request::GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
     request::GET_ALL_MESSAGE_REQUEST_MODE,
     request::GET_ALL_CONSUMER_OFFSET,
     request::GET_ALL_DELAY_OFFSET,
+    request::VOSTOK_TABLE_CHANGES,
 ];
 
 /// Requests of a broker to controllers.

@@ -10,6 +10,7 @@ mod handlers;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
+use tokio::sync::watch;
 use wire::body::{DataVersion, Extra, SubscriptionGroupConfig, SubscriptionGroupTable};
 
 use crate::change::GroupChange;
@@ -35,6 +36,8 @@ pub(crate) struct Groups {
     lookup: RwLock<Lookup>,
     /// Held while the file is written, so that the file follows the order of changes. Taken before `lookup`.
     writing: Mutex<()>,
+    /// The generation of the table: a number that grows with every change, since the process started.
+    generation: watch::Sender<u64>,
     /// Whether light groups exist: they have the default configuration and stand in no table.
     light: bool,
 }
@@ -73,6 +76,7 @@ impl Groups {
                 extra: table.extra,
             }),
             writing: Mutex::default(),
+            generation: watch::Sender::new(1),
             light: false,
         })
     }
@@ -85,6 +89,16 @@ impl Groups {
     /// The file that the table was read from.
     pub(crate) fn source(&self) -> persist::Source {
         self.source
+    }
+
+    /// The generation of the table.
+    pub(crate) fn generation(&self) -> u64 {
+        *self.generation.borrow()
+    }
+
+    /// The generation, and its changes.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.generation.subscribe()
     }
 
     /// The configuration of a group.

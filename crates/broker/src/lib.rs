@@ -58,6 +58,7 @@ mod state;
 mod stats;
 mod supervisor;
 mod system_topics;
+mod table_changes;
 #[cfg(test)]
 mod testing;
 mod timer;

@@ -7,7 +7,7 @@
 //! | a handler misses a topic or a group, or changes one: it stops with [`Refusal::later`] | thread of the connection |
 //! | the request is detached from the receive buffer and queued | thread of the connection |
 //! | all queued changes are applied and written, then visible | `metadata-writer` |
-//! | of topics, name servers are told | `broker-tasks-0` |
+//! | of topics, name servers are told; slaves of the in-sync set take the tables | `broker-tasks-0` |
 //! | the request is answered | `metadata-writer`, or `broker-tasks-0` |
 //! | or served once more from the start | thread of the connection |
 //!
@@ -27,7 +27,7 @@ use crate::engine::{Engine, Next};
 use crate::names::is_light;
 use crate::save::save;
 use crate::state::{WAITING_BYTES_MAX, Waiting, abandoned};
-use crate::{Refusal, pop};
+use crate::{Refusal, pop, table_changes};
 
 /// Longest wait for name servers to learn of a topic. It is below the three seconds for which clients wait for an answer; Java
 /// waits for 24 s (`registerBrokerTimeoutMills`).
@@ -81,9 +81,10 @@ fn round(broker: &Arc<Broker>, mut waiting: Vec<Waiting>) {
         let outcomes = broker.store_changes(changes);
         let generation = broker.topics.generation();
         let is_known = broker.registration_acks.is_known(generation);
+        let is_copied = table_changes::have_topics_and_groups(broker);
         let mut unacknowledged = Vec::new();
         for ((waiting, outcome), are_topics) in waiting.into_iter().zip(outcomes).zip(are_topics) {
-            if are_topics && outcome.is_ok() && !is_known {
+            if outcome.is_ok() && (are_topics && !is_known || !is_copied) {
                 unacknowledged.push(waiting);
             } else {
                 waiting.go_on(outcome);
@@ -96,8 +97,8 @@ fn round(broker: &Arc<Broker>, mut waiting: Vec<Waiting>) {
     }
 }
 
-/// Lets requests go on whose topics were stored, once the name servers have acknowledged these topics
-/// (`registerIncrementBrokerData`). Unlike in Java this includes requests that delete topics: a registration that is still on its
+/// Lets requests go on whose changes were stored, once the name servers have acknowledged the topics
+/// (`registerIncrementBrokerData`) and in controller mode the slaves of the in-sync set have topics and groups. Unlike in Java this includes requests that delete topics: a registration that is still on its
 /// way must not bring a deleted topic back at a name server.
 fn go_on_acknowledged(broker: &Arc<Broker>, stored: Vec<Waiting>, generation: u64) {
     let bytes: usize = stored.iter().map(|waiting| waiting.request.bytes() + size_of::<Waiting>()).sum();
@@ -108,9 +109,12 @@ fn go_on_acknowledged(broker: &Arc<Broker>, stored: Vec<Waiting>, generation: u6
     unacknowledged_bytes.fetch_add(bytes, Ordering::Relaxed);
     let handle = broker.clone();
     let wait = move || async move {
-        handle.registration_acks.wait(generation, NAME_SERVER_PATIENCE).await;
+        let ((), copied) = tokio::join!(
+            handle.registration_acks.wait(generation, NAME_SERVER_PATIENCE),
+            table_changes::wait_for_topics_and_groups(&handle),
+        );
         handle.metadata_queue.unacknowledged_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        stored.into_iter().for_each(|waiting| waiting.go_on(Ok(())));
+        stored.into_iter().for_each(|waiting| waiting.go_on(copied.clone()));
     };
     // Fails only while the broker stops; the connections of these requests are closed by then.
     if broker.client_calls.spawn(wait).is_err() {

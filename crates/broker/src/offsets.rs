@@ -7,6 +7,7 @@
 //! An offset reset by an operator is *pending* until the next pull or pop of the queue. While it is pending, queries return
 //! the new offset and commits are ignored. The next pull takes it and tells the client to continue there.
 
+mod changes;
 mod file;
 mod handlers;
 mod view;
@@ -18,6 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use wire::body::{ConsumerOffsetTable, DataVersion, Extra};
 
 use crate::persist::{self, ConfigFile, ConfigFiles};
+use changes::Counter;
+pub(crate) use changes::Generation;
 pub(crate) use handlers::{
     CommitOffset, QueryOffset, ResetContext, ResetOffset, commit, no_group, query, reset, reset_targets,
 };
@@ -31,6 +34,8 @@ pub(crate) struct Offsets {
     resets: AtomicUsize,
     /// Whether an offset changed since the file was written.
     changed: AtomicBool,
+    /// Counts changes for the slaves that copy the table.
+    counter: Counter,
     /// Whether light queues are served, so that the file has a separate table for light groups.
     light: bool,
     book: Mutex<Book>,
@@ -44,6 +49,8 @@ type Topics = HashMap<String, Arc<Mutex<Topic>>>;
 struct Topic {
     /// Offsets by queue id.
     queues: BTreeMap<i32, Position>,
+    /// The highest generation of these offsets.
+    newest: Generation,
     delivered: Delivered,
 }
 
@@ -58,7 +65,7 @@ pub(crate) struct Delivered {
     pub missed: u64,
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Position {
     /// The committed offset: that of the next message to consume.
     committed: Option<i64>,
@@ -66,6 +73,8 @@ struct Position {
     pulled: Option<i64>,
     /// The pending reset: the offset at which an operator wants the group to continue.
     reset: Option<i64>,
+    /// The generation in which the committed offset was set last.
+    generation: Generation,
 }
 
 /// What is needed only for writing the file.
@@ -101,6 +110,7 @@ impl Offsets {
             groups: RwLock::default(),
             resets: AtomicUsize::new(0),
             changed: AtomicBool::new(false),
+            counter: Counter::default(),
             light,
             book: Mutex::default(),
         };
@@ -116,29 +126,27 @@ impl Offsets {
     /// Commits an offset, which may be less than the one before. False when a reset is pending; then nothing is changed. The
     /// caller has checked that the queue exists, which bounds the number of entries.
     pub(crate) fn commit(&self, group: &str, topic: &str, queue_id: i32, offset: i64) -> bool {
-        let committed = self.change(group, topic, queue_id, |position| {
-            if position.reset.is_some() {
-                return None;
+        let mut is_pending = false;
+        self.change(group, topic, queue_id, |position| {
+            is_pending = position.reset.is_some();
+            if !is_pending {
+                position.committed = Some(offset);
             }
-            Some(position.committed.replace(offset) != Some(offset))
         });
-        if committed == Some(true) {
-            self.changed.store(true, Ordering::Release);
-        }
-        committed.is_some()
+        !is_pending
     }
 
     /// Makes a reset pending, to be delivered by the next pull. The new offset also counts as committed at once, for groups that
     /// are offline (`ConsumerOffsetManager.assignResetOffset`).
     pub(crate) fn set_reset(&self, group: &str, topic: &str, queue_id: i32, offset: i64) {
-        let is_new = self.change(group, topic, queue_id, |position| {
+        let mut is_new = false;
+        self.change(group, topic, queue_id, |position| {
             position.committed = Some(offset);
-            position.reset.replace(offset).is_none()
+            is_new = position.reset.replace(offset).is_none();
         });
         if is_new {
             self.resets.fetch_add(1, Ordering::AcqRel);
         }
-        self.changed.store(true, Ordering::Release);
     }
 
     /// The offset of the reset that is pending for a group and queue, if any.
@@ -191,15 +199,23 @@ impl Offsets {
         lock(&*self.find(group, topic)?).queues.get(&queue_id).copied()
     }
 
-    fn change<R>(
-        &self,
-        group: &str,
-        topic: &str,
-        queue_id: i32,
-        apply: impl FnOnce(&mut Position) -> R,
-    ) -> R {
-        let topic = self.find(group, topic).unwrap_or_else(|| self.make(group, topic));
-        apply(lock(&topic).queues.entry(queue_id).or_default())
+    /// Changes the offsets of a group in a queue, and notes that the file and the slaves have others when they did change.
+    fn change(&self, group: &str, topic: &str, queue_id: i32, apply: impl FnOnce(&mut Position)) {
+        let entry = self.find(group, topic).unwrap_or_else(|| self.make(group, topic));
+        let mut topic = lock(&entry);
+        let position = topic.queues.entry(queue_id).or_default();
+        let before = *position;
+        apply(position);
+        if *position == before {
+            return;
+        }
+        // Read while the entry is locked: see `Offsets::changed_after`.
+        let generation = self.counter.current();
+        position.generation = generation;
+        topic.newest = generation;
+        drop(topic);
+        self.changed.store(true, Ordering::Release);
+        self.counter.note(generation);
     }
 
     fn find(&self, group: &str, topic: &str) -> Option<Arc<Mutex<Topic>>> {

@@ -248,6 +248,11 @@ impl Topics {
         self.generation.load(Ordering::Acquire)
     }
 
+    /// The generation, and its changes.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
     /// All topics, sorted by name.
     pub fn all(&self) -> Vec<Arc<Topic>> {
         sorted(self.unsorted())

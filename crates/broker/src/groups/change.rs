@@ -102,6 +102,8 @@ impl Groups {
         lookup.version = table.data_version;
         lookup.forbidden = table.forbidden_table;
         lookup.groups = table.subscription_group_table.into_iter().map(named).collect();
+        drop(lookup);
+        self.generation.send_modify(|generation| *generation += 1);
         Ok(())
     }
 
@@ -180,5 +182,7 @@ impl Groups {
                 None => lookup.groups.remove(&name),
             };
         }
+        drop(lookup);
+        self.generation.send_modify(|generation| *generation += 1);
     }
 }

@@ -87,6 +87,11 @@ impl Offsets {
         self.changed.store(true, Ordering::Release);
     }
 
+    /// Takes over offsets that changed at the master.
+    pub(crate) fn take_changes(&self, table: ConsumerOffsetTable) {
+        self.fill_table(table.offset_table, |position, offset| position.committed = Some(offset));
+    }
+
     /// Takes over the offsets of a file that was read.
     pub(super) fn fill(&self, mut file: ConsumerOffsetTable) {
         let light = file.extra.remove(LIGHT_OFFSETS).and_then(|table| serde_json::from_value(table).ok());

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use wire::body::{ConsumerOffsetTable, MessageQueue};
 use wire::json;
 
+use super::changes::Changed;
 use super::*;
 use crate::Refusal;
 use crate::groups::Groups;
@@ -325,4 +326,58 @@ fn a_new_group_begins_with_the_first_message_of_a_new_queue_however_long_the_log
     assert!(begins("New"), "it is empty");
     fixture.put("New", 0, b"x", b"");
     assert!(begins("New"));
+}
+
+#[test]
+fn a_slave_gets_what_changed_after_what_it_has() {
+    let directory = tempfile::tempdir().unwrap();
+    let offsets = Offsets::load(&real_files(directory.path())).unwrap();
+    let after = |generation| {
+        let Changed { table, generation, .. } = offsets.changed_after(generation);
+        (table.offset_table.into_iter().collect::<Vec<_>>(), generation)
+    };
+    let entry = |topic: &str, queues: &[(i32, i64)]| (format!("{topic}@g"), queues.iter().copied().collect());
+    offsets.commit("g", "T", 0, 5);
+    offsets.commit("g", "T", 1, 6);
+    let (all, first) = after(0);
+    assert_eq!(all, [entry("T", &[(0, 5), (1, 6)])]);
+    assert_eq!((offsets.newest(), after(first).0), (first, vec![]));
+    offsets.commit("g", "T", 0, 5);
+    assert_eq!(offsets.newest(), first, "the same offset again is no change");
+    offsets.commit("g", "T", 1, 3);
+    offsets.set_reset("g", "U", 2, 9);
+    assert!(offsets.newest() > first);
+    let (changed, second) = after(first);
+    assert_eq!(changed, [entry("T", &[(1, 3)]), entry("U", &[(2, 9)])]);
+    // Another slave, which has less, gets the same and what it lacks.
+    assert_eq!(after(0).0.len(), 2);
+    assert_eq!(after(second).0, []);
+    let copy = Offsets::load(&real_files(&directory.path().join("copy"))).unwrap();
+    copy.take_changes(offsets.changed_after(0).table);
+    assert_eq!(
+        [("T", 0), ("T", 1), ("U", 2)].map(|(topic, queue)| copy.committed("g", topic, queue)),
+        [Some(5), Some(3), Some(9)]
+    );
+}
+
+#[test]
+fn who_waits_for_a_change_is_woken_by_the_first_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let offsets = Offsets::load(&real_files(directory.path())).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let waits = async { tokio::join!(offsets.wait_for_change(0), offsets.wait_for_change(0)) };
+    let commits = async {
+        tokio::task::yield_now().await;
+        offsets.commit("g", "T", 0, 1);
+    };
+    runtime.block_on(async { tokio::join!(waits, commits) });
+    let seen = offsets.newest();
+    runtime.block_on(offsets.wait_for_change(seen - 1));
+    assert_eq!(offsets.changed_after(0).generation, seen);
+    let waits = offsets.wait_for_change(seen);
+    let commits = async {
+        tokio::task::yield_now().await;
+        offsets.commit("g", "T", 0, 2);
+    };
+    runtime.block_on(async { tokio::join!(waits, commits) });
 }

@@ -99,7 +99,6 @@ impl Offsets {
     pub(crate) fn clone_topic(&self, source: &str, target: &str, topic: &str) {
         for (queue_id, offset) in self.places(source, topic) {
             self.change(target, topic, queue_id, |position| position.committed = Some(offset));
-            self.changed.store(true, Ordering::Release);
         }
     }
 }

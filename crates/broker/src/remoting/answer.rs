@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use wire::codes::response;
-use wire::frame::{Command, FRAME_BYTES_MAX, FrameWriter};
+use wire::frame::{Command, FRAME_BYTES_MAX, FrameWriter, Head};
 use wire::units::LogOffset;
 
 use crate::Refusal;
@@ -57,8 +57,12 @@ impl Answer {
         if command.is_one_way() {
             return;
         }
-        let head = command.reply(self.code);
-        let head = self.remark.as_deref().map_or(head, |remark| head.remark(remark));
+        self.write_under(command.reply(self.code), out);
+    }
+
+    /// The same, with a head for the answer.
+    pub(super) fn write_under<'a>(&'a self, plain: Head<'a>, out: &mut Vec<u8>) {
+        let head = self.remark.as_deref().map_or(plain, |remark| plain.remark(remark));
         let start = out.len();
         let writer = FrameWriter::begin(out, head);
         let writer = self.fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value));
@@ -70,7 +74,7 @@ impl Answer {
             let remark = format!(
                 "the answer is {found} bytes long, a frame holds at most {FRAME_BYTES_MAX}; ask for a part of the table (topicSeq and maxTopicNum, groupSeq and maxGroupNum)"
             );
-            command.reply(response::SYSTEM_ERROR).remark(&remark).write(out, b"");
+            Head { code: response::SYSTEM_ERROR, remark: Some(&remark), ..plain }.write(out, b"");
         }
     }
 }

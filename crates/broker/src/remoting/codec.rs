@@ -89,6 +89,13 @@ impl LateReply {
             let _ = self.peer.push(|out| head.write(out, body));
         }
     }
+
+    /// Answers. A client that has disconnected gets nothing.
+    pub fn give(self, answer: &Answer) {
+        if !self.call.is_one_way {
+            let _ = self.peer.push(|out| answer.write_under(self.call.head(answer.code), out));
+        }
+    }
 }
 
 /// The answer to a request whose operation returns nothing.

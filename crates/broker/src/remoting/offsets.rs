@@ -1,16 +1,23 @@
-//! Requests about offsets of groups: 14, 15, 222 and 314 (`ConsumerManageProcessor`, `AdminBrokerProcessor`).
+//! Requests about offsets of groups: 14, 15, 43, 222 and 314 (`ConsumerManageProcessor`, `AdminBrokerProcessor`), and 22097.
+//!
+//! In controller mode the answers of 14, 15, 222 and 314 wait until the slaves of the in-sync set have the offsets, so that none of
+//! them is less after an election. Commits without an answer are not waited for.
 
-use wire::codes::Language;
+use wire::codes::{Language, response};
+use wire::ha::BrokerId;
 
 use super::answer::Answer;
 use super::codec::{done, json};
 use super::incoming::Request;
+use super::sink::ANSWER_BYTES;
 use crate::offsets::{self, CommitOffset, QueryOffset, ResetOffset};
 use crate::progress::{self, CloneOffsets};
+use crate::state::TableVersions;
+use crate::table_changes::{self, TableChanges};
 use crate::{Refusal, lookup};
 
 /// 14 `QUERY_CONSUMER_OFFSET`.
-pub(super) fn query(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn query(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
     let asked = QueryOffset {
         group: r.need("consumerGroup")?,
         topic: r.need("topic")?,
@@ -19,11 +26,11 @@ pub(super) fn query(r: &Request<'_>) -> Result<Answer, Refusal> {
     };
     let is_young = |topic: &str, queue_id| r.broker.is_young(topic, queue_id);
     let offset = offsets::query(&r.broker.offsets, &asked, is_young)?;
-    Ok(Answer::success().field("offset", offset))
+    when_copied(r, Answer::success().field("offset", offset), out)
 }
 
 /// 15 `UPDATE_CONSUMER_OFFSET`.
-pub(super) fn commit(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn commit(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
     let broker = r.broker;
     let wanted = CommitOffset {
         group: r.need("consumerGroup")?,
@@ -36,14 +43,15 @@ pub(super) fn commit(r: &Request<'_>) -> Result<Answer, Refusal> {
         let config = &broker.topic(topic)?.config;
         Some(config.read_queue_nums.max(config.write_queue_nums))
     };
-    match offsets::commit(&broker.offsets, &wanted, group_exists, queues)? {
-        true => Ok(Answer::success()),
-        false => Ok(Answer::success().remark("Offset has been previously reset")),
-    }
+    let answer = match offsets::commit(&broker.offsets, &wanted, group_exists, queues)? {
+        true => Answer::success(),
+        false => Answer::success().remark("Offset has been previously reset"),
+    };
+    when_copied(r, answer, out)
 }
 
 /// 222 `INVOKE_BROKER_TO_RESET_OFFSET`.
-pub(super) fn reset(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn reset(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
     let (group, topic) = (r.need("group")?, r.need("topic")?);
     let queue_id = Some(r.number_or("queueId", -1)?).filter(|id| *id >= 0);
     let wanted = ResetOffset {
@@ -55,18 +63,18 @@ pub(super) fn reset(r: &Request<'_>) -> Result<Answer, Refusal> {
         only_backwards: !r.flag_or("isForce", false),
         for_cpp: r.command.language == Some(Language::Cpp),
     };
-    lookup::reset(r.broker, &wanted).map(json)
+    when_copied(r, lookup::reset(r.broker, &wanted).map(json)?, out)
 }
 
 /// 314 `CLONE_GROUP_OFFSET`.
-pub(super) fn copy(r: &Request<'_>) -> Result<Answer, Refusal> {
+pub(super) fn copy(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
     let wanted = CloneOffsets {
         source: r.need("srcGroup")?,
         target: r.need("destGroup")?,
         topic: r.word("topic"),
         is_offline: r.flag_or("offline", false),
     };
-    progress::clone_offsets(r.broker, &wanted).map(done)
+    when_copied(r, progress::clone_offsets(r.broker, &wanted).map(done)?, out)
 }
 
 /// 43 `GET_ALL_CONSUMER_OFFSET`. Queue ids are quoted, because a Java slave cannot read past bare ones in a member it does not
@@ -74,4 +82,44 @@ pub(super) fn copy(r: &Request<'_>) -> Result<Answer, Refusal> {
 pub(super) fn all(r: &Request<'_>) -> Result<Answer, Refusal> {
     let table = r.broker.offsets.table();
     Ok(Answer::success().body(wire::json::to_vec_as(&table, wire::json::Dialect::Standard)))
+}
+
+/// Answers now, or once the slaves of the in-sync set have the offsets.
+fn when_copied(r: &Request<'_>, answer: Answer, out: &mut Vec<u8>) -> Result<(), Refusal> {
+    if r.command.is_one_way() || table_changes::have_offsets(r.broker) {
+        answer.write(r.command, out);
+        return Ok(());
+    }
+    let charge = r.peer.charge(size_of::<Answer>() + ANSWER_BYTES);
+    let reply = r.late_reply();
+    table_changes::when_they_have_offsets(r.broker, move |outcome| {
+        reply.give(&outcome.map_or_else(Answer::from, |()| answer));
+        drop(charge);
+    })
+}
+
+/// 22097 `VOSTOK_TABLE_CHANGES`: a slave asks for what changed in the tables after the versions that it has. The answer's body has the
+/// changed offsets in the form of 43, and its fields the versions of the moment.
+pub(super) fn changes(r: &Request<'_>, _: &mut Vec<u8>) -> Result<(), Refusal> {
+    let slave = BrokerId::from_i64(r.number("brokerId")?).ok_or_else(|| {
+        Refusal::new(response::INVALID_PARAMETER, "brokerId is negative, expected the id of a slave")
+    })?;
+    let has = TableVersions {
+        offsets: r.number("offsets")?,
+        topics: r.number("topics")?,
+        groups: r.number("groups")?,
+    };
+    let reply = r.late_reply();
+    table_changes::changes_for(r.broker, slave, has, move |changes| {
+        reply.give(&changes.map_or_else(Answer::from, changed));
+    })
+}
+
+fn changed(TableChanges { versions, offsets, looked_at }: TableChanges) -> Answer {
+    Answer::success()
+        .field("offsets", versions.offsets)
+        .field("topics", versions.topics)
+        .field("groups", versions.groups)
+        .field("lookedAt", looked_at)
+        .body(wire::json::to_vec_as(&offsets, wire::json::Dialect::Standard))
 }

@@ -146,12 +146,12 @@ const CONSUMER_GROUP: &[(&str, ResourceType)] = &[("consumerGroup", Group)];
 
 /// All requests the broker serves, sorted by code.
 #[rustfmt::skip]
-pub(super) static ROUTES: [Route; 97] = [
+pub(super) static ROUTES: [Route; 98] = [
     send(code::SEND_MESSAGE, sends::send),
     Route::new(code::PULL_MESSAGE, Serve::Pull(pulls::pull), Needs::consumption(&[Sub])).not_on_fast_port(),
     answer(code::QUERY_MESSAGE, lookup::query, Needs::fields(&[Sub, Get], TOPIC)).for_operators(),
-    answer(code::QUERY_CONSUMER_OFFSET, offsets::query, Needs::consumption(&[Sub, Get])),
-    answer(code::UPDATE_CONSUMER_OFFSET, offsets::commit, Needs::consumption(&[Sub, Update])),
+    own(code::QUERY_CONSUMER_OFFSET, offsets::query, Needs::consumption(&[Sub, Get])),
+    own(code::UPDATE_CONSUMER_OFFSET, offsets::commit, Needs::consumption(&[Sub, Update])),
     answer(code::UPDATE_AND_CREATE_TOPIC, topics::put, Needs::fields(&[Create], TOPIC)),
     answer(code::UPDATE_AND_CREATE_TOPIC_LIST, topics::put_list, Needs::body(&[Create], &[Topic], needs::topics).only_if_strict()),
     answer(code::GET_ALL_TOPIC_CONFIG, topics::all, Needs::cluster(Get).only_if_strict()).for_operators(),
@@ -186,7 +186,7 @@ pub(super) static ROUTES: [Route; 97] = [
     answer(code::DELETE_SUBSCRIPTIONGROUP, |r| crate::groups::delete_group(r.need("groupName")?, r.flag_or("cleanOffset", false)).map(done), Needs::fields(&[Delete], &[("groupName", Group)])),
     answer(code::GET_CONSUME_STATS, figures::consume_stats, Needs::fields(&[Get], &[("consumerGroup", Group), ("topic", Topic), ("topicList", Topic)])).for_operators(),
     answer(code::DELETE_TOPIC_IN_BROKER, |r| admin::delete_topic(r.broker, r.need("topic")?).map(done), Needs::fields(&[Delete], TOPIC)),
-    answer(code::INVOKE_BROKER_TO_RESET_OFFSET, offsets::reset, Needs::fields(&[Update], GROUP_AND_TOPIC)).in_disk_pool(),
+    own(code::INVOKE_BROKER_TO_RESET_OFFSET, offsets::reset, Needs::fields(&[Update], GROUP_AND_TOPIC)).in_disk_pool(),
     own(code::INVOKE_BROKER_TO_GET_CONSUMER_STATUS, relay::status, Needs::fields(&[Get], GROUP_AND_TOPIC)),
     answer(code::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, groups::put_list, Needs::body(&[Create, Update], &[Group], needs::groups).only_if_strict()),
     answer(code::QUERY_TOPIC_CONSUME_BY_WHO, |r| Ok(strict_json(json!({ "groupList": progress::groups_of_topic(r.broker, r.need("topic")?) }))), Needs::fields(&[Get], TOPIC)).for_operators(),
@@ -197,7 +197,7 @@ pub(super) static ROUTES: [Route; 97] = [
     answer(code::QUERY_CORRECTION_OFFSET, figures::correction, Needs::fields(&[Get], &[("filterGroups", Group), ("compareGroup", Group), ("topic", Topic)])).for_operators(),
     own(code::CONSUME_MESSAGE_DIRECTLY, relay::consume, Needs::fields(&[Sub], CONSUMER_GROUP_AND_TOPIC)).for_operators(),
     send(code::SEND_MESSAGE_V2, sends::send),
-    answer(code::CLONE_GROUP_OFFSET, offsets::copy, Needs::fields(&[Update], &[("destGroup", Group), ("topic", Topic)])).in_disk_pool(),
+    own(code::CLONE_GROUP_OFFSET, offsets::copy, Needs::fields(&[Update], &[("destGroup", Group), ("topic", Topic)])).in_disk_pool(),
     answer(code::VIEW_BROKER_STATS_DATA, figures::stats, Needs::cluster(Get)),
     answer(code::CLEAN_UNUSED_TOPIC, settings::clean_unused_topics, Needs::cluster(Update).only_if_strict()),
     answer(code::GET_BROKER_CONSUME_STATS, |r| Ok(json(progress::broker_consume_stats(r.broker, r.flag_or("isOrder", false)))), Needs::cluster(Get)).for_operators(),
@@ -236,6 +236,7 @@ pub(super) static ROUTES: [Route; 97] = [
     answer(code::AUTH_DELETE_ACL, users::delete_acl, Needs::cluster(Update)).in_disk_pool_with_body(),
     answer(code::AUTH_GET_ACL, users::acl, Needs::cluster(Get)).in_disk_pool_with_body(),
     answer(code::AUTH_LIST_ACL, users::acls, Needs::cluster(Get)).in_disk_pool_with_body(),
+    own(code::VOSTOK_TABLE_CHANGES, offsets::changes, Needs::cluster(Update)),
     Route::new(code::POP_MESSAGE, Serve::Pop(pops::pop), Needs::fields(&[Sub], CONSUMER_GROUP_AND_TOPIC)).not_on_fast_port(),
     Route::new(code::ACK_MESSAGE, Serve::Ack(pops::ack), Needs::fields(&[Sub], CONSUMER_GROUP_AND_TOPIC)),
     answer(code::PEEK_MESSAGE, pops::peek, Needs::fields(&[Sub], CONSUMER_GROUP_AND_TOPIC)).in_disk_pool().not_on_fast_port(),

@@ -1,10 +1,12 @@
-//! The tables of a slave, which it takes from its master over remoting (`SlaveSynchronize`).
+//! The tables of a slave, which it takes from its master over remoting: from one of RocketMQ whole and from time to time
+//! (`SlaveSynchronize`), from ours what changed and as soon as it did ([`crate::table_changes`]).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use net::{CallError, ConnectionHandle, Reply, Workers};
 use serde::de::DeserializeOwned;
+use wire::body::ConsumerOffsetTable;
 use wire::codes::{request, response};
 use wire::frame::FrameWriter;
 use wire::json::{self, JsonError};
@@ -12,13 +14,23 @@ use wire::json::{self, JsonError};
 use crate::broker::Broker;
 use crate::persist;
 use crate::register::Silent;
+use crate::state::TableVersions;
 
-/// Shortest and longest interval in which offsets are taken from the master. What was committed in between is lost when the master
-/// is, and its messages are delivered again.
+/// Interval in which offsets are taken from a master of RocketMQ. What was committed in between is lost when the master is, and its
+/// messages are delivered again.
 const OFFSETS_INTERVALS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(3)];
 
-/// Bytes of offsets that are taken per millisecond: the table of many groups comes less often.
+/// Bytes of offsets that are taken per millisecond from a master of RocketMQ: the table of many groups comes less often.
 const OFFSETS_BYTES_PER_MS: usize = 1000;
+
+/// Pause between two questions for changes, so that many commits make few answers.
+const CHANGES_PAUSE: Duration = Duration::from_millis(5);
+
+/// Entries of offsets that a master looks at per millisecond of pause: that takes a small part of its time.
+const ENTRIES_PER_MS: u64 = 4000;
+
+/// Pause before a master that failed is asked again.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Interval in which positions of delay levels are taken from the master.
 const DELAYS_INTERVAL: Duration = Duration::from_secs(3);
@@ -36,6 +48,8 @@ enum SyncError {
     Call(#[from] CallError),
     #[error("it answered code {0}: {1}")]
     Refused(i32, String),
+    #[error("its answer lacks the field {0}, or that is no number")]
+    Field(&'static str),
     #[error("its answer cannot be read: {0}")]
     Content(#[from] JsonError),
     #[error(transparent)]
@@ -44,46 +58,123 @@ enum SyncError {
     Master,
 }
 
+/// A connection to the master, and what was taken over it.
+struct Link {
+    address: String,
+    peer: Arc<ConnectionHandle>,
+    /// What this broker has of the master's tables.
+    has: TableVersions,
+    /// Whether the master does not know the question for changes: it is RocketMQ's.
+    lacks_changes: bool,
+    tables_due: Instant,
+    delays_due: Instant,
+}
+
 /// Takes the tables of the master again and again until the workers stop.
 pub(crate) async fn run(broker: Arc<Broker>, workers: Workers) {
     let mut addresses = broker.replicas.master();
-    let mut peer: Option<(String, Arc<ConnectionHandle>)> = None;
-    let (mut tables_due, mut delays_due) = (Instant::now(), Instant::now());
+    let mut link: Option<Link> = None;
     loop {
-        let mut interval = OFFSETS_INTERVALS[1];
         let address = addresses.borrow_and_update().broker.clone();
         let Some(address) = address.filter(|address| *address != broker.address()) else {
             let _ = addresses.changed().await;
             continue;
         };
-        if peer.take_if(|(at, peer)| *at != address || peer.is_closed()).is_some() || peer.is_none() {
+        if link.take_if(|link| link.address != address || link.peer.is_closed()).is_some() || link.is_none() {
             match workers.dial_name(&address, Arc::new(Silent)).await {
-                Ok(dialed) => {
-                    peer = Some((address, dialed));
-                    (tables_due, delays_due) = (Instant::now(), Instant::now());
-                }
+                Ok(peer) => link = Some(Link::new(address, peer)),
                 Err(error) => {
                     tracing::warn!(master = address, %error, "the master's tables cannot be taken; it is tried again");
                 }
             }
         }
-        if let Some((_, peer)) = &peer {
-            if is_due(&mut tables_due, TABLES_INTERVAL) {
-                note("topics", topics(&broker, peer).await);
-                note("groups", groups(&broker, peer).await);
-                note("request modes", modes(&broker, peer).await);
-            }
-            if is_due(&mut delays_due, DELAYS_INTERVAL) {
-                note("positions of delay levels", delays(&broker, peer).await);
-            }
-            let taken = offsets(&broker, peer).await;
-            interval = taken.as_ref().map_or(interval, |bytes| offsets_interval(*bytes));
-            note("offsets", taken.map(drop));
-        }
+        // Abandoned when the master changes: a question may wait at the former one.
+        let round = async {
+            let pause = match &mut link {
+                Some(link) => link.round(&broker).await,
+                None => RETRY_PAUSE,
+            };
+            tokio::time::sleep(pause).await;
+        };
         tokio::select! {
-            () = tokio::time::sleep(interval) => {}
+            () = round => {}
             _ = addresses.changed() => {}
         }
+    }
+}
+
+impl Link {
+    fn new(address: String, peer: Arc<ConnectionHandle>) -> Self {
+        let (tables_due, delays_due) = (Instant::now(), Instant::now());
+        Self { address, peer, has: TableVersions::default(), lacks_changes: false, tables_due, delays_due }
+    }
+
+    /// Takes what is due, and returns the pause before the next round.
+    async fn round(&mut self, broker: &Broker) -> Duration {
+        let peer = &*self.peer;
+        if is_due(&mut self.tables_due, TABLES_INTERVAL) {
+            note("request modes", modes(broker, peer).await);
+            if self.lacks_changes {
+                note("topics", topics(broker, peer).await);
+                note("groups", groups(broker, peer).await);
+            }
+        }
+        if is_due(&mut self.delays_due, DELAYS_INTERVAL) {
+            note("positions of delay levels", delays(broker, peer).await);
+        }
+        if self.lacks_changes {
+            let taken = offsets(broker, peer).await;
+            let pause = taken.as_ref().map_or(OFFSETS_INTERVALS[1], |bytes| offsets_interval(*bytes));
+            note("offsets", taken.map(drop));
+            return pause;
+        }
+        match self.changes(broker).await {
+            Ok(pause) => pause,
+            Err(SyncError::Refused(response::REQUEST_CODE_NOT_SUPPORTED, _)) => {
+                self.lacks_changes = true;
+                self.tables_due = Instant::now();
+                Duration::ZERO
+            }
+            Err(error) => {
+                note("changes", Err(error));
+                RETRY_PAUSE
+            }
+        }
+    }
+
+    /// Asks what changed after the versions that this broker has, and takes it. The question tells the master that this broker has
+    /// them. Returns the pause before the next question.
+    async fn changes(&mut self, broker: &Broker) -> Result<Duration, SyncError> {
+        let (has, peer) = (self.has, &*self.peer);
+        let own = broker.replicas.elected().own;
+        let reply = ask_for(broker, peer, request::VOSTOK_TABLE_CHANGES, |writer| {
+            let writer = writer.number("brokerId", own).number("offsets", has.offsets);
+            writer.number("topics", has.topics).number("groups", has.groups).finish(b"");
+        })
+        .await?;
+        let number = |key: &'static str| {
+            let field = reply.text(key).and_then(|text| text.parse::<u64>().ok());
+            field.ok_or(SyncError::Field(key))
+        };
+        let now = TableVersions {
+            offsets: number("offsets")?,
+            topics: number("topics")?,
+            groups: number("groups")?,
+        };
+        let table: ConsumerOffsetTable = json::from_slice(&reply.body)?;
+        let is_changed = now.is_newer_than(&has) && !table.offset_table.is_empty();
+        if is_changed {
+            broker.offsets.take_changes(table);
+        }
+        if now.topics != has.topics {
+            topics(broker, peer).await?;
+        }
+        if now.groups != has.groups {
+            groups(broker, peer).await?;
+        }
+        self.has = now;
+        let looking = Duration::from_millis(number("lookedAt")? / ENTRIES_PER_MS);
+        Ok(if is_changed { CHANGES_PAUSE + looking } else { Duration::ZERO })
     }
 }
 
@@ -147,13 +238,22 @@ async fn ask<T: DeserializeOwned>(
 
 /// Asks the master for a table as it comes. No paging is asked for, so that the answer holds everything.
 async fn ask_bytes(broker: &Broker, peer: &ConnectionHandle, code: i32) -> Result<Vec<u8>, SyncError> {
-    let write = |writer: FrameWriter<'_>| writer.finish(b"");
-    let Reply { code, remark, body, .. } = broker.call(peer, code, ANSWER_TIMEOUT, write).await?;
-    match code {
+    ask_for(broker, peer, code, |writer| writer.finish(b"")).await.map(|reply| reply.body)
+}
+
+/// Asks the master, and returns its answer when that is a success.
+async fn ask_for(
+    broker: &Broker,
+    peer: &ConnectionHandle,
+    code: i32,
+    write: impl FnOnce(FrameWriter<'_>),
+) -> Result<Reply, SyncError> {
+    let reply = broker.call(peer, code, ANSWER_TIMEOUT, write).await?;
+    match reply.code {
         // Tables of the master before must not replace those of the one that this broker has become.
         _ if !broker.role.is_slave() => Err(SyncError::Master),
-        response::SUCCESS => Ok(body),
-        code => Err(SyncError::Refused(code, remark.unwrap_or_default())),
+        response::SUCCESS => Ok(reply),
+        code => Err(SyncError::Refused(code, reply.remark.unwrap_or_default())),
     }
 }
 

@@ -182,6 +182,7 @@ impl Roles {
         };
         self.worker = Some(Worker::start(&broker, (SupervisedWork::Replicate, "ha-master"), run)?);
         self.decided = Some(decided);
+        broker.table_copies.begin(broker.now_ms());
         broker.topics.renew(Some(i64::from(epoch.get())), broker.now_ms());
         crate::restore::restore_from_log(&broker);
         broker.role.lead();
