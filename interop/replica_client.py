@@ -9,10 +9,11 @@ SEND, MAX_OFFSET, PULL = 10, 30, 11
 
 
 class Client:
-    """One remoting connection."""
+    """One remoting connection, to a port of this machine or to `host:port`."""
 
-    def __init__(self, port, timeout=10):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout)
+    def __init__(self, address, timeout=10):
+        host, _, port = str(address).rpartition(":")
+        self.socket = socket.create_connection((host or "127.0.0.1", int(port)), timeout)
         self.answers, self.opaque = self.socket.makefile("rb"), 0
 
     def call(self, code, fields=None, body=b""):
