@@ -185,6 +185,7 @@ impl Broker {
         for name in gone {
             self.pops.forget_topic(name);
             self.offsets.forget_topic(name);
+            self.transactions.lock().forget_topic(name);
         }
         // The offsets are removed from disk before the queues: in a topic created again under the name they would be ahead of its
         // messages.

@@ -479,3 +479,13 @@ fn without_the_thread_that_writes_nobody_waits_in_vain() {
     assert_eq!(answers(refused), [(response::SERVICE_NOT_AVAILABLE, 2)]);
     assert_eq!(peer.unanswered(), 0);
 }
+
+#[test]
+fn counts_of_decisions_go_with_their_topic() {
+    let fixture = Fixture::new();
+    fixture.queue("T", 0);
+    fixture.broker.transactions.lock().count_commit("T", 1);
+    delete_topic(&fixture, &peer(1), 2, "T");
+    fixture.broker.settle();
+    assert!(fixture.broker.transactions.lock().decisions().is_empty());
+}

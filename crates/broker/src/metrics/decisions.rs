@@ -6,7 +6,7 @@ use crate::broker::Broker;
 use crate::state::{Decisions, FINISH_BOUNDS_S};
 
 pub(super) fn write(broker: &Broker, text: &mut Exposition) {
-    let decisions = broker.transactions.lock().decisions(|topic| broker.topics.find(topic).is_some());
+    let decisions = broker.transactions.lock().decisions();
     let commits: fn(&Decisions) -> u64 = |decisions| decisions.commits.iter().sum();
     let rollbacks: fn(&Decisions) -> u64 = |decisions| decisions.rollbacks;
     for (metric, figure) in [(&COMMITS, commits), (&ROLLBACKS, rollbacks)] {
@@ -40,6 +40,7 @@ mod tests {
         state.count_commit("T", 61);
         state.count_rollback("T");
         state.count_rollback("gone");
+        state.forget_topic("gone");
         drop(state);
         let mut text = Exposition::new(Vec::new(), 10);
         write(broker, &mut text);

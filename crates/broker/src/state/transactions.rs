@@ -38,8 +38,7 @@ pub(crate) struct HalfMessages {
     former: HashMap<i64, Vec<i64>>,
     /// Whether the clock was set back behind the store times of half messages.
     pub set_back: ClockSetBack,
-    /// What producers decided since the broker started, by topic. Bounded by the number of topics: those of topics that are gone
-    /// are removed by [`Self::decisions`].
+    /// What producers decided since the broker started, by topic.
     decisions: HashMap<String, Decisions>,
     /// Half and op position at an earlier time, and the end of the log then, which must be flushed before they are committed.
     waiting: Option<(i64, i64, LogOffset)>,
@@ -107,9 +106,13 @@ impl HalfMessages {
         self.decisions.get_mut(topic).expect("inserted above when it was missing")
     }
 
-    /// What producers decided since the broker started, by topic. The counts of topics that `is_there` denies are forgotten.
-    pub(crate) fn decisions(&mut self, is_there: impl Fn(&str) -> bool) -> BTreeMap<String, Decisions> {
-        self.decisions.retain(|topic, _| is_there(topic));
+    /// Forgets what producers decided about messages of a topic that is deleted.
+    pub(crate) fn forget_topic(&mut self, topic: &str) {
+        self.decisions.remove(topic);
+    }
+
+    /// What producers decided since the broker started, by topic.
+    pub(crate) fn decisions(&self) -> BTreeMap<String, Decisions> {
         self.decisions.iter().map(|(topic, decisions)| (topic.clone(), *decisions)).collect()
     }
 
