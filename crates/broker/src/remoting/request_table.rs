@@ -1,5 +1,6 @@
 //! The route table: for each request code the broker serves, what serves it, where it runs, on which ports, and what a caller
-//! needs. Nothing else lists request codes: dispatch, refusals, the disk pool and `docs/requests.md` read this table.
+//! needs. Dispatch, the disk pool and `docs/requests.md` read this table. What a slave refuses is in [`super::slave`], what it passes to
+//! an elected master in [`super::forward`], what the proxy's port serves in [`super::port`].
 
 use auth::Action::{Create, Delete, Get, Pub, Sub, Update};
 use auth::ResourceType::{self, Group, Topic};
