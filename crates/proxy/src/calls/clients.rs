@@ -64,9 +64,12 @@ pub async fn terminate(
     Ok(NotifyClientTerminationResponse { status: Some(Status::ok()) })
 }
 
+/// What clients of lite topics are told.
+const NO_LITE_TOPICS: &str = "lite topics are not served by this server";
+
 /// SyncLiteSubscription: lite topics are not served.
 pub async fn sync_lite(_: Call, (): ()) -> Result<SyncLiteSubscriptionResponse, Failure> {
-    Err(Failure::new(Code::Unsupported, "lite topics are not served by this server"))
+    Err(Failure::new(Code::Unsupported, NO_LITE_TOPICS))
 }
 
 /// Registers a client with the broker as its settings say.
@@ -123,6 +126,9 @@ fn consumer(settings: &Settings, subscription: &Subscription, version: i64) -> R
     let (consume_type, message_model) = match kind {
         Some(ClientType::SimpleConsumer) => (ConsumeType::ConsumeActively, MessageModel::Clustering),
         Some(ClientType::PushConsumer) => (ConsumeType::ConsumePassively, MessageModel::Clustering),
+        Some(ClientType::LitePushConsumer | ClientType::LiteSimpleConsumer) => {
+            return Err(Failure::new(Code::UnrecognizedClientType, NO_LITE_TOPICS));
+        }
         kind => {
             let text = format!("{:?} is not served", kind.unwrap_or(ClientType::Unspecified));
             return Err(Failure::new(Code::UnrecognizedClientType, text));

@@ -640,3 +640,16 @@ fn a_route_names_where_the_request_went() {
     assert_eq!(route(Some("[::1]:9000")), ("::1".to_owned(), 9000));
     assert_eq!(route(None), ("127.0.0.1".to_owned(), 8081));
 }
+
+#[test]
+fn clients_of_lite_topics_are_told_that_those_are_not_served() {
+    let fixture = Fixture::new();
+    let call = fixture.call();
+    let client = fixture.proxy.registry.enter("c", &call.caller).unwrap();
+    for kind in [ClientType::LitePushConsumer, ClientType::LiteSimpleConsumer] {
+        let settings = Settings { client_type: Some(kind.into()), ..consumer() };
+        let refused = fixture.run(clients::register(&call, &client, &Stated { settings, at_ms: 1 }));
+        let expected = "lite topics are not served by this server";
+        assert_eq!(refused, Err(Failure::new(Code::UnrecognizedClientType, expected)));
+    }
+}
