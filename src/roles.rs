@@ -11,10 +11,9 @@ use controller::Controller;
 use namesrv::NameServer;
 use net::tls::Security;
 use net::{Budget, Limits, Workers};
-use proxy::RunningProxy;
 use wire::body::{format_key_values, parse_key_values};
 
-use crate::{address, console_role, security, strangers};
+use crate::{address, console_role, proxy_role, security, strangers};
 
 /// What a process can be.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -25,7 +24,7 @@ pub enum Role {
     Controller,
     /// Broker.
     Broker,
-    /// gRPC for 5.x clients, on the broker of this process.
+    /// gRPC for 5.x clients, on the broker of this process or, without one, before the brokers that the name servers of -n know.
     Proxy,
     /// The web console, of the cluster of this process or that of -n.
     Console,
@@ -76,7 +75,7 @@ pub struct RunningRoles {
     name_server: Option<NameServer>,
     controller: Option<Controller>,
     broker: Option<RunningBroker>,
-    proxy: Option<RunningProxy>,
+    proxy: Option<proxy_role::Running>,
     console: Option<RunningConsole>,
     name_servers: String,
     /// Whether clients of other machines are refused.
@@ -86,10 +85,6 @@ pub struct RunningRoles {
 impl RunningRoles {
     /// Starts the roles, the name server first.
     pub fn start(settings: &Settings) -> Result<Self, Error> {
-        if settings.has(Role::Proxy) && !settings.has(Role::Broker) {
-            let found = "a process without one; expected --roles broker,proxy";
-            return Err(Error::new("the role proxy serves the broker of its own process, found", found));
-        }
         let text = match &settings.config {
             Some(path) => std::fs::read(path).map_err(|error| unreadable(path, error))?,
             // What was changed while a broker ran that was started without a file.
@@ -99,8 +94,11 @@ impl RunningRoles {
         let (text, controls) = controller_keys(settings, text)?;
         let mut config = settings.has(Role::Broker).then(|| broker_config(settings, &text)).transpose()?;
         // A controller alone answers brokers and other controllers, which have a file of their own.
-        let is_local = (settings.has(Role::Namesrv) || settings.has(Role::Broker))
-            && strangers::are_refused(settings.home(), settings.config.is_some(), settings.open)?;
+        let is_local = match settings.has(Role::Namesrv) || settings.has(Role::Broker) {
+            true => strangers::are_refused(settings.home(), settings.config.is_some(), settings.open)?,
+            // A proxy alone keeps nothing, so there is no directory that could tell.
+            false => settings.has(Role::Proxy) && !settings.has_file() && !settings.open,
+        };
         match &mut config {
             Some(config) if is_local => config.refuse_strangers(strangers::REFUSED),
             Some(config) => strangers::warn_of_open(config),
@@ -141,6 +139,15 @@ impl RunningRoles {
                 }
             }
         }
+        if settings.has(Role::Proxy) && !settings.has(Role::Broker) {
+            match running.start_proxy(settings, security.clone()) {
+                Ok(started) => running.proxy = Some(started),
+                Err(error) => {
+                    running.stop()?;
+                    return Err(error);
+                }
+            }
+        }
         if settings.has(Role::Console) {
             match running.start_console(settings, security) {
                 Ok(started) => running.console = started,
@@ -151,6 +158,14 @@ impl RunningRoles {
             }
         }
         Ok(running)
+    }
+
+    /// Starts a proxy before the brokers of the name server of this process, otherwise of those that the settings name.
+    fn start_proxy(&self, settings: &Settings, security: Security) -> Result<proxy_role::Running, Error> {
+        let own = self.name_server.as_ref();
+        let address = own.map(|server| reached_at(server.local_addr()).to_string());
+        let budget = own.map_or_else(|| Budget::new(0), |server| server.budget().clone());
+        proxy_role::start_alone(settings, address.as_deref(), (security, budget), self.is_local)
     }
 
     /// Starts the console of the cluster of this process, otherwise of that of the command line or the environment.
@@ -188,9 +203,7 @@ impl RunningRoles {
             lines.extend(address::advice(broker.address(), &told));
         }
         if let Some(proxy) = &self.proxy {
-            lines.push(format!("gRPC for 5.x clients is at {}", proxy.address()));
-            let remoting = proxy.remoting_address();
-            lines.extend(remoting.map(|address| format!("the proxy for remoting clients is at {address}")));
+            lines.extend(proxy.greeting());
         }
         if let Some(console) = &self.console {
             lines.push(format!("Console:  http://{}/", reached_at(console.address())));
@@ -226,12 +239,16 @@ impl RunningRoles {
 }
 
 impl Settings {
-    fn has(&self, role: Role) -> bool {
+    pub fn has(&self, role: Role) -> bool {
         self.roles.contains(&role)
     }
 
+    fn has_file(&self) -> bool {
+        self.config.is_some() || self.proxy_config.is_some()
+    }
+
     /// Whether the command line asks for gRPC by more than a role.
-    fn wants_grpc(&self) -> bool {
+    pub fn wants_grpc(&self) -> bool {
         self.grpc_port.is_some() || self.proxy_port.is_some() || self.proxy_config.is_some()
     }
 
@@ -240,7 +257,7 @@ impl Settings {
     }
 }
 
-fn unreadable(path: &Path, error: std::io::Error) -> Error {
+pub fn unreadable(path: &Path, error: std::io::Error) -> Error {
     Error::new(format!("the configuration file {}", path.display()), error)
 }
 
@@ -378,63 +395,10 @@ fn broker_config(settings: &Settings, text: &[u8]) -> Result<broker::Config, Err
     Ok(config)
 }
 
-/// The settings of gRPC; `None` when this process does not serve it.
-///
-/// # Errors
-/// A file that cannot be read or has values that cannot be; gRPC asked for on a slave.
-fn proxy_config(settings: &Settings, role: broker::Role) -> Result<Option<proxy::Config>, Error> {
-    if !settings.wants_grpc() && !settings.has(Role::Proxy) {
-        return Ok(None);
-    }
-    if role == broker::Role::Slave {
-        if !settings.wants_grpc() {
-            tracing::info!("gRPC is not served, because a slave stores nothing for its clients");
-            return Ok(None);
-        }
-        let expected = std::io::Error::other("expected brokerRole=ASYNC_MASTER or SYNC_MASTER, found SLAVE");
-        return Err(Error::new(
-            "--grpc-port is for masters: a slave stores nothing for its clients",
-            expected,
-        ));
-    }
-    let mut config = match &settings.proxy_config {
-        Some(path) => {
-            let text = std::fs::read(path).map_err(|error| unreadable(path, error))?;
-            let read = proxy::Config::from_json(&text);
-            let (config, notes) = read.map_err(|error| Error::new(path.display(), error))?;
-            notes.iter().for_each(|note| tracing::warn!(file = %path.display(), "the setting {note}"));
-            config
-        }
-        None => proxy::Config::default(),
-    };
-    config.port = settings.grpc_port.unwrap_or(config.port);
-    config.remoting_port = settings.proxy_port.map_or(config.remoting_port, i32::from);
-    Ok(Some(config))
-}
-
-/// Starts gRPC. A taken port stops the start only when the command line asks for gRPC.
-fn start_proxy(
-    settings: &Settings,
-    config: proxy::Config,
-    (broker, bind): (&RunningBroker, IpAddr),
-    workers: &Workers,
-) -> Result<Option<RunningProxy>, Error> {
-    match RunningProxy::start(config, broker.api(), bind, workers) {
-        Ok(proxy) => Ok(Some(proxy)),
-        Err(error) if error.is_port_taken() && !settings.wants_grpc() => {
-            tracing::warn!(
-                "gRPC for 5.x clients is NOT SERVED: {error}; choose another port with --grpc-port"
-            );
-            Ok(None)
-        }
-        Err(error) => Err(Error::new("gRPC does not start", error)),
-    }
-}
-
 /// A broker and what was started with it.
 struct StartedBroker {
     broker: RunningBroker,
-    proxy: Option<RunningProxy>,
+    proxy: Option<proxy_role::Running>,
     name_servers: String,
 }
 
@@ -453,7 +417,7 @@ fn start_broker(
     name_servers.retain(|name| !name.is_empty());
     name_servers.dedup();
     config.namesrv_addr = Some(name_servers.join(";"));
-    let proxy_config = proxy_config(settings, config.replication.role)?;
+    let proxy_config = proxy_role::config_beside(settings, config.replication.role)?;
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
     let security = Security { proxies: config.trusted_proxies.clone(), ..security };
     let budget = match name_server {
@@ -470,7 +434,7 @@ fn start_broker(
             return Err(Error::new("the broker does not start", error));
         }
     };
-    let start = |config| start_proxy(settings, config, (&broker, bind), &workers);
+    let start = |config| proxy_role::start_beside(settings, config, (&broker, bind), &workers);
     match proxy_config.map(start).transpose() {
         Ok(proxy) => {
             Ok(StartedBroker { broker, proxy: proxy.flatten(), name_servers: name_servers.join(";") })

@@ -41,7 +41,7 @@ pub struct Serve {
     proxy_config: Option<PathBuf>,
     #[command(flatten)]
     console: console_role::Settings,
-    /// Name servers the broker registers with, beside the one of this process; else namesrvAddr of the file. A process
+    /// Name servers the broker registers with, and whose brokers a proxy without a broker serves, beside the one of this process; else namesrvAddr of the file. A process
     /// without a name server then looks at the environment's NAMESRV_ADDR.
     #[arg(short = 'n', long = "namesrv", value_name = "HOST:PORT;...")]
     name_servers: Option<String>,

@@ -37,6 +37,27 @@ impl Client {
         self.inner.remote.call(address, code, timeout, write).await
     }
 
+    /// Sends any request to a server and returns its answer with whatever code. `limits` are the longest wait and, for a large
+    /// request, about how many bytes it has: it waits while too many bytes are in flight.
+    ///
+    /// # Errors
+    /// [`Error::Connect`], [`Error::Busy`] or [`Error::Call`] when the server does not answer in time.
+    pub async fn ask(
+        &self,
+        address: &str,
+        code: i32,
+        (timeout, bytes): (Duration, usize),
+        write: impl FnOnce(wire::frame::FrameWriter<'_>),
+    ) -> Result<net::Reply, Error> {
+        self.inner.remote.ask_large(address, code, timeout, bytes, write).await
+    }
+
+    /// Passes every transaction check of a broker (`CHECK_TRANSACTION_STATE`) to `take` from now on, on the thread of its
+    /// connection, instead of to producers of this client. The first caller counts.
+    pub fn on_transaction_check(&self, take: impl Fn(&wire::frame::Command<'_>) + Send + Sync + 'static) {
+        self.inner.remote.server_requests.pass_checks(Box::new(take));
+    }
+
     /// The clusters and broker groups that a name server knows (`GET_BROKER_CLUSTER_INFO`).
     ///
     /// # Errors

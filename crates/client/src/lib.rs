@@ -44,6 +44,7 @@ mod users;
 
 pub use admin::Replication;
 pub use client::Client;
+pub use clock::now_ms;
 pub use compress::{Compression, compress, decompress};
 pub use config::Config;
 pub use error::Error;

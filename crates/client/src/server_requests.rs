@@ -7,7 +7,7 @@
 use crate::message::{self, Received};
 use net::{ConnectionHandle, Service};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, mpsc::SyncSender};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, mpsc::SyncSender};
 use tokio::sync::{Notify, mpsc, oneshot};
 use wire::body::{ConsumerStatus, MessageQueue, ResetOffsetBody};
 use wire::codes::{request, response};
@@ -26,7 +26,12 @@ pub(crate) struct ServerRequests {
     producers: Mutex<HashMap<String, SyncSender<Check>>>,
     /// Request messages that wait for a reply, by correlation id.
     requests: Mutex<HashMap<String, oneshot::Sender<Received>>>,
+    /// Takes all transaction checks, where this client passes them on for others.
+    checks: OnceLock<TakeCheck>,
 }
+
+/// Takes a transaction check as it came.
+type TakeCheck = Box<dyn Fn(&Command<'_>) + Send + Sync>;
 
 /// How requests reach a consumer.
 pub(crate) struct Door {
@@ -93,6 +98,12 @@ impl ServerRequests {
         }
         producers.insert(group.to_owned(), checks);
         true
+    }
+
+    /// Passes all transaction checks to `take` from now on, whatever their producer group is.
+    pub fn pass_checks(&self, take: TakeCheck) {
+        // Whoever came first takes them already.
+        let _ = self.checks.set(take);
     }
 
     /// Ends what [`ServerRequests::open_producer`] began.
@@ -179,6 +190,9 @@ impl ServerRequests {
 
     /// Handles `CHECK_TRANSACTION_STATE` (39). The broker repeats a check that cannot be passed on.
     fn check(&self, peer: &Arc<ConnectionHandle>, command: &Command<'_>) {
+        if let Some(take) = self.checks.get() {
+            return take(command);
+        }
         let check = match Check::read(peer, command) {
             Ok(check) => check,
             Err(why) => return tracing::warn!(%why, "a transaction to check cannot be read"),

@@ -10,8 +10,9 @@ pub mod telemetry;
 mod transactions;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
-use broker::api::{Api, Caller, Sends};
+use broker::api::{Caller, Sends};
 use http::uri::Authority;
 use tokio::sync::watch;
 use wire::codes::Language;
@@ -24,6 +25,7 @@ pub use routes::{query_assignment, query_route};
 pub use send::{recall, send};
 pub use transactions::end_transaction;
 
+use crate::brokers::Brokers;
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::memory::Memory;
@@ -34,22 +36,33 @@ use crate::renewal::Renewals;
 
 /// What all calls share.
 pub struct Proxy {
-    pub api: Api,
+    pub brokers: Brokers,
     pub config: Config,
     /// The port that clients are told.
     pub port: u16,
     pub registry: Arc<Registry>,
     pub renewals: Renewals,
     pub memory: Arc<Memory>,
+    /// Counts sends and receives, for brokers that take turns.
+    pub turn: AtomicUsize,
     /// Told once when the server stops.
     pub stop: watch::Sender<bool>,
 }
 
 impl Proxy {
-    pub fn new(api: Api, config: Config, port: u16) -> Arc<Self> {
+    pub fn new(brokers: Brokers, config: Config, port: u16) -> Arc<Self> {
         let registry = Registry::new(config.clients_max, config.ask_s);
         let (renewals, memory) = (Renewals::new(&config), Memory::new(config.held_bytes_max));
-        Arc::new(Self { api, config, port, registry, renewals, memory, stop: watch::Sender::new(false) })
+        Arc::new(Self {
+            brokers,
+            config,
+            port,
+            registry,
+            renewals,
+            memory,
+            turn: AtomicUsize::new(0),
+            stop: watch::Sender::new(false),
+        })
     }
 
     /// Waits until the server stops.
@@ -69,8 +82,8 @@ pub struct Call {
     pub caller: Caller,
     /// Time that is left for the call in milliseconds; `None` without a deadline.
     pub left_ms: Option<i64>,
-    /// The sends of the thread that serves the call.
-    pub sends: Arc<Sends>,
+    /// The sends of the thread that serves the call, before a broker of this process.
+    pub sends: Option<Arc<Sends>>,
     /// Host and port that the client dialled.
     pub authority: Option<Authority>,
 }
@@ -81,11 +94,8 @@ impl Call {
     /// # Errors
     /// `UNAUTHORIZED` with RocketMQ's text.
     pub fn authorize<M: Guarded>(&self, message: &M) -> Result<(), Failure> {
-        let (Caller { remote, user, .. }, api) = (&self.caller, &self.proxy.api);
-        if !api.is_authorizing() {
-            return Ok(());
-        }
-        api.authorize(user, M::NAME, *remote, &message.needs()?).map_err(Failure::unauthorized)
+        let Caller { remote, user, .. } = &self.caller;
+        self.proxy.brokers.authorize((user, M::NAME), *remote, || message.needs())
     }
 
     /// Checks what every call needs.

@@ -2,6 +2,7 @@
 
 use std::fmt::{Display, Write as _};
 
+use client::Credentials;
 use serde_json::Value;
 
 /// One setting as people read about it.
@@ -117,20 +118,16 @@ settings! {
     renew_period_ms: i64 = 5000, "renewSchedulePeriodMillis", "time between two looks for messages to renew";
     renew_retries_max: u32 = 3, "maxRenewRetryTimes", "a message whose renewal fails so often in a row is not renewed any more";
     cleared_invisible_ms: i64 = 1000, "invisibleTimeMillisWhenClear", "messages of a client that left come again after so long";
+    cluster: String = "DefaultCluster".to_owned(), "rocketMQClusterName", "cluster that configurations of consumer groups are read from, for a proxy without a broker; any when there is no such cluster";
+    name_servers: String = String::new(), "namesrvAddr", "name servers of a proxy without a broker; `-n` stands above it";
+    authenticates: bool = false, "authenticationEnabled", "clients must be users. Users are kept by brokers, so before a broker of the same process the broker's setting counts, and a proxy without a broker refuses to start with true";
+    credentials: String = String::new(), "innerClientAuthenticationCredentials", "keys with which a proxy without a broker signs its requests to brokers, as in `{\"accessKey\":\"a\",\"secretKey\":\"s\"}`; RocketMQ also asks for `enableAclRpcHookForClusterMode`";
     names_dialled_port: bool = true, "useEndpointPortFromRequest", "routes name host and port that the client dialled; RocketMQ: false";
 }
 
 /// Settings of Java's proxy whose work the broker of the same process does, or its own settings say.
-const WITHOUT_EFFECT: [&str; 8] = [
-    "rocketMQClusterName",
-    "proxyClusterName",
-    "proxyName",
-    "proxyMode",
-    "namesrvAddr",
-    "localServeAddr",
-    "brokerConfigPath",
-    "tlsTestModeEnable",
-];
+const WITHOUT_EFFECT: [&str; 6] =
+    ["proxyClusterName", "proxyName", "proxyMode", "localServeAddr", "brokerConfigPath", "tlsTestModeEnable"];
 
 /// Why settings cannot be read.
 #[derive(Debug)]
@@ -171,6 +168,25 @@ impl Config {
             }
         }
         Ok((config, notes))
+    }
+
+    /// The keys with which requests to the brokers of a cluster are signed.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for a text that is not an object with both keys.
+    pub fn credentials(&self) -> Result<Option<Credentials>, ConfigError> {
+        if self.credentials.is_empty() {
+            return Ok(None);
+        }
+        let keys: Value = serde_json::from_str(&self.credentials).unwrap_or_default();
+        match (keys["accessKey"].as_str(), keys["secretKey"].as_str()) {
+            (Some(access_key), Some(secret_key)) => Ok(Some(Credentials::new(access_key, secret_key))),
+            _ => {
+                let text =
+                    "innerClientAuthenticationCredentials: expected an object with accessKey and secretKey";
+                Err(ConfigError(text.to_owned()))
+            }
+        }
     }
 
     /// The text of `docs/proxy-settings.md`.

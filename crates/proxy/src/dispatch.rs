@@ -86,7 +86,7 @@ pub struct Origin {
     pub proxy: Arc<Proxy>,
     pub remote: SocketAddr,
     /// The sends of this thread.
-    pub sends: Arc<Sends>,
+    pub sends: Option<Arc<Sends>>,
     /// Host and port that the client dialled, as its requests say.
     pub authority: Option<Authority>,
     /// Places of the calls that are served at the same time, of all connections. Calls that wait for messages take none.
@@ -115,7 +115,7 @@ impl Origin {
         let (authorization, date_time) = (text("authorization"), text("x-mq-date-time"));
         let signed = Metadata { message: M::NAME, authorization, date_time };
         let mut call = self.call(metadata);
-        match self.proxy.api.authenticate(&signed, self.remote) {
+        match self.proxy.brokers.authenticate(&signed, self.remote) {
             Ok(user) => call.caller.user = user,
             Err(refused) => {
                 let failure = Failure::unauthorized(refused.refusal);

@@ -28,6 +28,11 @@ impl Failure {
 }
 
 impl Failure {
+    /// An expression that is no filter.
+    pub fn filter() -> Self {
+        Self::new(Code::IllegalFilterExpression, "expression format is not correct")
+    }
+
     /// Why a user is not served.
     pub fn unauthorized(refusal: Refusal) -> Self {
         Self::new(Code::Unauthorized, refusal.remark)

@@ -1,9 +1,11 @@
-//! The gRPC side of the broker for RocketMQ 5.x clients (`apache.rocketmq.v2`), in the broker's process.
+//! The gRPC side for RocketMQ 5.x clients (`apache.rocketmq.v2`), in the process of a broker or before the brokers of a cluster.
 
 mod activity;
 mod body;
+mod brokers;
 mod calls;
 mod checks;
+mod cluster;
 mod codec;
 mod config;
 mod convert;
@@ -22,5 +24,7 @@ mod server;
 mod settings;
 mod transaction_id;
 
+pub use brokers::Brokers;
+pub use cluster::Cluster;
 pub use config::{Config, ConfigError};
 pub use server::{RunningProxy, StartError};

@@ -18,6 +18,20 @@ pub struct Receipt<'a> {
     pub log_offset: i64,
 }
 
+/// What a change of the invisible time makes of a handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Changed {
+    pub pop_ms: i64,
+    pub invisible_ms: i64,
+    pub revive_queue: i32,
+}
+
+impl From<Invisible> for Changed {
+    fn from(Invisible { pop_ms, invisible_ms, revive_queue, .. }: Invisible) -> Self {
+        Self { pop_ms, invisible_ms, revive_queue }
+    }
+}
+
 impl<'a> Receipt<'a> {
     /// Parses a handle.
     ///
@@ -34,16 +48,16 @@ impl<'a> Receipt<'a> {
         Ok(Self { handle, queue_id, offset, log_offset })
     }
 
-    /// Checks that the message is still invisible, and that `broker` gave out the handle.
+    /// Checks that the message is still invisible, and that the handle is of the `only` broker there is, if there is only one.
     ///
     /// # Errors
     /// `INVALID_RECEIPT_HANDLE` otherwise.
-    pub fn check(&self, broker: &str, now_ms: i64) -> Result<(), Failure> {
+    pub fn check(&self, only: Option<&str>, now_ms: i64) -> Result<(), Failure> {
         let Handle { broker_name, .. } = self.handle;
         if self.visible_ms() <= now_ms {
             return Err(Failure::new(Code::InvalidReceiptHandle, "receipt handle is expired"));
         }
-        if broker_name != broker {
+        if only.is_some_and(|only| only != broker_name) {
             let text = format!("cannot find broker {broker_name}");
             return Err(Failure::new(Code::InvalidReceiptHandle, text));
         }
@@ -68,7 +82,7 @@ impl<'a> Receipt<'a> {
 
     /// The handle after a change of the invisible time. It keeps the place of the message in the log, without which the message
     /// could not be given up later.
-    pub fn changed(&self, changed: &Invisible) -> String {
+    pub fn changed(&self, changed: &Changed) -> String {
         let handle = Handle {
             start_offset: self.offset,
             pop_ms: changed.pop_ms,

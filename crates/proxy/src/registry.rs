@@ -3,10 +3,10 @@
 //! A client enters with its settings. It leaves when it says so, or when the broker closes its link after two minutes without a
 //! heartbeat. Each stream has one writer: the channel whose receiver is the response of the call.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::{Debug, Formatter};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use wire::record::RecordView;
 use crate::convert;
 use crate::failure::Failure;
 use crate::messages::{
-    Code, Command, PrintThreadStackTraceCommand, RecoverOrphanedTransactionCommand, Settings, Status,
+    Code, Command, PrintThreadStackTraceCommand, PubSub, RecoverOrphanedTransactionCommand, Settings, Status,
     TelemetryCommand, VerifyMessageCommand,
 };
 use crate::transaction_id::TransactionId;
@@ -59,6 +59,8 @@ pub struct Client {
     ask_timeout: Duration,
     registry: Weak<Registry>,
     is_closed: AtomicBool,
+    /// When the client last sent settings or a heartbeat, milliseconds since the epoch.
+    seen_ms: AtomicI64,
     state: Mutex<State>,
     next_nonce: AtomicU64,
 }
@@ -112,11 +114,38 @@ impl Registry {
             ask_timeout: self.ask_timeout,
             registry: Arc::downgrade(self),
             is_closed: AtomicBool::new(false),
+            seen_ms: AtomicI64::new(i64::MAX),
             state: Mutex::default(),
             next_nonce: AtomicU64::new(1),
         });
         clients.insert(id.to_owned(), client.clone());
         Ok(client)
+    }
+
+    /// Forgets the clients that were last heard of before a time; whether there were any.
+    pub fn forget_silent(&self, before_ms: i64) -> bool {
+        let silent: Vec<Arc<Client>> = {
+            let clients = locked(&self.clients);
+            let is_silent = |client: &&Arc<Client>| client.seen_ms.load(Ordering::Relaxed) < before_ms;
+            clients.values().filter(is_silent).cloned().collect()
+        };
+        silent.iter().for_each(|client| self.remove(client));
+        !silent.is_empty()
+    }
+
+    /// The topics that producers stated.
+    pub fn published(&self) -> BTreeSet<String> {
+        let clients = locked(&self.clients);
+        clients.values().flat_map(|client| client.published()).collect()
+    }
+
+    /// Tells one of the producers of a topic something; whether there is one that can be told.
+    pub fn tell_producer(&self, topic: &str, notice: &Notice<'_>) -> bool {
+        let clients: Vec<Arc<Client>> = locked(&self.clients).values().cloned().collect();
+        let is_producer =
+            |client: &&Arc<Client>| client.is_reachable() && client.published().iter().any(|it| it == topic);
+        let producer = clients.iter().find(is_producer);
+        producer.inspect(|producer| producer.notify(notice)).is_some()
     }
 
     /// Forgets a client, unless another took its id.
@@ -146,6 +175,21 @@ impl Client {
     /// The settings the client stated last.
     pub fn stated(&self) -> Option<Arc<Stated>> {
         locked(&self.state).stated.clone()
+    }
+
+    /// Notes that the client is there.
+    pub fn seen(&self, now_ms: i64) {
+        self.seen_ms.store(now_ms, Ordering::Relaxed);
+    }
+
+    /// The topics that the client stated as a producer.
+    fn published(&self) -> Vec<String> {
+        match self.stated().as_deref() {
+            Some(Stated {
+                settings: Settings { pub_sub: Some(PubSub::Publishing(publishing)), .. }, ..
+            }) => publishing.topics.iter().map(|topic| topic.name.clone()).collect(),
+            _ => Vec::new(),
+        }
     }
 
     /// Keeps the settings of the client, and the stream that they came on.
@@ -276,11 +320,17 @@ impl ClientLink for Client {
 
     fn notify(&self, notice: &Notice<'_>) {
         // Clients of gRPC keep no offsets and share out no queues, so they need no other notice.
-        let Notice::CheckTransaction { unique_key, queue_offset, id, record, .. } = notice else { return };
+        let Notice::CheckTransaction { broker_name, unique_key, queue_offset, id, record } = notice else {
+            return;
+        };
         let bytes = Bytes::copy_from_slice(record);
         let Ok(record) = RecordView::parse(&bytes) else { return };
-        let transaction_id =
-            TransactionId { message_id: unique_key, half_offset: *queue_offset, log_offset: id.log_offset };
+        let transaction_id = TransactionId {
+            message_id: unique_key,
+            half_offset: *queue_offset,
+            log_offset: id.log_offset,
+            broker: broker_name,
+        };
         let command = RecoverOrphanedTransactionCommand {
             message: Some(convert::message(&bytes, &record, record.store_timestamp())),
             transaction_id: transaction_id.to_string(),

@@ -31,47 +31,47 @@ pub async fn run(proxy: Arc<Proxy>) {
 
 /// Makes all changes that are due.
 pub async fn round(proxy: &Proxy) {
-    for changes in proxy.renewals.due(proxy.api.now_ms()).chunks(TOGETHER) {
+    for changes in proxy.renewals.due(proxy.brokers.now_ms()).chunks(TOGETHER) {
         perform(proxy, changes).await;
         tokio::task::yield_now().await;
     }
 }
 
 async fn perform(proxy: &Proxy, changes: &[Change]) {
-    let api = &proxy.api;
+    let brokers = &proxy.brokers;
     // The user was asked for when the message was received.
     let remote = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let caller = Caller { remote, version: VERSION, user: Identity::Off };
-    let parsed: Vec<(&Change, Receipt<'_>, String)> = changes
+    let mut parsed: Vec<(&Change, Receipt<'_>, String, i64)> = Vec::with_capacity(changes.len());
+    for change in changes {
+        let Ok(receipt) = Receipt::parse(&change.handle) else { continue };
+        let ms = match change.invisible {
+            Invisible::Renewed(ms) | Invisible::Cleared(ms) => ms,
+            Invisible::Retry(times) => {
+                let group = brokers.group(&change.group).await.ok().flatten();
+                settings::retry_ms(&group.unwrap_or_default(), times)
+            }
+        };
+        parsed.push((change, receipt, receipt.topic(&change.topic, &change.group), ms));
+    }
+    let messages: Vec<(&str, PoppedMessage<'_>, i64)> = parsed
         .iter()
-        .filter_map(|change| {
-            let receipt = Receipt::parse(&change.handle).ok()?;
-            Some((change, receipt, receipt.topic(&change.topic, &change.group)))
+        .map(|(change, receipt, stored_in, ms)| {
+            let message = receipt.popped(&caller, stored_in, (&change.group, &change.handle));
+            (receipt.handle.broker_name, message, *ms)
         })
         .collect();
-    let messages: Vec<(PoppedMessage<'_>, i64)> = parsed
-        .iter()
-        .map(|(change, receipt, stored_in)| {
-            let ms = match change.invisible {
-                Invisible::Renewed(ms) | Invisible::Cleared(ms) => ms,
-                Invisible::Retry(times) => {
-                    settings::retry_ms(&api.group(&change.group).unwrap_or_default(), times)
-                }
-            };
-            (receipt.popped(&caller, stored_in, (&change.group, &change.handle)), ms)
-        })
-        .collect();
-    let outcomes = api.change_invisible_times(&messages).await;
-    for ((change, receipt, _), outcome) in parsed.iter().zip(outcomes) {
+    let outcomes = brokers.change_invisible_times(&messages).await;
+    for ((change, receipt, ..), outcome) in parsed.iter().zip(outcomes) {
         let acknowledged = || Failure::new(Code::InvalidReceiptHandle, "the message is acknowledged");
         let handle = match outcome {
             Ok(Some(changed)) => Ok(receipt.changed(&changed)),
             Ok(None) => Err(acknowledged()),
-            Err(refusal) => {
-                tracing::debug!(group = change.group, %refusal, "a message cannot be kept invisible yet");
-                Err(Failure::from(refusal))
+            Err(failure) => {
+                tracing::debug!(group = change.group, ?failure, "a message cannot be kept invisible yet");
+                Err(failure)
             }
         };
-        proxy.renewals.done(change, handle, api.now_ms());
+        proxy.renewals.done(change, handle, brokers.now_ms());
     }
 }

@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use broker::api::{Api, Frames};
+use broker::api::Frames;
 use hyper::rt::Executor;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
@@ -21,10 +21,11 @@ use tokio::task::spawn_local;
 
 use crate::activity::Activity;
 use crate::body::Keeping;
+use crate::brokers::Brokers;
 use crate::calls::Proxy;
 use crate::config::Config;
 use crate::dispatch::{Origin, dispatch};
-use crate::renewer;
+use crate::{cluster, renewer};
 
 /// Bytes of a request that may be on the way before the server reads them.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
@@ -142,16 +143,21 @@ impl RunningProxy {
     ///
     /// # Errors
     /// [`StartError`] when a port cannot be bound.
-    pub fn start(config: Config, api: Api, bind: IpAddr, workers: &Workers) -> Result<Self, StartError> {
+    pub fn start(
+        config: Config,
+        brokers: Brokers,
+        bind: IpAddr,
+        workers: &Workers,
+    ) -> Result<Self, StartError> {
         let grpc = bound(bind, config.port)?;
         let remoting = u16::try_from(config.remoting_port).ok().map(|port| bound(bind, port)).transpose()?;
         let port = config.port;
-        Self::listen(config, api, (grpc, remoting), workers).map_err(|source| StartError { port, source })
+        Self::listen(config, brokers, (grpc, remoting), workers).map_err(|source| StartError { port, source })
     }
 
     fn listen(
         config: Config,
-        api: Api,
+        brokers: Brokers,
         (grpc, remoting): (std::net::TcpListener, Option<std::net::TcpListener>),
         workers: &Workers,
     ) -> io::Result<Self> {
@@ -160,7 +166,7 @@ impl RunningProxy {
         let told = remoting_address.filter(|_| !config.told_host.is_empty());
         let told: Option<Arc<str>> = told.map(|own| format!("{}:{}", config.told_host, own.port()).into());
         let places = Arc::new(Semaphore::new(config.calls_max.min(Semaphore::MAX_PERMITS)));
-        let proxy = Proxy::new(api, config, address.port());
+        let proxy = Proxy::new(brokers, config, address.port());
         let connections = Arc::<Connections>::default();
         for index in 0..workers.count() {
             let port = |listener, speaks| Port {
@@ -171,13 +177,13 @@ impl RunningProxy {
                 connections: connections.clone(),
             };
             let mut ports = vec![port(grpc.try_clone()?, Speaks::Grpc)];
-            if let Some(remoting) = &remoting {
-                let frames = proxy.api.frames(workers, index, told.clone())?;
+            if let (Some(remoting), Brokers::Local(api)) = (&remoting, &proxy.brokers) {
+                let frames = api.frames(workers, index, told.clone())?;
                 ports.push(port(remoting.try_clone()?, Speaks::Either(frames)));
             }
             let (proxy, places) = (proxy.clone(), places.clone());
             workers.spawn(index, move || async move {
-                let sends = Arc::new(proxy.api.sends());
+                let sends = proxy.brokers.sends();
                 let origin = Origin { proxy, remote: address, sends, authority: None, places };
                 for port in ports {
                     spawn_local(accept(Arc::new(port), origin.clone()));
@@ -186,6 +192,10 @@ impl RunningProxy {
         }
         let renewed = proxy.clone();
         workers.spawn(0, move || renewer::run(renewed))?;
+        if let Brokers::Cluster(cluster) = &proxy.brokers {
+            let (proxy, cluster) = (proxy.clone(), cluster.clone());
+            workers.spawn(0, move || cluster::run(proxy, cluster))?;
+        }
         Ok(Self { address, remoting: remoting_address, proxy, connections })
     }
 
@@ -212,6 +222,9 @@ impl RunningProxy {
                 connections = *count,
                 "connections of gRPC still had calls when the server stopped"
             );
+        }
+        if let Brokers::Cluster(cluster) = &self.proxy.brokers {
+            cluster.client.shutdown();
         }
     }
 }

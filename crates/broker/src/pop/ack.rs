@@ -67,6 +67,7 @@ impl Origin<'_> {
 }
 
 /// A popped message that a consumer names.
+#[derive(Clone, Copy)]
 pub struct PoppedMessage<'a> {
     /// Who names the message.
     pub caller: &'a Caller,

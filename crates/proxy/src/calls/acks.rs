@@ -32,12 +32,17 @@ impl<'a> Named<'a> {
     /// `INVALID_RECEIPT_HANDLE` for a handle that is malformed, has expired, or is of another broker.
     pub fn parse(call: &Call, topic: &str, group: &'a str, text: &'a str) -> Result<Self, Failure> {
         let receipt = Receipt::parse(text)?;
-        receipt.check(call.proxy.api.name(), call.proxy.api.now_ms())?;
+        receipt.check(call.proxy.brokers.only(), call.proxy.brokers.now_ms())?;
         Ok(Self { receipt, text, stored_in: receipt.topic(topic, group), group })
     }
 
     pub fn popped<'b>(&'b self, call: &'b Call) -> PoppedMessage<'b> {
         self.receipt.popped(&call.caller, &self.stored_in, (self.group, self.text))
+    }
+
+    /// The broker that the message is on.
+    pub fn broker(&self) -> &str {
+        self.receipt.handle.broker_name
     }
 }
 
@@ -65,7 +70,10 @@ pub async fn ack(call: Call, request: AckMessageRequest) -> Result<AckMessageRes
     for entry in &request.entries {
         let handle = newest(&call, &entry.receipt_handle).await;
         let acked = match Named::parse(&call, topic, group, &handle) {
-            Ok(named) => call.proxy.api.ack(&named.popped(&call)).await.map_err(|_| abnormal("ack")),
+            Ok(named) => {
+                let acked = call.proxy.brokers.ack(named.broker(), &named.popped(&call)).await;
+                acked.map_err(|_| abnormal("ack"))
+            }
             Err(failure) => Err(failure),
         };
         entries.push(AckMessageResultEntry {
@@ -91,8 +99,9 @@ pub async fn change_invisible(
     checks::invisible(ms, 0, call.proxy.config.invisible_ms_max)?;
     let handle = newest(&call, &request.receipt_handle).await;
     let named = Named::parse(&call, topic, group, &handle)?;
-    let changed = call.proxy.api.change_invisible_time(&named.popped(&call), ms).await;
-    let Ok(Some(changed)) = changed else { return Err(abnormal("changeInvisibleDuration")) };
+    let change = (named.broker(), named.popped(&call), ms);
+    let mut changed = call.proxy.brokers.change_invisible_times(&[change]).await;
+    let Some(Ok(Some(changed))) = changed.pop() else { return Err(abnormal("changeInvisibleDuration")) };
     let receipt_handle = named.receipt.changed(&changed);
     Ok(ChangeInvisibleDurationResponse { status: Some(Status::ok()), receipt_handle })
 }
@@ -109,9 +118,14 @@ pub async fn dead_letter(
     let named = Named::parse(&call, topic, group, &handle)?;
     let log_offset = LogOffset::from_i64(named.receipt.log_offset)
         .ok_or_else(|| Failure::new(Code::InvalidReceiptHandle, "commit log offset is empty"))?;
-    call.proxy.api.dead_letter(group, log_offset).await?;
-    if let Err(error) = call.proxy.api.ack(&named.popped(&call)).await {
-        tracing::warn!(group, %error, "a dead letter is stored, and comes again because it cannot be acknowledged");
+    let (brokers, message) = (&call.proxy.brokers, named.popped(&call));
+    brokers.dead_letter(named.broker(), (&message, log_offset)).await?;
+    if let Err(error) = brokers.ack(named.broker(), &message).await {
+        tracing::warn!(
+            group,
+            ?error,
+            "a dead letter is stored, and comes again because it cannot be acknowledged"
+        );
     }
     Ok(ForwardMessageToDeadLetterQueueResponse { status: Some(Status::ok()) })
 }

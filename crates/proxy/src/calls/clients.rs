@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use broker::api::{ClientLink, Member};
+use broker::api::Member;
 use wire::body::{ConsumeFromWhere, ConsumeType, MessageModel};
 use wire::body::{ConsumerData, HeartbeatData, ProducerData, SubscriptionData};
 use wire::codes::VERSION;
@@ -57,7 +57,7 @@ pub async fn terminate(
             return Err(Failure::new(Code::IllegalConsumerGroup, text));
         }
     }
-    call.proxy.api.closed(client.id());
+    call.proxy.brokers.closed(&client);
     call.proxy.registry.remove(&client);
     // Its messages are given back at once.
     call.proxy.renewals.given_back.notify_one();
@@ -77,27 +77,21 @@ pub async fn sync_lite(_: Call, (): ()) -> Result<SyncLiteSubscriptionResponse, 
 /// # Errors
 /// The refusal of the broker; `ILLEGAL_CONSUMER_GROUP` for a group that does not exist and may not be created.
 pub async fn register(call: &Call, client: &Arc<Client>, stated: &Stated) -> Result<(), Failure> {
-    let api = &call.proxy.api;
+    let brokers = &call.proxy.brokers;
+    let now_ms = brokers.now_ms();
+    client.seen(now_ms);
     let data = heartbeat_data(&client.id, stated)?;
-    for consumer in &data.consumer_data_set {
-        for subscription in &consumer.subscription_data_set {
-            let checked = api.check_subscription(subscription);
-            let malformed =
-                |_| Failure::new(Code::IllegalFilterExpression, "expression format is not correct");
-            checked.map_err(malformed)?;
-        }
-    }
     let member = Member {
         client_id: client.id.clone(),
         language: call.language,
         version: VERSION,
         link: client.clone(),
-        seen_ms: api.now_ms(),
+        seen_ms: now_ms,
     };
-    api.heartbeat(&member, &data).await?;
+    brokers.heartbeat(&member, &data).await?;
     for consumer in &data.consumer_data_set {
         let group = &consumer.group_name;
-        if api.group(group).is_none() {
+        if brokers.group(group).await?.is_none() {
             return Err(Failure::new(Code::IllegalConsumerGroup, format!("group not found: {group}")));
         }
     }

@@ -1,7 +1,10 @@
 //! ReceiveMessage (`ReceiveMessageActivity`). A call that is cancelled is dropped here, and with it its waiting pop.
 
-use broker::api::{Polling, PopRequest, PopStatus, PopTarget, Popped, PoppedMessage};
+use std::sync::atomic::Ordering;
+
+use broker::api::{Polling, PopRequest, PopStatus, PopTarget, Popped};
 use bytes::Bytes;
+use tokio::task::spawn_local;
 use wire::pop::{Handle, Kind, OffsetTexts};
 use wire::properties::{self, key};
 use wire::record::RecordView;
@@ -10,11 +13,12 @@ use wire::units::LogOffset;
 use super::acks::Named;
 use super::delivery::{Delivery, Recipient};
 use super::{Call, clients, topic_missing};
+use crate::brokers::Topic;
 use crate::checks;
 use crate::convert;
 use crate::failure::Failure;
 use crate::messages::{
-    Code, FilterExpression, FilterType, PubSub, ReceiveMessageRequest, RetryPolicy, Settings, name,
+    Code, FilterExpression, FilterType, PubSub, ReceiveMessageRequest, RetryPolicy, Settings, Status, name,
 };
 use crate::receipt::Receipt;
 
@@ -23,14 +27,24 @@ const BATCH_MAX: i32 = 32;
 
 /// ReceiveMessage.
 pub async fn receive(call: Call, request: ReceiveMessageRequest) -> Delivery {
-    let now_ms = || Some(call.proxy.api.now_ms());
-    match found(&call, &request).await {
-        Ok(mut delivery) => {
-            delivery.end(now_ms());
-            delivery
+    let is_local = call.proxy.brokers.only().is_some();
+    let received = async move {
+        let now_ms = || Some(call.proxy.brokers.now_ms());
+        match found(&call, &request).await {
+            Ok(mut delivery) => {
+                delivery.end(now_ms());
+                delivery
+            }
+            Err(failure) => Delivery::of_status(failure.status(), now_ms()),
         }
-        Err(failure) => Delivery::of_status(failure.status(), now_ms()),
+    };
+    if is_local {
+        return received.await;
     }
+    // A pop that waits at another broker cannot be taken back. When the call is cancelled, the messages of the pop reach the
+    // delivery all the same, which gives them back when nobody takes it.
+    let failed = |_| Delivery::of_status(Status::new(Code::InternalServerError, "the receive failed"), None);
+    spawn_local(received).await.unwrap_or_else(failed)
 }
 
 /// How long the call may wait, in milliseconds.
@@ -91,11 +105,9 @@ async fn found(call: &Call, request: &ReceiveMessageRequest) -> Result<Delivery,
     checks::group(group)?;
     let invisible_ms = invisible_ms(call, request)?;
     let (expression, expression_type, tags) = filter(&request.filter_expression)?;
-    let api = &call.proxy.api;
-    let config = api.topic(&topic).ok_or_else(|| topic_missing(&topic))?;
-    if config.perm & wire::body::topic::PERM_READ == 0 || config.read_queue_nums <= 0 {
-        return Err(Failure::new(Code::Forbidden, "no readable queue"));
-    }
+    let brokers = &call.proxy.brokers;
+    let known = brokers.topic(&topic).await?.ok_or_else(|| topic_missing(&topic))?;
+    let broker = broker(call, request, &known)?;
     call.proxy.memory.check()?;
     let is_ordered = match &stated.settings.pub_sub {
         Some(PubSub::Subscription(subscription)) => subscription.fifo.unwrap_or(false),
@@ -104,7 +116,7 @@ async fn found(call: &Call, request: &ReceiveMessageRequest) -> Result<Delivery,
     let pop = PopRequest {
         target: PopTarget { caller: &call.caller, topic: &topic, group, queue_id: -1 },
         polling: Polling {
-            born_ms: api.now_ms(),
+            born_ms: brokers.now_ms(),
             poll_ms,
             ordered: is_ordered,
             attempt_id: request.attempt_id.as_deref(),
@@ -115,9 +127,8 @@ async fn found(call: &Call, request: &ReceiveMessageRequest) -> Result<Delivery,
         expression,
         expression_type,
     };
-    let held = api.pop(&pop).await?;
     let (status, popped) = tokio::select! {
-        answer = held.answer() => answer?,
+        answer = brokers.pop(broker, &pop) => answer?,
         () = call.proxy.stopping() => return Err(no_message("no new message")),
     };
     match status {
@@ -130,12 +141,32 @@ async fn found(call: &Call, request: &ReceiveMessageRequest) -> Result<Delivery,
                 group: group.to_owned(),
                 renews,
             };
-            let receiver = Receiver { call, topic: &topic, group, tags: &tags, invisible_ms };
+            let receiver = Receiver { call, broker, topic: &topic, group, tags: &tags, invisible_ms };
             receiver.delivery(popped, recipient, attempts_max(&stated.settings)).await
         }
         PopStatus::TimedOut => Err(no_message("no new message")),
         PopStatus::Full => Err(Failure::new(Code::TooManyRequests, "polling full")),
     }
+}
+
+/// The broker that messages are taken from: the one that the client names, or one whose turn it is
+/// (`ReceiveMessageActivity.ReceiveMessageQueueSelector`). There is no choice when there is one broker.
+fn broker<'t>(call: &Call, request: &ReceiveMessageRequest, topic: &'t Topic) -> Result<&'t str, Failure> {
+    let named = request.message_queue.as_ref().and_then(|queue| queue.broker.as_ref());
+    let named = named.map(|broker| broker.name.as_str()).filter(|name| !name.is_empty());
+    let named = named.filter(|_| call.proxy.brokers.only().is_none());
+    let mut readable: Vec<&str> = topic
+        .queues
+        .iter()
+        .filter(|queues| queues.is_readable())
+        .map(|queues| queues.broker.as_str())
+        .filter(|broker| named.is_none_or(|named| named == *broker))
+        .collect();
+    if readable.is_empty() {
+        return Err(Failure::new(Code::Forbidden, "no readable queue"));
+    }
+    let turn = call.proxy.turn.fetch_add(1, Ordering::Relaxed);
+    Ok(readable.swap_remove(turn % readable.len()))
 }
 
 fn no_message(text: impl Into<String>) -> Failure {
@@ -149,6 +180,8 @@ fn attempts_max(settings: &Settings) -> i32 {
 /// Who receives popped messages.
 struct Receiver<'a> {
     call: &'a Call,
+    /// The broker that the messages come from.
+    broker: &'a str,
     topic: &'a str,
     group: &'a str,
     /// Tags asked for; empty for all messages.
@@ -165,7 +198,7 @@ impl Receiver<'_> {
         recipient: Recipient,
         attempts_max: i32,
     ) -> Result<Delivery, Failure> {
-        let now_ms = self.call.proxy.api.now_ms();
+        let now_ms = self.call.proxy.brokers.now_ms();
         let Popped { texts, body, pop_ms, revive_queue, .. } = popped;
         let body = Bytes::from(body);
         let client = recipient.client.clone();
@@ -229,7 +262,7 @@ impl Receiver<'_> {
             invisible_ms: self.invisible_ms,
             revive_queue,
             kind,
-            broker_name: self.call.proxy.api.name(),
+            broker_name: self.broker,
             queue_id: Some(queue_id),
             offset: Some(offset),
         };
@@ -239,7 +272,7 @@ impl Receiver<'_> {
     /// Acknowledges a message that the client does not get.
     async fn settle(&self, receipt: &str) {
         let done = match Named::parse(self.call, self.topic, self.group, receipt) {
-            Ok(named) => self.ack(&named.popped(self.call)).await,
+            Ok(named) => self.call.proxy.brokers.ack(self.broker, &named.popped(self.call)).await,
             Err(failure) => Err(failure),
         };
         if let Err(failure) = done {
@@ -247,16 +280,14 @@ impl Receiver<'_> {
         }
     }
 
-    async fn ack(&self, message: &PoppedMessage<'_>) -> Result<(), Failure> {
-        self.call.proxy.api.ack(message).await.map_err(Failure::from)
-    }
-
     /// Puts a message that was delivered too often into the dead letter topic.
     async fn give_up(&self, receipt: &str, log_offset: LogOffset) {
-        match self.call.proxy.api.dead_letter(self.group, log_offset).await {
+        let Ok(named) = Named::parse(self.call, self.topic, self.group, receipt) else { return };
+        let message = named.popped(self.call);
+        match self.call.proxy.brokers.dead_letter(self.broker, (&message, log_offset)).await {
             Ok(()) => self.settle(receipt).await,
-            Err(error) => {
-                tracing::warn!(group = self.group, %error, "a message comes again: it is no dead letter")
+            Err(failure) => {
+                tracing::warn!(group = self.group, ?failure, "a message comes again: it is no dead letter")
             }
         }
     }

@@ -3,10 +3,10 @@
 use std::net::IpAddr;
 
 use http::uri::Authority;
-use wire::body::TopicConfig;
 use wire::body::topic::{PERM_READ, PERM_WRITE};
 
 use super::{Call, topic_missing};
+use crate::brokers::QueuesOf;
 use crate::checks;
 use crate::convert::accepted_types;
 use crate::failure::Failure;
@@ -15,35 +15,34 @@ use crate::messages::{
     QueryAssignmentRequest, QueryAssignmentResponse, QueryRouteRequest, QueryRouteResponse, Status, name,
 };
 
-/// The attribute of a topic that says which messages it takes.
-pub const MESSAGE_TYPE: &str = "message.type";
-
 /// QueryRoute.
 pub async fn query_route(call: Call, request: QueryRouteRequest) -> Result<QueryRouteResponse, Failure> {
     let topic = name(&request.topic);
     checks::topic(topic)?;
-    let config = call.proxy.api.topic(topic).ok_or_else(|| topic_missing(topic))?;
-    let broker = broker(&call, &request.endpoints);
-    let types = accepted_types(config.attributes.get(MESSAGE_TYPE).map(String::as_str));
+    let known = call.proxy.brokers.topic(topic).await?.ok_or_else(|| topic_missing(topic))?;
+    let types = accepted_types(Some(&known.message_type));
     let accept_message_types: Vec<i32> = types.into_iter().map(i32::from).collect();
-    let queue = |(id, permission): (i32, Permission)| MessageQueue {
-        topic: request.topic.clone(),
-        id,
-        permission: permission.into(),
-        broker: Some(broker.clone()),
-        accept_message_types: accept_message_types.clone(),
+    let endpoints = endpoints(&call, &request.endpoints);
+    let queues = |(of, id): (&QueuesOf, i32)| {
+        let broker = Broker { name: of.broker.clone(), id, endpoints: Some(endpoints.clone()) };
+        let queue = |(id, permission): (i32, Permission)| MessageQueue {
+            topic: request.topic.clone(),
+            id,
+            permission: permission.into(),
+            broker: Some(broker.clone()),
+            accept_message_types: accept_message_types.clone(),
+        };
+        (0..).zip(permissions(of)).map(queue).collect::<Vec<_>>()
     };
-    Ok(QueryRouteResponse {
-        status: Some(Status::ok()),
-        message_queues: (0..).zip(permissions(&config)).map(queue).collect(),
-    })
+    let brokers = known.queues.iter().flat_map(|of| of.ids.iter().map(move |id| (of, *id)));
+    Ok(QueryRouteResponse { status: Some(Status::ok()), message_queues: brokers.flat_map(queues).collect() })
 }
 
 /// The permissions of a topic's queues, in the order of the reference. With fewer read than write queues the ids are not those of
 /// the broker; clients need only their number.
-fn permissions(topic: &TopicConfig) -> Vec<Permission> {
+fn permissions(topic: &QueuesOf) -> Vec<Permission> {
     let count = |count: i32| usize::try_from(count).unwrap_or(0);
-    let (read, write) = (count(topic.read_queue_nums), count(topic.write_queue_nums));
+    let (read, write) = (count(topic.read), count(topic.write));
     let both = read.min(write);
     let parts = match (topic.perm & PERM_READ != 0, topic.perm & PERM_WRITE != 0) {
         (true, true) => {
@@ -60,14 +59,15 @@ fn permissions(topic: &TopicConfig) -> Vec<Permission> {
     parts.into_iter().flat_map(|(permission, count)| std::iter::repeat_n(permission, count)).collect()
 }
 
-/// This broker as the client reaches it: at the endpoints the client dialled when it says which, else where its request went, else
-/// at the broker's host.
-fn broker(call: &Call, dialled: &Option<Endpoints>) -> Broker {
-    let api = &call.proxy.api;
+/// Where the client reaches every broker: at the endpoints it dialled when it says which, else where its request went, else at the
+/// host of the server.
+fn endpoints(call: &Call, dialled: &Option<Endpoints>) -> Endpoints {
+    let proxy = &call.proxy;
     let told = || {
         let dialled = call.authority.as_ref();
-        let host = dialled.map_or(api.host(), |it| it.host().trim_matches(['[', ']'])).to_owned();
-        let port = dialled.and_then(Authority::port_u16).unwrap_or(call.proxy.port);
+        let host = dialled.map(|it| it.host().trim_matches(['[', ']']).to_owned());
+        let host = host.unwrap_or_else(|| proxy.brokers.host());
+        let port = dialled.and_then(Authority::port_u16).unwrap_or(proxy.port);
         let scheme = match host.parse() {
             Ok(IpAddr::V4(_)) => AddressScheme::Ipv4,
             Ok(IpAddr::V6(_)) => AddressScheme::Ipv6,
@@ -77,10 +77,10 @@ fn broker(call: &Call, dialled: &Option<Endpoints>) -> Broker {
         Endpoints { scheme: scheme.into(), addresses }
     };
     let mut endpoints = dialled.clone().filter(|dialled| !dialled.addresses.is_empty()).unwrap_or_else(told);
-    if !call.proxy.config.names_dialled_port {
-        endpoints.addresses.iter_mut().for_each(|address| address.port = call.proxy.port.into());
+    if !proxy.config.names_dialled_port {
+        endpoints.addresses.iter_mut().for_each(|address| address.port = proxy.port.into());
     }
-    Broker { name: api.name().to_owned(), id: api.id(), endpoints: Some(endpoints) }
+    endpoints
 }
 
 /// QueryAssignment.
@@ -91,25 +91,32 @@ pub async fn query_assignment(
     let (topic, group) = (name(&request.topic), name(&request.group));
     checks::topic(topic)?;
     checks::group(group)?;
-    let api = &call.proxy.api;
-    let config = api.topic(topic).ok_or_else(|| topic_missing(topic))?;
-    if config.perm & PERM_READ == 0 || config.read_queue_nums <= 0 {
+    let brokers = &call.proxy.brokers;
+    let known = brokers.topic(topic).await?.ok_or_else(|| topic_missing(topic))?;
+    let readable: Vec<&QueuesOf> = known.queues.iter().filter(|queues| queues.is_readable()).collect();
+    if readable.is_empty() {
         return Err(Failure::new(Code::Forbidden, "no readable queue"));
     }
-    let is_ordered = api.group(group).is_some_and(|group| group.consume_message_orderly);
-    let ids = if is_ordered { 0..config.read_queue_nums } else { -1..0 };
-    let broker = broker(&call, &request.endpoints);
-    let assignment = |id| Assignment {
-        message_queue: Some(MessageQueue {
-            topic: request.topic.clone(),
-            id,
-            permission: if config.perm & PERM_WRITE == 0 { Permission::Read } else { Permission::ReadWrite }
-                .into(),
-            broker: Some(broker.clone()),
-            accept_message_types: Vec::new(),
-        }),
+    let is_ordered = brokers.group(group).await?.is_some_and(|group| group.consume_message_orderly);
+    let endpoints = endpoints(&call, &request.endpoints);
+    let assigned = |of: &QueuesOf| {
+        let ids = if is_ordered { 0..of.read } else { -1..0 };
+        let permission = if of.perm & PERM_WRITE == 0 { Permission::Read } else { Permission::ReadWrite };
+        let id = of.ids.first().copied().unwrap_or(0);
+        let broker = Broker { name: of.broker.clone(), id, endpoints: Some(endpoints.clone()) };
+        let assignment = |id| Assignment {
+            message_queue: Some(MessageQueue {
+                topic: request.topic.clone(),
+                id,
+                permission: permission.into(),
+                broker: Some(broker.clone()),
+                accept_message_types: Vec::new(),
+            }),
+        };
+        ids.map(assignment).collect::<Vec<_>>()
     };
-    Ok(QueryAssignmentResponse { status: Some(Status::ok()), assignments: ids.map(assignment).collect() })
+    let assignments = readable.into_iter().flat_map(assigned).collect();
+    Ok(QueryAssignmentResponse { status: Some(Status::ok()), assignments })
 }
 
 #[cfg(test)]
@@ -117,8 +124,7 @@ mod tests {
     use super::*;
 
     fn check(read: i32, write: i32, perm: i32, expected: &str) {
-        let topic =
-            TopicConfig { read_queue_nums: read, write_queue_nums: write, perm, ..TopicConfig::default() };
+        let topic = QueuesOf { broker: "b".to_owned(), ids: vec![0], perm, read, write };
         let letter = |permission| match permission {
             Permission::Read => 'r',
             Permission::Write => 'w',

@@ -1,14 +1,16 @@
 //! SendMessage and RecallMessage (`SendMessageActivity`, `RecallMessageActivity`).
 
-use broker::api::{RecallRequest, SendRequest, Sent};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use broker::api::{RecallRequest, SendRequest, Sends};
 use tokio::task::spawn_local;
-use wire::body::TopicConfig;
-use wire::body::topic::PERM_WRITE;
 use wire::header::SendHeader;
+use wire::properties::{self, key};
 use wire::recall::RecallHandle;
 
-use super::Call;
-use super::routes::MESSAGE_TYPE;
+use super::{Call, topic_missing};
+use crate::brokers::{Stored, Topic};
 use crate::checks;
 use crate::convert::{self, MessageKind, Outgoing};
 use crate::failure::{Failure, common};
@@ -31,43 +33,75 @@ pub async fn send(call: Call, request: SendMessageRequest) -> Result<SendMessage
     if request.messages.iter().any(|message| message.topic != first.topic) {
         return Err(corrupted("topic in message is not same"));
     }
-    let now_ms = call.proxy.api.now_ms();
+    let brokers = &call.proxy.brokers;
+    let now_ms = brokers.now_ms();
     request.messages.iter().try_for_each(|message| convert::check(&call.proxy.config, message, now_ms))?;
     let outgoing: Vec<Outgoing> =
         request.messages.iter().map(|message| convert::outgoing(message, &call.caller, now_ms)).collect();
-    let config = call.proxy.api.topic(topic);
+    let known = brokers.topic(topic).await?;
     let is_exempt =
         [wire::names::RETRY_PREFIX, wire::names::DLQ_PREFIX].iter().any(|it| topic.starts_with(it));
     if call.proxy.config.checks_message_type && !is_exempt {
-        MessageKind::of(&outgoing[0].properties).check(message_type(config.as_ref()))?;
+        MessageKind::of(&outgoing[0].properties).check(message_type(known.as_deref()))?;
     }
-    let queue_id = queue_id(config.as_ref(), &request.messages)?;
+    let queue = match &known {
+        Some(known) => queue(known, &request.messages, call.proxy.turn.fetch_add(1, Ordering::Relaxed))?,
+        // A broker may create a missing topic; the brokers of a cluster are those of the topic.
+        None => (brokers.only().ok_or_else(|| topic_missing(topic))?, -1),
+    };
     let mut entries = Vec::with_capacity(outgoing.len());
     for (message, outgoing) in request.messages.iter().zip(&outgoing) {
-        entries.push(store(&call, message, outgoing, queue_id).await);
+        entries.push(store(&call, message, outgoing, queue).await);
     }
     let status = common(entries.iter().filter_map(|entry| entry.status.as_ref()), "send status is empty");
     Ok(SendMessageResponse { status: Some(status), entries })
 }
 
 /// The type of messages that a topic takes; `None` when there is no such topic.
-fn message_type(topic: Option<&TopicConfig>) -> Option<&str> {
-    topic.map(|topic| topic.attributes.get(MESSAGE_TYPE).map_or("NORMAL", String::as_str))
+fn message_type(topic: Option<&Topic>) -> Option<&str> {
+    topic.map(|topic| topic.message_type.as_str())
 }
 
-/// The queue of a single message with a message group or lite topic; -1 for one that the broker chooses.
-fn queue_id(topic: Option<&TopicConfig>, messages: &[Message]) -> Result<i32, Failure> {
-    let Some(topic) = topic else { return Ok(-1) };
-    if topic.perm & PERM_WRITE == 0 || topic.write_queue_nums <= 0 {
+/// The broker and the queue of the messages. A single message with a message group or lite topic has the same queue each time;
+/// for others the brokers take turns, by their number of queues, and the broker chooses the queue (-1).
+fn queue<'t>(topic: &'t Topic, messages: &[Message], turn: usize) -> Result<(&'t str, i32), Failure> {
+    let mut parts: Vec<(&str, i32)> = topic
+        .queues
+        .iter()
+        .filter(|queues| queues.is_writable())
+        .map(|queues| (queues.broker.as_str(), queues.write))
+        .collect();
+    // `MessageQueueSelector.buildWrite` sorts the queues by broker and id.
+    parts.sort_unstable();
+    let count: i32 = parts.iter().map(|(_, queues)| queues).sum();
+    if count == 0 {
         return Err(Failure::new(Code::Forbidden, "no writable queue"));
     }
-    let [Message { system_properties: Some(system), .. }] = messages else { return Ok(-1) };
-    let group = system.message_group.as_deref().filter(|group| !group.trim().is_empty());
-    let group = group.or(system.lite_topic.as_deref()).filter(|group| !group.is_empty());
-    Ok(group.map_or(-1, |group| bucket(group, topic.write_queue_nums)))
+    let group = message_group(messages);
+    let total = usize::try_from(count).unwrap_or(1);
+    let mut at = group.map_or_else(|| i32::try_from(turn % total).unwrap_or(0), |group| bucket(group, count));
+    for (broker, queues) in parts {
+        if at < queues {
+            return Ok((broker, if group.is_some() { at } else { -1 }));
+        }
+        at -= queues;
+    }
+    unreachable!("the index is below the number of queues")
 }
 
-async fn store(call: &Call, message: &Message, outgoing: &Outgoing, queue_id: i32) -> SendResultEntry {
+/// The message group or lite topic of a single message.
+fn message_group(messages: &[Message]) -> Option<&str> {
+    let [Message { system_properties: Some(system), .. }] = messages else { return None };
+    let group = system.message_group.as_deref().filter(|group| !group.trim().is_empty());
+    group.or(system.lite_topic.as_deref()).filter(|group| !group.is_empty())
+}
+
+async fn store(
+    call: &Call,
+    message: &Message,
+    outgoing: &Outgoing,
+    (broker, queue_id): (&str, i32),
+) -> SendResultEntry {
     let topic = name(&message.topic);
     let header = SendHeader {
         producer_group: topic,
@@ -87,14 +121,12 @@ async fn store(call: &Call, message: &Message, outgoing: &Outgoing, queue_id: i3
     };
     let request = SendRequest { caller: &call.caller, header, body: &message.body, is_reply: false };
     // The sends of all calls that run before this task are stored together.
-    let commit = || {
-        let sends = call.sends.clone();
+    let commit = |sends: Arc<Sends>| {
         spawn_local(async move { sends.commit() });
     };
-    match call.sends.send(&request, commit).await {
-        Ok(sent) => entry(sent, MessageKind::of(&outgoing.properties).0 == MessageType::Transaction),
-        Err(refusal) => {
-            let mut failure = Failure::from(refusal);
+    match call.proxy.brokers.send((broker, call.sends.as_ref()), &request, commit).await {
+        Ok(stored) => entry(&stored, outgoing),
+        Err(mut failure) => {
             let status = match failure.code {
                 Code::MasterPersistenceTimeout => Some("FLUSH_DISK_TIMEOUT"),
                 Code::SlavePersistenceTimeout => Some("FLUSH_SLAVE_TIMEOUT"),
@@ -109,18 +141,17 @@ async fn store(call: &Call, message: &Message, outgoing: &Outgoing, queue_id: i3
     }
 }
 
-fn entry(sent: Sent, is_half: bool) -> SendResultEntry {
-    let id = TransactionId {
-        message_id: &sent.unique_key,
-        half_offset: sent.queue_offset,
-        log_offset: sent.log_offset,
-    };
+fn entry(stored: &Stored, outgoing: &Outgoing) -> SendResultEntry {
+    let message_id = properties::get_str(&outgoing.properties, key::UNIQ_KEY).unwrap_or_default();
+    let &Stored { ref broker, queue_offset: half_offset, log_offset, ref recall_handle } = stored;
+    let id = TransactionId { message_id, half_offset, log_offset, broker };
+    let is_half = MessageKind::of(&outgoing.properties).0 == MessageType::Transaction;
     SendResultEntry {
         status: Some(Status::ok()),
         transaction_id: if is_half { id.to_string() } else { String::new() },
-        message_id: sent.unique_key,
-        offset: sent.queue_offset.to_i64(),
-        recall_handle: sent.recall_handle,
+        message_id: message_id.to_owned(),
+        offset: half_offset.to_i64(),
+        recall_handle: recall_handle.clone(),
     }
 }
 
@@ -128,15 +159,15 @@ fn entry(sent: Sent, is_half: bool) -> SendResultEntry {
 pub async fn recall(call: Call, request: RecallMessageRequest) -> Result<RecallMessageResponse, Failure> {
     let topic = name(&request.topic);
     checks::topic(topic)?;
-    let api = &call.proxy.api;
+    let brokers = &call.proxy.brokers;
     if call.proxy.config.checks_message_type {
-        let config = api.topic(topic);
-        MessageKind(MessageType::Delay).check(message_type(config.as_ref()))?;
+        let known = brokers.topic(topic).await?;
+        MessageKind(MessageType::Delay).check(message_type(known.as_deref()))?;
     }
-    if RecallHandle::decode(&request.recall_handle).is_none() {
+    let Some(handle) = RecallHandle::decode(&request.recall_handle) else {
         return Err(Failure::new(Code::InternalServerError, "recall handle is invalid"));
-    }
+    };
     let recall = RecallRequest { producer_group: topic, topic, handle: &request.recall_handle };
-    let recalled = api.recall(&call.caller, &recall).await?;
-    Ok(RecallMessageResponse { status: Some(Status::ok()), message_id: recalled.unique_key })
+    let message_id = brokers.recall(&call.caller, &handle.broker_name, &recall).await?;
+    Ok(RecallMessageResponse { status: Some(Status::ok()), message_id })
 }

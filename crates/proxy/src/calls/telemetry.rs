@@ -113,7 +113,7 @@ async fn settle(
     writer: &Writer,
     stated: Settings,
 ) -> Result<Settings, Failure> {
-    let api = &call.proxy.api;
+    let brokers = &call.proxy.brokers;
     match &stated.pub_sub {
         Some(PubSub::Publishing(publishing)) => {
             publishing.topics.iter().try_for_each(|topic| checks::topic(&topic.name))?;
@@ -121,13 +121,12 @@ async fn settle(
         Some(PubSub::Subscription(subscription)) => checks::group(name(&subscription.group))?,
         None => return Err(Failure::new(Code::BadRequest, NO_PUB_SUB)),
     }
-    let mut stated = Stated { settings: stated, at_ms: api.now_ms() };
+    let mut stated = Stated { settings: stated, at_ms: brokers.now_ms() };
     clients::register(call, client, &stated).await?;
     let config = &call.proxy.config;
     stated.settings = match &stated.settings.pub_sub {
         Some(PubSub::Subscription(subscription)) => {
-            let group = api.group(name(&subscription.group));
-            let group = group.unwrap_or_default();
+            let group = brokers.group(name(&subscription.group)).await?.unwrap_or_default();
             settings::of_consumer(config, stated.settings.clone(), &group)
         }
         _ => settings::of_producer(config, stated.settings),

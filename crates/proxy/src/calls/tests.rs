@@ -17,7 +17,7 @@ use crate::registry::Stated;
 struct Fixture {
     broker: Option<RunningBroker>,
     proxy: Arc<Proxy>,
-    sends: Arc<Sends>,
+    sends: Option<Arc<Sends>>,
     runtime: tokio::runtime::Runtime,
     _directory: tempfile::TempDir,
 }
@@ -50,9 +50,9 @@ impl Fixture {
         let broker = RunningBroker::start(config, workers).unwrap();
         let mut config = Config { checks_message_type: false, polling_ms_min: 0, ..Config::default() };
         change(&mut config);
-        let proxy = Proxy::new(broker.api(), config, 8081);
+        let proxy = Proxy::new(Brokers::Local(broker.api()), config, 8081);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let sends = Arc::new(broker.api().sends());
+        let sends = proxy.brokers.sends();
         Self { broker: Some(broker), proxy, sends, runtime, _directory: directory }
     }
 
@@ -244,7 +244,7 @@ fn a_message_that_is_given_up_is_in_the_dead_letter_topic() {
     };
     let done = fixture.run(dead_letter(fixture.call(), request)).unwrap();
     assert_eq!(done.status, Some(Status::ok()));
-    assert!(fixture.proxy.api.topic("%DLQ%g").is_some());
+    assert!(fixture.broker.as_ref().unwrap().api().topic("%DLQ%g").is_some());
     nothing(&fixture.receive());
 }
 
@@ -558,7 +558,7 @@ fn g80_a_renewed_message_is_acknowledged_with_the_handle_that_its_client_has() {
     let Received::Message(message) = &received[1] else { panic!("{received:?}") };
     let handle = message.system_properties.clone().unwrap().receipt_handle.unwrap();
     let newest = || {
-        let changes = fixture.proxy.renewals.due(fixture.proxy.api.now_ms());
+        let changes = fixture.proxy.renewals.due(fixture.proxy.brokers.now_ms());
         changes.iter().for_each(|change| fixture.proxy.renewals.done(change, Ok(change.handle.clone()), 0));
         changes[0].handle.clone()
     };

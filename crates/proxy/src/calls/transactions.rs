@@ -1,6 +1,6 @@
 //! Decisions about transactions: EndTransaction (`EndTransactionActivity`).
 
-use broker::api::{Decision, EndTransaction};
+use broker::api::Decision;
 
 use super::Call;
 use crate::checks;
@@ -29,13 +29,7 @@ pub async fn end_transaction(
         Ok(TransactionResolution::Rollback) => Decision::Rollback,
         _ => return Ok(done),
     };
-    let end = EndTransaction {
-        producer_group: topic,
-        half_offset: id.half_offset.to_i64(),
-        log_offset: id.log_offset,
-        decision,
-        is_checked: request.source == TransactionSource::ServerCheck as i32,
-    };
-    call.proxy.api.end_transaction(&call.caller, &end).await?;
+    let is_checked = request.source == TransactionSource::ServerCheck as i32;
+    call.proxy.brokers.end_transaction((&call.caller, &id), (topic, decision), is_checked).await?;
     Ok(done)
 }

@@ -1,0 +1,312 @@
+//! The brokers that calls are performed by: that of this process, or those of a cluster.
+
+use std::sync::Arc;
+
+use broker::api::{
+    Api, Decision, EndTransaction, Identity, Metadata, Need, PopRequest, PopStatus, Popped, PoppedMessage,
+    RecallRequest, Refused, SendRequest, Sends,
+};
+use wire::body::topic::{PERM_READ, PERM_WRITE};
+use wire::body::{HeartbeatData, SubscriptionGroupConfig, TopicConfig};
+use wire::units::{LogOffset, QueueOffset};
+
+use crate::cluster::Cluster;
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::receipt::Changed;
+use crate::registry::Client;
+use crate::transaction_id::TransactionId;
+
+/// The attribute of a topic that says which messages it takes.
+const MESSAGE_TYPE: &str = "message.type";
+
+/// Who performs calls.
+#[derive(Clone)]
+pub enum Brokers {
+    /// The broker of this process (local mode).
+    Local(Api),
+    /// The brokers that the name servers know (cluster mode).
+    Cluster(Arc<Cluster>),
+}
+
+/// The queues of a topic on one broker group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueuesOf {
+    /// Name of the broker group.
+    pub broker: String,
+    /// Ids of its brokers.
+    pub ids: Vec<i32>,
+    pub perm: i32,
+    pub read: i32,
+    pub write: i32,
+}
+
+impl QueuesOf {
+    /// Whether consumers may read here.
+    pub fn is_readable(&self) -> bool {
+        self.perm & PERM_READ != 0 && self.read > 0
+    }
+
+    /// Whether producers may write here, which needs a master.
+    pub fn is_writable(&self) -> bool {
+        self.perm & PERM_WRITE != 0 && self.write > 0 && self.ids.contains(&0)
+    }
+}
+
+/// Where a topic is, and what it takes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Topic {
+    /// In the order of the name server's route.
+    pub queues: Vec<QueuesOf>,
+    /// The type of messages that the topic takes (`message.type`).
+    pub message_type: String,
+}
+
+/// The type of messages that the topic of a configuration takes.
+pub fn message_type(config: &TopicConfig) -> String {
+    config.attributes.get(MESSAGE_TYPE).map_or("NORMAL", String::as_str).to_owned()
+}
+
+/// A message that is stored.
+pub struct Stored {
+    /// Name of the broker group that stored the message.
+    pub broker: String,
+    pub queue_offset: QueueOffset,
+    pub log_offset: LogOffset,
+    /// The handle by which a timed message can be recalled; empty for every other message.
+    pub recall_handle: String,
+}
+
+impl Brokers {
+    /// The brokers of a cluster, which are reached as `reach` says.
+    ///
+    /// # Errors
+    /// Without a name server, and when no threads can be started.
+    pub fn of_cluster(reach: client::Config, config: &Config) -> Result<Self, client::Error> {
+        Ok(Self::Cluster(Cluster::new(client::Client::start(reach)?, config)))
+    }
+
+    /// The wall clock, milliseconds since the epoch.
+    pub(crate) fn now_ms(&self) -> i64 {
+        match self {
+            Self::Local(api) => api.now_ms(),
+            Self::Cluster(_) => client::now_ms(),
+        }
+    }
+
+    /// The name of the only broker; `None` in a cluster.
+    pub(crate) fn only(&self) -> Option<&str> {
+        match self {
+            Self::Local(api) => Some(api.name()),
+            Self::Cluster(_) => None,
+        }
+    }
+
+    /// The host that clients are told when neither they nor their requests say which they dialled.
+    pub(crate) fn host(&self) -> String {
+        match self {
+            Self::Local(api) => api.host().to_owned(),
+            Self::Cluster(cluster) => cluster.client.ip().to_string(),
+        }
+    }
+
+    /// Finds out who makes a request. Users are those of the broker of this process.
+    pub(crate) fn authenticate(
+        &self,
+        metadata: &Metadata<'_>,
+        remote: std::net::SocketAddr,
+    ) -> Result<Identity, Refused> {
+        match self {
+            Self::Local(api) => api.authenticate(metadata, remote),
+            Self::Cluster(_) => Ok(Identity::Off),
+        }
+    }
+
+    /// Checks what a user needs for a message of this full name.
+    pub(crate) fn authorize<'n>(
+        &self,
+        (user, message): (&Identity, &str),
+        remote: std::net::SocketAddr,
+        needs: impl FnOnce() -> Result<Vec<Need<'n>>, Failure>,
+    ) -> Result<(), Failure> {
+        match self {
+            Self::Local(api) if api.is_authorizing() => {
+                api.authorize(user, message, remote, &needs()?).map_err(Failure::unauthorized)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The sends of one thread, where those that come together are stored together.
+    pub(crate) fn sends(&self) -> Option<Arc<Sends>> {
+        match self {
+            Self::Local(api) => Some(Arc::new(api.sends())),
+            Self::Cluster(_) => None,
+        }
+    }
+
+    /// A topic; `None` when it does not exist.
+    pub(crate) async fn topic(&self, name: &str) -> Result<Option<Arc<Topic>>, Failure> {
+        match self {
+            Self::Local(api) => Ok(api.topic(name).map(|config| {
+                let queues = QueuesOf {
+                    broker: api.name().to_owned(),
+                    ids: vec![api.id()],
+                    perm: config.perm,
+                    read: config.read_queue_nums,
+                    write: config.write_queue_nums,
+                };
+                Arc::new(Topic { queues: vec![queues], message_type: message_type(&config) })
+            })),
+            Self::Cluster(cluster) => cluster.topic(name).await,
+        }
+    }
+
+    /// The configuration of a consumer group; `None` when the group does not exist.
+    pub(crate) async fn group(&self, name: &str) -> Result<Option<Arc<SubscriptionGroupConfig>>, Failure> {
+        match self {
+            Self::Local(api) => Ok(api.group(name)),
+            Self::Cluster(cluster) => cluster.group(name).await,
+        }
+    }
+
+    /// Notes the groups and subscriptions of a client.
+    ///
+    /// # Errors
+    /// `ILLEGAL_FILTER_EXPRESSION` and the refusals of the client's groups.
+    pub(crate) async fn heartbeat(
+        &self,
+        member: &broker::api::Member,
+        data: &HeartbeatData,
+    ) -> Result<(), Failure> {
+        match self {
+            Self::Local(api) => {
+                let subscriptions =
+                    data.consumer_data_set.iter().flat_map(|consumer| &consumer.subscription_data_set);
+                for subscription in subscriptions {
+                    api.check_subscription(subscription).map_err(|_| Failure::filter())?;
+                }
+                Ok(api.heartbeat(member, data).await?)
+            }
+            // The brokers check expressions when messages are popped, and know producers by the heartbeats of `cluster::heartbeat`.
+            Self::Cluster(cluster) => {
+                if !data.producer_data_set.is_empty() {
+                    cluster.producers_changed.notify_one();
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Forgets a client.
+    pub(crate) fn closed(&self, client: &Client) {
+        if let Self::Local(api) = self {
+            api.closed(client.link());
+        }
+    }
+
+    /// Stores a message on a broker. The first send of those that are stored together calls `first`.
+    pub(crate) async fn send(
+        &self,
+        (broker, sends): (&str, Option<&Arc<Sends>>),
+        request: &SendRequest<'_>,
+        first: impl Fn(Arc<Sends>),
+    ) -> Result<Stored, Failure> {
+        match (self, sends) {
+            (Self::Local(api), Some(sends)) => {
+                let sent = sends.send(request, || first(sends.clone())).await?;
+                Ok(Stored {
+                    broker: api.name().to_owned(),
+                    queue_offset: sent.queue_offset,
+                    log_offset: sent.log_offset,
+                    recall_handle: sent.recall_handle,
+                })
+            }
+            (Self::Cluster(cluster), _) => cluster.send(broker, request).await,
+            (Self::Local(_), None) => unreachable!("the threads of local mode have sends"),
+        }
+    }
+
+    /// Cancels a timed message; the unique key of that message.
+    pub(crate) async fn recall(
+        &self,
+        caller: &broker::api::Caller,
+        broker: &str,
+        request: &RecallRequest<'_>,
+    ) -> Result<String, Failure> {
+        match self {
+            Self::Local(api) => Ok(api.recall(caller, request).await?.unique_key),
+            Self::Cluster(cluster) => cluster.recall(broker, request).await,
+        }
+    }
+
+    /// Takes messages from a broker, or waits for them.
+    pub(crate) async fn pop(
+        &self,
+        broker: &str,
+        request: &PopRequest<'_>,
+    ) -> Result<(PopStatus, Popped), Failure> {
+        match self {
+            Self::Local(api) => Ok(api.pop(request).await?.answer().await?),
+            Self::Cluster(cluster) => cluster.pop(broker, request).await,
+        }
+    }
+
+    /// Acknowledges a popped message.
+    pub(crate) async fn ack(&self, broker: &str, message: &PoppedMessage<'_>) -> Result<(), Failure> {
+        match self {
+            Self::Local(api) => Ok(api.ack(message).await?),
+            Self::Cluster(cluster) => cluster.ack(broker, message).await,
+        }
+    }
+
+    /// Changes the invisible times of messages, each with the name of its broker. `None` for a message that is acknowledged.
+    pub(crate) async fn change_invisible_times(
+        &self,
+        changes: &[(&str, PoppedMessage<'_>, i64)],
+    ) -> Vec<Result<Option<Changed>, Failure>> {
+        match self {
+            Self::Local(api) => {
+                let changes: Vec<_> = changes.iter().map(|(_, message, ms)| (*message, *ms)).collect();
+                let outcomes = api.change_invisible_times(&changes).await;
+                let changed = |outcome: Result<Option<_>, broker::Refusal>| Ok(outcome?.map(Changed::from));
+                outcomes.into_iter().map(changed).collect()
+            }
+            Self::Cluster(cluster) => cluster.change_invisible_times(changes).await,
+        }
+    }
+
+    /// Puts a copy of a message into the dead letter topic of its group.
+    pub(crate) async fn dead_letter(
+        &self,
+        broker: &str,
+        (message, log_offset): (&PoppedMessage<'_>, LogOffset),
+    ) -> Result<(), Failure> {
+        match self {
+            Self::Local(api) => Ok(api.dead_letter(message.group, log_offset).await?),
+            Self::Cluster(cluster) => cluster.dead_letter(broker, message, log_offset).await,
+        }
+    }
+
+    /// Commits an undecided message, or rolls it back.
+    pub(crate) async fn end_transaction(
+        &self,
+        (caller, id): (&broker::api::Caller, &TransactionId<'_>),
+        (topic, decision): (&str, Decision),
+        is_checked: bool,
+    ) -> Result<(), Failure> {
+        match self {
+            Self::Local(api) => {
+                let end = EndTransaction {
+                    producer_group: topic,
+                    half_offset: id.half_offset.to_i64(),
+                    log_offset: id.log_offset,
+                    decision,
+                    is_checked,
+                };
+                Ok(api.end_transaction(caller, &end).await?)
+            }
+            Self::Cluster(cluster) => cluster.end_transaction(id, (topic, decision), is_checked).await,
+        }
+    }
+}

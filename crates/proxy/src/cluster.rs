@@ -1,0 +1,254 @@
+//! Cluster mode: calls performed by the brokers that the name servers know, over remoting (`ClusterMessageService`,
+//! `ClusterMetadataService`).
+//!
+//! Handles, transaction ids and recall handles name the broker they are of, so no table of messages is kept here and any other
+//! proxy can go on with them. What is known of topics, groups and brokers is in caches with the times of the reference.
+
+mod cache;
+mod heartbeat;
+mod requests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use client::Client;
+use net::Reply;
+use tokio::sync::{Notify, Semaphore};
+use wire::body::{BrokerData, QueueData, SubscriptionGroupConfig, TopicConfig, TopicRouteData};
+use wire::codes::{request, response};
+use wire::frame::FrameWriter;
+use wire::json;
+
+use crate::brokers::{QueuesOf, Topic, message_type};
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::messages::Code;
+use cache::Cache;
+pub use heartbeat::run;
+
+/// Longest time for a request that does not wait for messages (`DefaultMQAdminExt`, `mqClientApiTimeout`).
+const TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The brokers of a cluster by the name of their group.
+type Addresses = BTreeMap<String, BrokerData>;
+
+/// The brokers of a cluster.
+pub struct Cluster {
+    pub(crate) client: Client,
+    topics: Cache<Topic>,
+    groups: Cache<SubscriptionGroupConfig>,
+    /// All brokers, under the empty name.
+    addresses: Cache<Addresses>,
+    /// Name of the cluster that configurations of groups are read from; that of any broker when there is no such cluster.
+    name: String,
+    /// Pops that may wait at brokers.
+    pops: Arc<Semaphore>,
+    /// A producer stated its topics: the brokers are to know before it is asked for a decision.
+    pub(crate) producers_changed: Notify,
+}
+
+impl From<client::Error> for Failure {
+    fn from(error: client::Error) -> Self {
+        match error {
+            client::Error::Refused { code, remark, .. } => broker::Refusal::new(code, remark).into(),
+            client::Error::Connect { .. } | client::Error::Call(_) => {
+                Self::new(Code::ProxyTimeout, error.to_string())
+            }
+            client::Error::Busy { .. } => Self::new(Code::TooManyRequests, error.to_string()),
+            error => Self::new(Code::InternalServerError, error.to_string()),
+        }
+    }
+}
+
+/// An answer that cannot be read.
+fn malformed(what: &str) -> Failure {
+    Failure::new(
+        Code::InternalServerError,
+        format!("the answer of the broker has no {what} that can be read"),
+    )
+}
+
+impl Cluster {
+    /// The cluster that a client reaches.
+    pub(crate) fn new(client: Client, config: &Config) -> Arc<Self> {
+        Arc::new(Self {
+            client,
+            topics: Cache::default(),
+            groups: Cache::default(),
+            addresses: Cache::default(),
+            name: config.cluster.clone(),
+            pops: Arc::new(Semaphore::new(config.calls_max.min(Semaphore::MAX_PERMITS))),
+            producers_changed: Notify::new(),
+        })
+    }
+
+    /// A topic by the route of the name server, and its configuration at one of its brokers (105, 351).
+    pub(crate) async fn topic(&self, name: &str) -> Result<Option<Arc<Topic>>, Failure> {
+        self.topics.get(name, || self.fetch_topic(name)).await
+    }
+
+    async fn fetch_topic(&self, name: &str) -> Result<Option<Topic>, Failure> {
+        let route = match self.client.fetch_route(name).await {
+            Err(error) if error.code() == Some(response::TOPIC_NOT_EXIST) => return Ok(None),
+            route => route?,
+        };
+        let addresses = route.broker_datas.iter().filter_map(|broker| preferred(broker));
+        let found = self
+            .first(addresses, |address| async move {
+                let write = |frame: FrameWriter<'_>| {
+                    frame.text("topic", name).flag("lo", true).finish(b"");
+                };
+                let code = request::GET_TOPIC_CONFIG;
+                let reply = self.client.call(address, code, TIMEOUT, write).await?;
+                Ok(json::from_slice::<TopicConfig>(&reply.body).map_err(|_| malformed("topic"))?)
+            })
+            .await?;
+        // A topic of the name server's own settings has no configuration at a broker.
+        let message_type = found.map_or_else(|| "UNSPECIFIED".to_owned(), |config| message_type(&config));
+        Ok(Some(Topic { queues: queues(route), message_type }))
+    }
+
+    /// The configuration of a group at a broker of the cluster (352), which creates it where groups may be created by their use.
+    pub(crate) async fn group(&self, name: &str) -> Result<Option<Arc<SubscriptionGroupConfig>>, Failure> {
+        self.groups.get(name, || self.fetch_group(name)).await
+    }
+
+    async fn fetch_group(&self, name: &str) -> Result<Option<SubscriptionGroupConfig>, Failure> {
+        let brokers = self.brokers().await?;
+        let is_own = |broker: &&BrokerData| broker.cluster == self.name;
+        let own: Vec<&BrokerData> = brokers.values().filter(is_own).collect();
+        let asked = if own.is_empty() { brokers.values().collect() } else { own };
+        let addresses = asked.into_iter().filter_map(preferred);
+        self.first(addresses, |address| async move {
+            let write = |frame: FrameWriter<'_>| frame.text("group", name).finish(b"");
+            let code = request::GET_SUBSCRIPTIONGROUP_CONFIG;
+            let reply = self.client.call(address, code, TIMEOUT, write).await?;
+            Ok(json::from_slice(&reply.body).map_err(|_| malformed("group"))?)
+        })
+        .await
+    }
+
+    /// What the first broker says that knows it; `None` when no broker does.
+    async fn first<'a, T, A>(
+        &self,
+        addresses: impl Iterator<Item = &'a str>,
+        ask: impl Fn(&'a str) -> A,
+    ) -> Result<Option<T>, Failure>
+    where
+        A: Future<Output = Result<T, Unknown>>,
+    {
+        let mut failed = None;
+        for address in addresses {
+            match ask(address).await {
+                Ok(found) => return Ok(Some(found)),
+                Err(Unknown::Absent) => {}
+                Err(Unknown::Failed(failure)) => failed = Some(failure),
+            }
+        }
+        failed.map_or(Ok(None), Err)
+    }
+
+    /// All brokers (106).
+    async fn brokers(&self) -> Result<Arc<Addresses>, Failure> {
+        let fetch = || async { Ok(Some(self.client.cluster_info().await?.broker_addr_table)) };
+        Ok(self.addresses.get("", fetch).await?.unwrap_or_default())
+    }
+
+    /// The address of a broker group: its master, or who acts for the master.
+    async fn address(&self, broker: &str) -> Result<String, Failure> {
+        if !self.brokers().await?.contains_key(broker) {
+            self.addresses.forget("");
+        }
+        let brokers = self.brokers().await?;
+        let address = brokers.get(broker).and_then(preferred).map(str::to_owned);
+        let text = || format!("the broker {broker} is not known to the name servers");
+        address.ok_or_else(|| Failure::new(Code::InternalServerError, text()))
+    }
+
+    /// Makes a request to a broker group; `limits` are the longest wait and about how large the request is.
+    async fn ask(
+        &self,
+        broker: &str,
+        code: i32,
+        (timeout, bytes): (Duration, usize),
+        write: impl FnOnce(FrameWriter<'_>),
+    ) -> Result<Reply, Failure> {
+        let address = self.address(broker).await?;
+        let answer = self.client.ask(&address, code, (timeout, bytes), write).await;
+        let is_elsewhere = match &answer {
+            Ok(reply) => matches!(reply.code, response::SERVICE_NOT_AVAILABLE | response::NO_PERMISSION),
+            Err(error) => matches!(error, client::Error::Connect { .. }),
+        };
+        if is_elsewhere {
+            // The group may have another master by now.
+            self.addresses.forget("");
+        }
+        Ok(answer?)
+    }
+
+    /// Like [`Cluster::ask`], for a request whose only good answer has the code of success.
+    async fn call(
+        &self,
+        broker: &str,
+        code: i32,
+        write: impl FnOnce(FrameWriter<'_>),
+    ) -> Result<Reply, Failure> {
+        accepted(self.ask(broker, code, (TIMEOUT, 0), write).await?)
+    }
+}
+
+/// An answer with the code of success.
+fn accepted(reply: Reply) -> Result<Reply, Failure> {
+    match reply.code {
+        response::SUCCESS => Ok(reply),
+        code => Err(broker::Refusal::new(code, reply.remark.unwrap_or_default()).into()),
+    }
+}
+
+/// Why a broker does not say what it is asked.
+enum Unknown {
+    /// The broker has no such topic or group.
+    Absent,
+    Failed(Failure),
+}
+
+impl From<Failure> for Unknown {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl From<client::Error> for Unknown {
+    fn from(error: client::Error) -> Self {
+        match error.code() {
+            Some(response::TOPIC_NOT_EXIST | response::SUBSCRIPTION_GROUP_NOT_EXIST) => Self::Absent,
+            _ => Self::Failed(error.into()),
+        }
+    }
+}
+
+/// The master of a broker group, or the broker with the lowest id (`TopicRouteWrapper.getMasterAddrPrefer`).
+fn preferred(broker: &BrokerData) -> Option<&str> {
+    broker.broker_addrs.values().next().map(String::as_str)
+}
+
+/// The queues of a topic by its route. Queues on a broker group that the route does not name are passed over.
+fn queues(route: TopicRouteData) -> Vec<QueuesOf> {
+    let brokers: BTreeMap<&str, &BrokerData> =
+        route.broker_datas.iter().map(|broker| (broker.broker_name.as_str(), broker)).collect();
+    let of = |data: &QueueData| {
+        let ids = brokers.get(data.broker_name.as_str())?.broker_addrs.keys();
+        Some(QueuesOf {
+            broker: data.broker_name.clone(),
+            ids: ids.filter_map(|id| i32::try_from(*id).ok()).collect(),
+            perm: data.perm,
+            read: data.read_queue_nums,
+            write: data.write_queue_nums,
+        })
+    };
+    route.queue_datas.iter().filter_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,157 @@
+//! What is known of topics, groups and brokers, for a while (`CacheBuilder` with `refreshAfterWrite` and `expireAfterAccess`).
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::failure::Failure;
+
+/// A value is asked for again after so long (`topicRouteServiceCacheRefreshSeconds`).
+const REFRESH_MS: i64 = 20_000;
+
+/// That something is missing is asked again after so long, because it may have been created meanwhile.
+const MISSING_MS: i64 = 1000;
+
+/// A value that could not be refreshed is used for so long (`topicRouteServiceCacheExpiredSeconds`).
+const EXPIRES_MS: i64 = 300_000;
+
+/// Whoever refreshes a value has so long before another tries.
+const ATTEMPT_MS: i64 = 3000;
+
+/// Most values; further ones are asked for each time (`topicRouteServiceCacheMaxNum`).
+const VALUES_MAX: usize = 20_000;
+
+/// Values by name. A value that is being refreshed is served as it was meanwhile.
+pub struct Cache<T> {
+    entries: Mutex<HashMap<String, Entry<T>>>,
+}
+
+struct Entry<T> {
+    /// `None`: there is none of that name.
+    value: Option<Arc<T>>,
+    fetched_ms: i64,
+    /// When the value is asked for again.
+    refresh_ms: i64,
+}
+
+impl<T> Default for Cache<T> {
+    fn default() -> Self {
+        Self { entries: Mutex::default() }
+    }
+}
+
+impl<T> Cache<T> {
+    /// The value of a name; `None` when there is none.
+    ///
+    /// # Errors
+    /// That of `fetch`, when there is no value that is young enough.
+    pub async fn get<F>(&self, name: &str, fetch: impl FnOnce() -> F) -> Result<Option<Arc<T>>, Failure>
+    where
+        F: Future<Output = Result<Option<T>, Failure>>,
+    {
+        let known = self.known(name, client::now_ms());
+        let old = match known {
+            Known::Fresh(value) => return Ok(value),
+            Known::Old(value) => Some(value),
+            Known::Nothing => None,
+        };
+        match (fetch().await, old) {
+            (Ok(value), _) => Ok(self.put(name, value.map(Arc::new), client::now_ms())),
+            (Err(failure), Some(old)) => {
+                tracing::warn!(
+                    name,
+                    ?failure,
+                    "what is known of a topic, a group or brokers could not be refreshed"
+                );
+                Ok(old)
+            }
+            (Err(failure), None) => Err(failure),
+        }
+    }
+
+    /// Asks for a value again at the next use, unless it is younger than a second.
+    pub fn forget(&self, name: &str) {
+        if let Some(entry) = self.entries().get_mut(name) {
+            entry.refresh_ms = entry.refresh_ms.min(entry.fetched_ms + MISSING_MS);
+        }
+    }
+
+    fn known(&self, name: &str, now_ms: i64) -> Known<T> {
+        match self.entries().get_mut(name) {
+            Some(entry) if now_ms < entry.refresh_ms => Known::Fresh(entry.value.clone()),
+            Some(entry) if entry.value.is_some() && now_ms < entry.fetched_ms + EXPIRES_MS => {
+                entry.refresh_ms = now_ms + ATTEMPT_MS;
+                Known::Old(entry.value.clone())
+            }
+            _ => Known::Nothing,
+        }
+    }
+
+    fn put(&self, name: &str, value: Option<Arc<T>>, now_ms: i64) -> Option<Arc<T>> {
+        let mut entries = self.entries();
+        if entries.len() >= VALUES_MAX {
+            entries.retain(|_, entry| now_ms < entry.refresh_ms);
+        }
+        if entries.len() < VALUES_MAX || entries.contains_key(name) {
+            let keeps_ms = if value.is_some() { REFRESH_MS } else { MISSING_MS };
+            let entry = Entry { value: value.clone(), fetched_ms: now_ms, refresh_ms: now_ms + keeps_ms };
+            entries.insert(name.to_owned(), entry);
+        }
+        value
+    }
+
+    fn entries(&self) -> MutexGuard<'_, HashMap<String, Entry<T>>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is known of a name.
+enum Known<T> {
+    Fresh(Option<Arc<T>>),
+    /// To be refreshed by whoever asked.
+    Old(Option<Arc<T>>),
+    Nothing,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(cache: &Cache<i32>, now_ms: i64, expected: &str) {
+        let text = |value: Option<Arc<i32>>| value.map_or("none".to_owned(), |value| value.to_string());
+        let known = match cache.known("n", now_ms) {
+            Known::Fresh(value) => format!("fresh {}", text(value)),
+            Known::Old(value) => format!("old {}", text(value)),
+            Known::Nothing => "nothing".to_owned(),
+        };
+        assert_eq!(known, expected, "at {now_ms}");
+    }
+
+    #[test]
+    fn a_value_is_refreshed_by_one_and_served_to_others() {
+        let cache = Cache::default();
+        check(&cache, 0, "nothing");
+        cache.put("n", Some(Arc::new(1)), 0);
+        check(&cache, 19_999, "fresh 1");
+        check(&cache, 20_000, "old 1");
+        check(&cache, 20_001, "fresh 1");
+        check(&cache, 299_999, "old 1");
+        check(&cache, 400_000, "nothing");
+    }
+
+    #[test]
+    fn what_is_missing_is_asked_for_again_soon() {
+        let cache = Cache::default();
+        cache.put("n", None, 0);
+        check(&cache, 999, "fresh none");
+        check(&cache, 1000, "nothing");
+    }
+
+    #[test]
+    fn a_forgotten_value_is_asked_for_once_a_second() {
+        let cache = Cache::default();
+        cache.put("n", Some(Arc::new(1)), 0);
+        cache.forget("n");
+        check(&cache, 999, "fresh 1");
+        check(&cache, 1000, "old 1");
+    }
+}

@@ -1,0 +1,105 @@
+//! Brokers ask producers of this proxy for decisions, and clients that are silent are forgotten (`ClusterTransactionService`,
+//! `ProxyClientRemotingProcessor`).
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use broker::api::Notice;
+use wire::body::{HeartbeatData, ProducerData};
+use wire::codes::request;
+use wire::frame::{Command, FrameWriter};
+use wire::id::OffsetId;
+use wire::json;
+use wire::properties::{self, key};
+use wire::record::RecordView;
+use wire::units::{LogOffset, QueueOffset};
+
+use super::{Cluster, TIMEOUT, preferred};
+use crate::calls::Proxy;
+use crate::registry::Registry;
+
+/// The name under which brokers know the producers of all proxies (`TRANS_HEARTBEAT_CLIENT_ID`).
+const CLIENT_ID: &str = "rmq-proxy-producer-client";
+
+/// Time between two heartbeats (`transactionHeartbeatPeriodSecond`).
+const PERIOD: Duration = Duration::from_secs(20);
+
+/// Most groups of one heartbeat (`transactionHeartbeatBatchNum`).
+const GROUPS_MAX: usize = 100;
+
+/// A client that was silent for so long is forgotten (`channelExpiredTimeout`).
+const SILENCE_MAX_MS: i64 = 120_000;
+
+/// Runs until the proxy stops.
+pub async fn run(proxy: Arc<Proxy>, cluster: Arc<Cluster>) {
+    let registry = Arc::downgrade(&proxy.registry);
+    cluster.client.on_transaction_check(move |command| check(&registry, command));
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(PERIOD) => {}
+            () = cluster.producers_changed.notified() => {}
+            () = proxy.stopping() => return,
+        }
+        if proxy.registry.forget_silent(client::now_ms() - SILENCE_MAX_MS) {
+            proxy.renewals.given_back.notify_one();
+        }
+        cluster.heartbeat(&proxy.registry).await;
+    }
+}
+
+impl Cluster {
+    /// Tells all brokers which topics have producers of transactions here. The producer group of a topic has the topic's name.
+    async fn heartbeat(&self, registry: &Registry) {
+        let mut groups = Vec::new();
+        for topic in registry.published() {
+            let known = self.topic(&topic).await;
+            let takes = |kind: &str| matches!(kind, "TRANSACTION" | "MIXED");
+            if matches!(known, Ok(Some(known)) if takes(&known.message_type)) {
+                groups.push(ProducerData { group_name: topic });
+            }
+        }
+        let Ok(brokers) = self.brokers().await else { return };
+        for groups in groups.chunks(GROUPS_MAX) {
+            let data = HeartbeatData {
+                client_id: CLIENT_ID.to_owned(),
+                producer_data_set: groups.to_vec(),
+                ..HeartbeatData::default()
+            };
+            let body = json::to_vec(&data);
+            for address in brokers.values().filter_map(preferred) {
+                let write = |frame: FrameWriter<'_>| frame.finish(&body);
+                let told = self.client.call(address, request::HEART_BEAT, TIMEOUT, write).await;
+                if let Err(error) = told {
+                    tracing::warn!(%error, "a broker does not know the producers of transactions of this proxy");
+                }
+            }
+        }
+    }
+}
+
+/// Asks a producer of the message's group for its decision. The broker asks again when nobody answers.
+fn check(registry: &Weak<Registry>, command: &Command<'_>) {
+    let asked = || {
+        let registry = registry.upgrade()?;
+        let number = |name: &str| command.fields.text(name)?.parse::<i64>().ok();
+        let record = RecordView::parse(command.body).ok()?;
+        let group = properties::get_str(record.properties(), key::PRODUCER_GROUP)?;
+        let broker_name = command.fields.text("bname")?;
+        let log_offset = LogOffset::from_i64(number("commitLogOffset")?)?;
+        let notice = Notice::CheckTransaction {
+            broker_name,
+            unique_key: command.fields.text("transactionId").or(command.fields.text("msgId"))?,
+            queue_offset: QueueOffset::from_i64(number("tranStateTableOffset")?)?,
+            id: OffsetId { store_host: record.store_host(), log_offset },
+            record: command.body,
+        };
+        let is_told = registry.tell_producer(group, &notice);
+        if !is_told {
+            tracing::debug!(group, "no producer of this proxy can be asked for its decision");
+        }
+        Some(())
+    };
+    if asked().is_none() {
+        tracing::warn!("a transaction to check cannot be read");
+    }
+}

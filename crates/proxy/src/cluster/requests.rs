@@ -1,0 +1,218 @@
+//! The requests of calls to brokers (`ClusterMessageService`).
+
+use std::time::Duration;
+
+use broker::api::{Decision, PopRequest, PopStatus, Popped, PoppedMessage, RecallRequest, SendRequest};
+use net::Reply;
+use tokio::task::JoinSet;
+use wire::codes::{request, response};
+use wire::frame::FrameWriter;
+use wire::header::{Decision as Ending, EndTransaction, SendHeader};
+use wire::id::OffsetId;
+use wire::pop::OffsetTexts;
+use wire::units::{LogOffset, QueueOffset};
+
+use super::{Cluster, TIMEOUT, accepted, malformed};
+use crate::brokers::Stored;
+use crate::failure::Failure;
+use crate::messages::Code;
+use crate::receipt::Changed;
+use crate::transaction_id::TransactionId;
+
+/// How much longer an answer may take than a pop waits.
+const MARGIN: Duration = Duration::from_secs(5);
+
+fn number<N: std::str::FromStr>(reply: &Reply, name: &str) -> Result<N, Failure> {
+    reply.text(name).and_then(|text| text.parse().ok()).ok_or_else(|| malformed(name))
+}
+
+impl Cluster {
+    /// Stores a message (310).
+    pub(crate) async fn send(&self, broker: &str, message: &SendRequest<'_>) -> Result<Stored, Failure> {
+        let header = SendHeader { broker_name: broker, ..message.header };
+        let write = |frame: FrameWriter<'_>| header.write(frame).finish(message.body);
+        let limits = (TIMEOUT, message.body.len());
+        let reply = accepted(self.ask(broker, request::SEND_MESSAGE_V2, limits, write).await?)?;
+        let id = reply.text("msgId").and_then(OffsetId::parse).ok_or_else(|| malformed("msgId"))?;
+        let queue_offset = QueueOffset::from_i64(number(&reply, "queueOffset")?);
+        Ok(Stored {
+            broker: broker.to_owned(),
+            queue_offset: queue_offset.ok_or_else(|| malformed("queueOffset"))?,
+            log_offset: id.log_offset,
+            recall_handle: reply.text("recallHandle").unwrap_or_default().to_owned(),
+        })
+    }
+
+    /// Cancels a timed message (370); the unique key of that message.
+    pub(crate) async fn recall(&self, broker: &str, recall: &RecallRequest<'_>) -> Result<String, Failure> {
+        let write = |frame: FrameWriter<'_>| {
+            frame
+                .text("producerGroup", recall.producer_group)
+                .text("topic", recall.topic)
+                .text("recallHandle", recall.handle)
+                .text("bname", broker)
+                .finish(b"");
+        };
+        let reply = self.call(broker, request::RECALL_MESSAGE, write).await?;
+        Ok(reply.text("msgId").unwrap_or_default().to_owned())
+    }
+
+    /// Takes messages, or waits for them (200050).
+    pub(crate) async fn pop(
+        &self,
+        broker: &str,
+        pop: &PopRequest<'_>,
+    ) -> Result<(PopStatus, Popped), Failure> {
+        let full = || Failure::new(Code::TooManyRequests, "polling full");
+        let _place = self.pops.try_acquire().map_err(|_| full())?;
+        let poll = Duration::from_millis(pop.polling.poll_ms.unsigned_abs());
+        let write = |frame: FrameWriter<'_>| {
+            frame
+                .text("consumerGroup", pop.target.group)
+                .text("topic", pop.target.topic)
+                .number("queueId", pop.target.queue_id)
+                .number("maxMsgNums", pop.count_max)
+                .number("invisibleTime", pop.invisible_ms)
+                .number("pollTime", pop.polling.poll_ms)
+                .number("bornTime", pop.polling.born_ms)
+                .number("initMode", i32::from(pop.from_end))
+                .text("expType", pop.expression_type)
+                .text("exp", pop.expression)
+                .flag("order", pop.polling.ordered)
+                .maybe("attemptId", pop.polling.attempt_id)
+                .text("bname", broker)
+                .finish(b"");
+        };
+        let reply = self.ask(broker, request::POP_MESSAGE, (poll + MARGIN, 0), write).await?;
+        let status = match reply.code {
+            response::SUCCESS => PopStatus::Found,
+            response::POLLING_FULL => PopStatus::Full,
+            response::POLLING_TIMEOUT | response::PULL_NOT_FOUND => PopStatus::TimedOut,
+            _ => return accepted(reply).map(|_| (PopStatus::TimedOut, Popped::default())),
+        };
+        if status != PopStatus::Found {
+            return Ok((status, Popped::default()));
+        }
+        let text = |name: &str| reply.text(name).unwrap_or_default().to_owned();
+        let texts = OffsetTexts {
+            starts: text("startOffsetInfo"),
+            offsets: text("msgOffsetInfo"),
+            counts: text("orderCountInfo"),
+        };
+        let (pop_ms, revive_queue) = (number(&reply, "popTime")?, number(&reply, "reviveQid")?);
+        Ok((status, Popped { texts, body: reply.body, pop_ms, revive_queue, ..Popped::default() }))
+    }
+
+    /// Acknowledges a message (200051).
+    pub(crate) async fn ack(&self, broker: &str, message: &PoppedMessage<'_>) -> Result<(), Failure> {
+        let write = |frame: FrameWriter<'_>| named(frame, broker, message).finish(b"");
+        self.call(broker, request::ACK_MESSAGE, write).await.map(drop)
+    }
+
+    /// Changes invisible times (200053), those of different brokers and messages at the same time.
+    pub(crate) async fn change_invisible_times(
+        &self,
+        changes: &[(&str, PoppedMessage<'_>, i64)],
+    ) -> Vec<Result<Option<Changed>, Failure>> {
+        let code = request::CHANGE_MESSAGE_INVISIBLETIME;
+        let mut calls = JoinSet::new();
+        let mut outcomes: Vec<_> = changes.iter().map(|_| Err(malformed("outcome"))).collect();
+        for (index, (broker, message, invisible_ms)) in changes.iter().enumerate() {
+            let address = match self.address(broker).await {
+                Ok(address) => address,
+                Err(failure) => {
+                    outcomes[index] = Err(failure);
+                    continue;
+                }
+            };
+            let (client, broker, invisible_ms) = (self.client.clone(), (*broker).to_owned(), *invisible_ms);
+            let [topic, group, handle] = [message.topic, message.group, message.handle].map(str::to_owned);
+            let (caller, queue_id, offset) = (message.caller.clone(), message.queue_id, message.offset);
+            calls.spawn(async move {
+                let write = |frame: FrameWriter<'_>| {
+                    let message = PoppedMessage {
+                        caller: &caller,
+                        group: &group,
+                        topic: &topic,
+                        queue_id,
+                        offset,
+                        handle: &handle,
+                    };
+                    named(frame, &broker, &message).number("invisibleTime", invisible_ms).finish(b"");
+                };
+                (index, client.call(&address, code, TIMEOUT, write).await)
+            });
+        }
+        while let Some(Ok((index, answer))) = calls.join_next().await {
+            outcomes[index] = answer.map_err(Failure::from).and_then(|reply| changed(&reply));
+        }
+        outcomes
+    }
+
+    /// Puts a copy of a message into the dead letter topic of its group (36).
+    pub(crate) async fn dead_letter(
+        &self,
+        broker: &str,
+        message: &PoppedMessage<'_>,
+        log_offset: LogOffset,
+    ) -> Result<(), Failure> {
+        let write = |frame: FrameWriter<'_>| {
+            frame
+                .number("offset", log_offset.to_i64())
+                .text("group", message.group)
+                .number("delayLevel", -1)
+                .text("originTopic", message.topic)
+                .number("maxReconsumeTimes", 0)
+                .text("bname", broker)
+                .finish(b"");
+        };
+        self.call(broker, request::CONSUMER_SEND_MSG_BACK, write).await.map(drop)
+    }
+
+    /// Commits an undecided message, or rolls it back (37). The reference does not wait for the broker's answer.
+    pub(crate) async fn end_transaction(
+        &self,
+        id: &TransactionId<'_>,
+        (topic, decision): (&str, Decision),
+        from_check: bool,
+    ) -> Result<(), Failure> {
+        let end = EndTransaction {
+            producer_group: topic,
+            topic,
+            queue_offset: id.half_offset.to_i64(),
+            log_offset: id.log_offset.to_i64(),
+            decision: match decision {
+                Decision::Commit => Ending::Commit,
+                Decision::Rollback => Ending::Rollback,
+            },
+            from_check,
+            message_id: id.message_id,
+            transaction_id: id.message_id,
+        };
+        let write = |frame: FrameWriter<'_>| end.write(frame).text("bname", id.broker).finish(b"");
+        self.call(id.broker, request::END_TRANSACTION, write).await.map(drop)
+    }
+}
+
+/// The fields that name a popped message.
+fn named<'a>(frame: FrameWriter<'a>, broker: &str, message: &PoppedMessage<'_>) -> FrameWriter<'a> {
+    frame
+        .text("consumerGroup", message.group)
+        .text("topic", message.topic)
+        .number("queueId", message.queue_id)
+        .text("extraInfo", message.handle)
+        .number("offset", message.offset)
+        .text("bname", broker)
+}
+
+/// The new handle's times; `None` for a message of an ordered pop that is acknowledged, of which the answer says nothing.
+fn changed(reply: &Reply) -> Result<Option<Changed>, Failure> {
+    if reply.text("popTime").is_none() {
+        return Ok(None);
+    }
+    Ok(Some(Changed {
+        pop_ms: number(reply, "popTime")?,
+        invisible_ms: number(reply, "invisibleTime")?,
+        revive_queue: number(reply, "reviveQid")?,
+    }))
+}
