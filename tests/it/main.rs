@@ -26,6 +26,7 @@ mod metrics;
 mod mtls;
 mod pops;
 mod process;
+mod proxy;
 mod pulls;
 mod queries;
 mod replication;

@@ -188,13 +188,15 @@ impl Brokers {
                 }
                 Ok(api.heartbeat(member, data).await?)
             }
-            // The brokers check expressions when messages are popped, and know producers by the heartbeats of `cluster::heartbeat`.
-            Self::Cluster(cluster) => {
-                if !data.producer_data_set.is_empty() {
-                    cluster.producers_changed.notify_one();
-                }
-                Ok(())
-            }
+            // The brokers check expressions when messages are popped, and learn of producers by the heartbeats of `cluster`.
+            Self::Cluster(_) => Ok(()),
+        }
+    }
+
+    /// A producer stated its topics: the brokers of a cluster are to know before it is asked for a decision.
+    pub(crate) fn producer_stated(&self) {
+        if let Self::Cluster(cluster) = self {
+            cluster.producers_changed.notify_one();
         }
     }
 

@@ -44,7 +44,7 @@ pub struct Cluster {
     name: String,
     /// Pops that may wait at brokers.
     pops: Arc<Semaphore>,
-    /// A producer stated its topics: the brokers are to know before it is asked for a decision.
+    /// A producer stated its topics.
     pub(crate) producers_changed: Notify,
 }
 

@@ -132,5 +132,8 @@ async fn settle(
         _ => settings::of_producer(config, stated.settings),
     };
     client.state(stated.clone(), writer);
+    if let Some(PubSub::Publishing(_)) = &stated.settings.pub_sub {
+        brokers.producer_stated();
+    }
     Ok(stated.settings)
 }

@@ -1,0 +1,169 @@
+//! A proxy in a process of its own, before the broker of another (cluster mode).
+
+use std::net::SocketAddr;
+
+use wire::codes::request;
+
+use crate::common::grpc::{Fields, Grpc, at, text};
+use crate::common::server::{Server, Setup};
+use crate::common::wire_client::PATIENCE;
+use crate::stage::Stage;
+
+const OK: &str = "20000";
+
+/// A proxy before the broker of a stage, and where it listens.
+struct Proxy {
+    _server: Server,
+    address: SocketAddr,
+}
+
+impl Proxy {
+    fn start(stage: &Stage) -> Self {
+        let home = stage.home.path().join("proxy");
+        let mut setup = Setup::new(env!("CARGO_BIN_EXE_vostok"), home.join("data"), home.join("desk"));
+        (setup.roles, setup.with_conf) = ("proxy".to_owned(), false);
+        let name_server = stage.server.setup().namesrv().to_string();
+        setup.arguments = ["-n", &name_server, "--grpc-port", "0"].map(str::to_owned).to_vec();
+        let server = setup.spawn().unwrap();
+        let began = std::time::Instant::now();
+        loop {
+            let log = std::fs::read_to_string(setup.log()).unwrap();
+            if let Some(line) = log.lines().find_map(|line| line.strip_prefix("gRPC for 5.x clients is at ")) {
+                return Self { _server: server, address: line.parse().unwrap() };
+            }
+            assert!(began.elapsed() < PATIENCE, "{log}");
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Creates a topic on the broker, and waits until the name server knows it.
+fn topic(stage: &Stage, name: &str, kind: &str) {
+    let made = stage.connect().call(
+        request::UPDATE_AND_CREATE_TOPIC,
+        |writer| {
+            writer
+                .text("topic", name)
+                .text("defaultTopic", "TBW102")
+                .number("readQueueNums", 2)
+                .number("writeQueueNums", 2)
+                .number("perm", 6)
+                .text("topicFilterType", "SINGLE_TAG")
+                .number("topicSysFlag", 0)
+                .flag("order", false)
+                .text("attributes", &format!("+message.type={kind}"))
+        },
+        &[],
+    );
+    assert_eq!(made.code, 0, "{made:?}");
+    let began = std::time::Instant::now();
+    loop {
+        let code = request::GET_ROUTEINFO_BY_TOPIC;
+        if stage.name_server().call(code, |writer| writer.text("topic", name), b"").code == 0 {
+            return;
+        }
+        assert!(began.elapsed() < PATIENCE, "{name} has no route");
+    }
+}
+
+fn resource(name: &str) -> Fields {
+    Fields::default().bytes(2, name)
+}
+
+/// Opens a telemetry stream with the settings of a client; the stream, once the server answered.
+fn settings(client: &mut Grpc, settings: Fields) -> u32 {
+    let stream = client.open("Telemetry");
+    client.write(stream, &Fields::default().message(2, settings), false);
+    let answer = client.read(stream).unwrap();
+    assert_eq!(text(&answer, &[1, 1]), OK, "{answer:?}");
+    assert!(at(&answer, &[2, 3]).is_some(), "the settings are completed: {answer:?}");
+    stream
+}
+
+/// Sends a message; the entry of the answer.
+fn send(client: &mut Grpc, topic: &str, system: Fields) -> Vec<u8> {
+    let message = Fields::default().message(1, resource(topic)).message(3, system).bytes(4, "body");
+    let [answer] = &*client.call("SendMessage", &Fields::default().message(1, message)) else { panic!() };
+    assert_eq!(text(answer, &[1, 1]), OK, "{}", text(answer, &[2, 1, 2]));
+    at(answer, &[2]).unwrap()
+}
+
+/// Receives the only message of a topic.
+fn receive(client: &mut Grpc, topic: &str) -> Vec<u8> {
+    let seconds = |seconds| Fields::default().number(1, seconds);
+    let request = Fields::default()
+        .message(1, resource("G"))
+        .message(2, Fields::default().message(1, resource(topic)))
+        .number(4, 1)
+        .message(5, seconds(30))
+        .message(7, seconds(10));
+    let answers = client.call("ReceiveMessage", &request);
+    let statuses: Vec<String> = answers.iter().map(|answer| text(answer, &[1, 2])).collect();
+    answers.iter().find_map(|answer| at(answer, &[2])).unwrap_or_else(|| panic!("{statuses:?}"))
+}
+
+fn consumer(client: &mut Grpc) {
+    let subscription = Fields::default().message(1, resource("G"));
+    settings(client, Fields::default().number(1, 3).message(6, subscription));
+}
+
+#[test]
+fn a_message_passes_a_proxy_of_another_process() {
+    let stage = Stage::start(&["brokerName=broker-a"]);
+    topic(&stage, "T", "NORMAL");
+    let proxy = Proxy::start(&stage);
+    let mut client = Grpc::connect(proxy.address, "one");
+    consumer(&mut client);
+
+    let named = Fields::default().message(1, resource("T"));
+    let [route] = &*client.call("QueryRoute", &named) else { panic!() };
+    assert_eq!((text(route, &[1, 1]), text(route, &[2, 4, 1])), (OK.to_owned(), "broker-a".to_owned()));
+    assert_eq!(text(route, &[2, 4, 3, 2, 2]), proxy.address.port().to_string());
+    let missing = Fields::default().message(1, resource("Missing"));
+    assert_eq!(text(&client.call("QueryRoute", &missing)[0], &[1, 1]), "40402");
+
+    let entry = send(&mut client, "T", Fields::default().bytes(3, "id-1"));
+    assert_eq!(text(&entry, &[2]), "id-1");
+    let message = receive(&mut client, "T");
+    assert_eq!((text(&message, &[4]), text(&message, &[3, 3])), ("body".to_owned(), "id-1".to_owned()));
+
+    // The handle of the change acknowledges the message at another proxy.
+    let handle = text(&message, &[3, 12]);
+    assert!(handle.contains(" broker-a "), "{handle}");
+    let change = Fields::default()
+        .message(1, resource("G"))
+        .message(2, resource("T"))
+        .bytes(3, &handle)
+        .message(4, Fields::default().number(1, 60));
+    let [changed] = &*client.call("ChangeInvisibleDuration", &change) else { panic!() };
+    assert_eq!(text(changed, &[1, 1]), OK, "{}", text(changed, &[1, 2]));
+    let other = Proxy::start(&stage);
+    let mut client = Grpc::connect(other.address, "two");
+    consumer(&mut client);
+    let entry = Fields::default().bytes(1, "id-1").bytes(2, text(changed, &[2]));
+    let ack = Fields::default().message(1, resource("G")).message(2, resource("T")).message(3, entry);
+    let [acked] = &*client.call("AckMessage", &ack) else { panic!() };
+    assert_eq!(text(acked, &[1, 1]), OK, "{}", text(acked, &[2, 3, 2]));
+}
+
+#[test]
+fn a_producer_behind_a_proxy_is_asked_for_its_decision() {
+    let stage = Stage::start(&["transactionTimeOut=1000", "transactionCheckInterval=1000"]);
+    topic(&stage, "X", "TRANSACTION");
+    let proxy = Proxy::start(&stage);
+    let mut producer = Grpc::connect(proxy.address, "producer");
+    let publishing = Fields::default().message(1, resource("X"));
+    let telemetry = settings(&mut producer, Fields::default().number(1, 1).message(5, publishing));
+    let half = send(&mut producer, "X", Fields::default().bytes(3, "id-2").number(6, 4));
+
+    // The broker asks the proxy, which asks the producer.
+    let asked = producer.read(telemetry).expect("a command");
+    let (id, topic) = (text(&asked, &[5, 2]), text(&asked, &[5, 1, 1, 2]));
+    assert_eq!((&id, topic.as_str()), (&text(&half, &[3]), "X"));
+    let end = Fields::default().message(1, resource("X")).bytes(2, "id-2").bytes(3, &id).number(4, 1).number(5, 2);
+    let [ended] = &*producer.call("EndTransaction", &end) else { panic!() };
+    assert_eq!(text(ended, &[1, 1]), OK, "{}", text(ended, &[1, 2]));
+    let mut client = Grpc::connect(proxy.address, "consumer");
+    consumer(&mut client);
+    assert_eq!(text(&receive(&mut client, "X"), &[3, 3]), "id-2");
+}
