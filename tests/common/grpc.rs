@@ -47,7 +47,9 @@ impl Fields {
 
 /// What is at a path of fields: a number, or the bytes of a text or message. The first one counts where there are several.
 pub fn at(message: &[u8], path: &[u64]) -> Option<Vec<u8>> {
-    let (mut rest, Some((&wanted, path))) = (message, path.split_first()) else { return Some(message.to_vec()) };
+    let (mut rest, Some((&wanted, path))) = (message, path.split_first()) else {
+        return Some(message.to_vec());
+    };
     let varint = |rest: &mut &[u8]| {
         let mut number = 0_u64;
         for shift in 0..10 {

@@ -18,23 +18,36 @@ struct Proxy {
 }
 
 impl Proxy {
-    fn start(stage: &Stage) -> Self {
-        let home = stage.home.path().join("proxy");
+    /// Starts a proxy with these settings, in a directory of its own.
+    fn start(stage: &Stage, name: &str, settings: &str) -> Self {
+        let home = stage.home.path().join(name);
+        std::fs::create_dir_all(&home).unwrap();
+        let file = home.join("rmq-proxy.json");
+        std::fs::write(&file, settings).unwrap();
         let mut setup = Setup::new(env!("CARGO_BIN_EXE_vostok"), home.join("data"), home.join("desk"));
         (setup.roles, setup.with_conf) = ("proxy".to_owned(), false);
         let name_server = stage.server.setup().namesrv().to_string();
-        setup.arguments = ["-n", &name_server, "--grpc-port", "0"].map(str::to_owned).to_vec();
+        setup.arguments = ["-n", &name_server, "--grpc-port", "0", "--proxy-config", file.to_str().unwrap()]
+            .map(str::to_owned)
+            .to_vec();
         let server = setup.spawn().unwrap();
         let began = std::time::Instant::now();
         loop {
             let log = std::fs::read_to_string(setup.log()).unwrap();
-            if let Some(line) = log.lines().find_map(|line| line.strip_prefix("gRPC for 5.x clients is at ")) {
-                return Self { _server: server, address: line.parse().unwrap() };
+            if let Some(line) = log.lines().find_map(|line| line.strip_prefix("gRPC for 5.x clients is at "))
+            {
+                return Self { _server: server, address: port(line) };
             }
             assert!(began.elapsed() < PATIENCE, "{log}");
             std::thread::yield_now();
         }
     }
+}
+
+/// Where a proxy is reached that listens on all addresses.
+fn port(listens: &str) -> SocketAddr {
+    let listens: SocketAddr = listens.parse().unwrap();
+    SocketAddr::from(([127, 0, 0, 1], listens.port()))
 }
 
 /// Creates a topic on the broker, and waits until the name server knows it.
@@ -111,7 +124,7 @@ fn consumer(client: &mut Grpc) {
 fn a_message_passes_a_proxy_of_another_process() {
     let stage = Stage::start(&["brokerName=broker-a"]);
     topic(&stage, "T", "NORMAL");
-    let proxy = Proxy::start(&stage);
+    let proxy = Proxy::start(&stage, "proxy", "{}");
     let mut client = Grpc::connect(proxy.address, "one");
     consumer(&mut client);
 
@@ -137,7 +150,7 @@ fn a_message_passes_a_proxy_of_another_process() {
         .message(4, Fields::default().number(1, 60));
     let [changed] = &*client.call("ChangeInvisibleDuration", &change) else { panic!() };
     assert_eq!(text(changed, &[1, 1]), OK, "{}", text(changed, &[1, 2]));
-    let other = Proxy::start(&stage);
+    let other = Proxy::start(&stage, "other", "{}");
     let mut client = Grpc::connect(other.address, "two");
     consumer(&mut client);
     let entry = Fields::default().bytes(1, "id-1").bytes(2, text(changed, &[2]));
@@ -150,7 +163,7 @@ fn a_message_passes_a_proxy_of_another_process() {
 fn a_producer_behind_a_proxy_is_asked_for_its_decision() {
     let stage = Stage::start(&["transactionTimeOut=1000", "transactionCheckInterval=1000"]);
     topic(&stage, "X", "TRANSACTION");
-    let proxy = Proxy::start(&stage);
+    let proxy = Proxy::start(&stage, "proxy", "{}");
     let mut producer = Grpc::connect(proxy.address, "producer");
     let publishing = Fields::default().message(1, resource("X"));
     let telemetry = settings(&mut producer, Fields::default().number(1, 1).message(5, publishing));
@@ -160,10 +173,31 @@ fn a_producer_behind_a_proxy_is_asked_for_its_decision() {
     let asked = producer.read(telemetry).expect("a command");
     let (id, topic) = (text(&asked, &[5, 2]), text(&asked, &[5, 1, 1, 2]));
     assert_eq!((&id, topic.as_str()), (&text(&half, &[3]), "X"));
-    let end = Fields::default().message(1, resource("X")).bytes(2, "id-2").bytes(3, &id).number(4, 1).number(5, 2);
+    let end =
+        Fields::default().message(1, resource("X")).bytes(2, "id-2").bytes(3, &id).number(4, 1).number(5, 2);
     let [ended] = &*producer.call("EndTransaction", &end) else { panic!() };
     assert_eq!(text(ended, &[1, 1]), OK, "{}", text(ended, &[1, 2]));
     let mut client = Grpc::connect(proxy.address, "consumer");
     consumer(&mut client);
     assert_eq!(text(&receive(&mut client, "X"), &[3, 3]), "id-2");
+}
+
+#[test]
+fn a40_a_proxy_signs_its_requests() {
+    let provider = "org.apache.rocketmq.auth.authentication.provider.LocalAuthenticationMetadataProvider";
+    let provider = format!("authenticationMetadataProvider={provider}");
+    let inner =
+        "innerClientAuthenticationCredentials={\"accessKey\":\"inner\",\"secretKey\":\"inner-secret\"}";
+    // Only the request with which the test creates the topic needs no user.
+    let stage = Stage::start(&["authenticationEnabled=true", &provider, "authenticationWhitelist=17", inner]);
+    topic(&stage, "T", "NORMAL");
+    let signs = r#"{"innerClientAuthenticationCredentials":"{\"accessKey\":\"inner\",\"secretKey\":\"inner-secret\"}"}"#;
+    for (name, settings, expected) in [("signs", signs, OK), ("unsigned", "{}", "50001")] {
+        let proxy = Proxy::start(&stage, name, settings);
+        let mut client = Grpc::connect(proxy.address, "one");
+        let [route] = &*client.call("QueryRoute", &Fields::default().message(1, resource("T"))) else {
+            panic!()
+        };
+        assert_eq!(text(route, &[1, 1]), expected, "{name}: {}", text(route, &[1, 2]));
+    }
 }
