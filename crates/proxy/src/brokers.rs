@@ -6,19 +6,16 @@ use broker::api::{
     Api, Decision, EndTransaction, Identity, Metadata, Need, PopRequest, PopStatus, Popped, PoppedMessage,
     RecallRequest, Refused, SendRequest, Sends,
 };
-use wire::body::topic::{PERM_READ, PERM_WRITE};
-use wire::body::{HeartbeatData, SubscriptionGroupConfig, TopicConfig};
-use wire::units::{LogOffset, QueueOffset};
+use wire::body::{HeartbeatData, SubscriptionGroupConfig};
+use wire::units::LogOffset;
 
 use crate::cluster::Cluster;
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::receipt::Changed;
 use crate::registry::Client;
+use crate::topic::{QueuesOf, Stored, Topic, message_type};
 use crate::transaction_id::TransactionId;
-
-/// The attribute of a topic that says which messages it takes.
-const MESSAGE_TYPE: &str = "message.type";
 
 /// Who performs calls.
 #[derive(Clone)]
@@ -27,54 +24,6 @@ pub enum Brokers {
     Local(Api),
     /// The brokers that the name servers know (cluster mode).
     Cluster(Arc<Cluster>),
-}
-
-/// The queues of a topic on one broker group.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QueuesOf {
-    /// Name of the broker group.
-    pub broker: String,
-    /// Ids of its brokers.
-    pub ids: Vec<i32>,
-    pub perm: i32,
-    pub read: i32,
-    pub write: i32,
-}
-
-impl QueuesOf {
-    /// Whether consumers may read here.
-    pub fn is_readable(&self) -> bool {
-        self.perm & PERM_READ != 0 && self.read > 0
-    }
-
-    /// Whether producers may write here, which needs a master.
-    pub fn is_writable(&self) -> bool {
-        self.perm & PERM_WRITE != 0 && self.write > 0 && self.ids.contains(&0)
-    }
-}
-
-/// Where a topic is, and what it takes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Topic {
-    /// In the order of the name server's route.
-    pub queues: Vec<QueuesOf>,
-    /// The type of messages that the topic takes (`message.type`).
-    pub message_type: String,
-}
-
-/// The type of messages that the topic of a configuration takes.
-pub fn message_type(config: &TopicConfig) -> String {
-    config.attributes.get(MESSAGE_TYPE).map_or("NORMAL", String::as_str).to_owned()
-}
-
-/// A message that is stored.
-pub struct Stored {
-    /// Name of the broker group that stored the message.
-    pub broker: String,
-    pub queue_offset: QueueOffset,
-    pub log_offset: LogOffset,
-    /// The handle by which a timed message can be recalled; empty for every other message.
-    pub recall_handle: String,
 }
 
 impl Brokers {

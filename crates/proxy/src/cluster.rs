@@ -20,12 +20,11 @@ use wire::codes::{request, response};
 use wire::frame::FrameWriter;
 use wire::json;
 
-use crate::brokers::{QueuesOf, Topic, message_type};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::messages::Code;
+use crate::topic::{QueuesOf, Topic, message_type};
 use cache::Cache;
-pub use heartbeat::run;
 
 /// Longest time for a request that does not wait for messages (`DefaultMQAdminExt`, `mqClientApiTimeout`).
 const TIMEOUT: Duration = Duration::from_secs(3);

@@ -11,6 +11,7 @@ mod config;
 mod convert;
 mod dispatch;
 mod failure;
+mod heartbeats;
 mod memory;
 mod message_group;
 mod messages;
@@ -22,6 +23,7 @@ mod renewal;
 mod renewer;
 mod server;
 mod settings;
+mod topic;
 mod transaction_id;
 
 pub use brokers::Brokers;

@@ -25,7 +25,7 @@ use crate::brokers::Brokers;
 use crate::calls::Proxy;
 use crate::config::Config;
 use crate::dispatch::{Origin, dispatch};
-use crate::{cluster, renewer};
+use crate::{heartbeats, renewer};
 
 /// Bytes of a request that may be on the way before the server reads them.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
@@ -194,7 +194,7 @@ impl RunningProxy {
         workers.spawn(0, move || renewer::run(renewed))?;
         if let Brokers::Cluster(cluster) = &proxy.brokers {
             let (proxy, cluster) = (proxy.clone(), cluster.clone());
-            workers.spawn(0, move || cluster::run(proxy, cluster))?;
+            workers.spawn(0, move || heartbeats::run(proxy, cluster))?;
         }
         Ok(Self { address, remoting: remoting_address, proxy, connections })
     }

@@ -13,7 +13,6 @@ use wire::units::LogOffset;
 use super::acks::Named;
 use super::delivery::{Delivery, Recipient};
 use super::{Call, clients, topic_missing};
-use crate::brokers::Topic;
 use crate::checks;
 use crate::convert;
 use crate::failure::Failure;
@@ -21,6 +20,7 @@ use crate::messages::{
     Code, FilterExpression, FilterType, PubSub, ReceiveMessageRequest, RetryPolicy, Settings, Status, name,
 };
 use crate::receipt::Receipt;
+use crate::topic::Topic;
 
 /// Most messages of a pop (`PopMessageProcessor`).
 const BATCH_MAX: i32 = 32;

@@ -6,7 +6,6 @@ use http::uri::Authority;
 use wire::body::topic::{PERM_READ, PERM_WRITE};
 
 use super::{Call, topic_missing};
-use crate::brokers::QueuesOf;
 use crate::checks;
 use crate::convert::accepted_types;
 use crate::failure::Failure;
@@ -14,6 +13,7 @@ use crate::messages::{
     Address, AddressScheme, Assignment, Broker, Code, Endpoints, MessageQueue, Permission,
     QueryAssignmentRequest, QueryAssignmentResponse, QueryRouteRequest, QueryRouteResponse, Status, name,
 };
+use crate::topic::QueuesOf;
 
 /// QueryRoute.
 pub async fn query_route(call: Call, request: QueryRouteRequest) -> Result<QueryRouteResponse, Failure> {

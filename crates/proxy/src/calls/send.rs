@@ -10,7 +10,6 @@ use wire::properties::{self, key};
 use wire::recall::RecallHandle;
 
 use super::{Call, topic_missing};
-use crate::brokers::{Stored, Topic};
 use crate::checks;
 use crate::convert::{self, MessageKind, Outgoing};
 use crate::failure::{Failure, common};
@@ -19,6 +18,7 @@ use crate::messages::{
     Code, Message, MessageType, RecallMessageRequest, RecallMessageResponse, SendMessageRequest,
     SendMessageResponse, SendResultEntry, Status, name,
 };
+use crate::topic::{Stored, Topic};
 use crate::transaction_id::TransactionId;
 
 /// Topic whose configuration a missing topic gets, and its queues.
@@ -62,8 +62,9 @@ fn message_type(topic: Option<&Topic>) -> Option<&str> {
     topic.map(|topic| topic.message_type.as_str())
 }
 
-/// The broker and the queue of the messages. A single message with a message group or lite topic has the same queue each time;
-/// for others the brokers take turns, by their number of queues, and the broker chooses the queue (-1).
+/// The broker and the queue of the messages. A single message with a message group or lite topic has the same queue each time.
+/// For others the brokers take turns, and those with more queues come more often; the broker chooses the queue (-1). Producers that
+/// repeat a send reach another broker, as long as there is one.
 fn queue<'t>(topic: &'t Topic, messages: &[Message], turn: usize) -> Result<(&'t str, i32), Failure> {
     let mut parts: Vec<(&str, i32)> = topic
         .queues
@@ -77,16 +78,29 @@ fn queue<'t>(topic: &'t Topic, messages: &[Message], turn: usize) -> Result<(&'t
     if count == 0 {
         return Err(Failure::new(Code::Forbidden, "no writable queue"));
     }
-    let group = message_group(messages);
-    let total = usize::try_from(count).unwrap_or(1);
-    let mut at = group.map_or_else(|| i32::try_from(turn % total).unwrap_or(0), |group| bucket(group, count));
+    let Some(group) = message_group(messages) else {
+        return Ok((in_turn(&parts, turn % usize::try_from(count).unwrap_or(1)), -1));
+    };
+    let mut at = bucket(group, count);
     for (broker, queues) in parts {
         if at < queues {
-            return Ok((broker, if group.is_some() { at } else { -1 }));
+            return Ok((broker, at));
         }
         at -= queues;
     }
-    unreachable!("the index is below the number of queues")
+    unreachable!("the bucket is below the number of queues")
+}
+
+/// The broker at a place among all queues when those with the lowest id come first, so that neighbours are on different brokers.
+fn in_turn<'t>(parts: &[(&'t str, i32)], mut at: usize) -> &'t str {
+    for id in 0.. {
+        let mut level = parts.iter().filter(|(_, queues)| *queues > id).map(|(broker, _)| *broker);
+        match level.nth(at) {
+            Some(broker) => return broker,
+            None => at -= parts.iter().filter(|(_, queues)| *queues > id).count(),
+        }
+    }
+    unreachable!("the place is below the number of queues")
 }
 
 /// The message group or lite topic of a single message.
@@ -170,4 +184,39 @@ pub async fn recall(call: Call, request: RecallMessageRequest) -> Result<RecallM
     let recall = RecallRequest { producer_group: topic, topic, handle: &request.recall_handle };
     let message_id = brokers.recall(&call.caller, &handle.broker_name, &recall).await?;
     Ok(RecallMessageResponse { status: Some(Status::ok()), message_id })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::messages::SystemProperties;
+    use crate::topic::QueuesOf;
+
+    fn check(topic: &Topic, group: Option<&str>, expected: &[(&str, i32)]) {
+        let system = SystemProperties { message_group: group.map(str::to_owned), ..Default::default() };
+        let messages = [Message { system_properties: Some(system), ..Default::default() }];
+        for (turn, expected) in expected.iter().enumerate() {
+            assert_eq!(queue(topic, &messages, turn), Ok(*expected), "turn {turn}");
+        }
+    }
+
+    #[test]
+    fn brokers_take_turns_and_message_groups_keep_their_queue() {
+        let part = |broker: &str, write, id| QueuesOf {
+            broker: broker.to_owned(),
+            ids: vec![id],
+            perm: 6,
+            read: write,
+            write,
+        };
+        // The last one has no master.
+        let queues = vec![part("b", 1, 0), part("a", 3, 0), part("c", 3, 1)];
+        let topic = Topic { queues, message_type: "NORMAL".to_owned() };
+        check(&topic, None, &[("a", -1), ("b", -1), ("a", -1), ("a", -1), ("a", -1), ("b", -1)]);
+        let at = bucket("orders", 4);
+        let expected = if at < 3 { ("a", at) } else { ("b", at - 3) };
+        check(&topic, Some("orders"), &[expected, expected, expected]);
+        let without = Topic { queues: vec![part("c", 3, 1)], message_type: "NORMAL".to_owned() };
+        assert_eq!(queue(&without, &[], 0).map_err(|failure| failure.code), Err(Code::Forbidden));
+    }
 }

@@ -1,8 +1,6 @@
-//! Brokers ask producers of this proxy for decisions, and clients that are silent are forgotten (`ClusterTransactionService`,
-//! `ProxyClientRemotingProcessor`).
+//! Brokers ask producers of this proxy for decisions (`ClusterTransactionService`, `ProxyClientRemotingProcessor`).
 
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use broker::api::Notice;
 use wire::body::{HeartbeatData, ProducerData};
@@ -15,41 +13,23 @@ use wire::record::RecordView;
 use wire::units::{LogOffset, QueueOffset};
 
 use super::{Cluster, TIMEOUT, preferred};
-use crate::calls::Proxy;
 use crate::registry::Registry;
 
 /// The name under which brokers know the producers of all proxies (`TRANS_HEARTBEAT_CLIENT_ID`).
 const CLIENT_ID: &str = "rmq-proxy-producer-client";
 
-/// Time between two heartbeats (`transactionHeartbeatPeriodSecond`).
-const PERIOD: Duration = Duration::from_secs(20);
-
 /// Most groups of one heartbeat (`transactionHeartbeatBatchNum`).
 const GROUPS_MAX: usize = 100;
 
-/// A client that was silent for so long is forgotten (`channelExpiredTimeout`).
-const SILENCE_MAX_MS: i64 = 120_000;
-
-/// Runs until the proxy stops.
-pub async fn run(proxy: Arc<Proxy>, cluster: Arc<Cluster>) {
-    let registry = Arc::downgrade(&proxy.registry);
-    cluster.client.on_transaction_check(move |command| check(&registry, command));
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(PERIOD) => {}
-            () = cluster.producers_changed.notified() => {}
-            () = proxy.stopping() => return,
-        }
-        if proxy.registry.forget_silent(client::now_ms() - SILENCE_MAX_MS) {
-            proxy.renewals.given_back.notify_one();
-        }
-        cluster.heartbeat(&proxy.registry).await;
-    }
-}
-
 impl Cluster {
+    /// Passes what brokers ask producers to the clients of a registry from now on.
+    pub(crate) fn answer_checks(&self, registry: &Arc<Registry>) {
+        let registry = Arc::downgrade(registry);
+        self.client.on_transaction_check(move |command| check(&registry, command));
+    }
+
     /// Tells all brokers which topics have producers of transactions here. The producer group of a topic has the topic's name.
-    async fn heartbeat(&self, registry: &Registry) {
+    pub(crate) async fn heartbeat(&self, registry: &Registry) {
         let mut groups = Vec::new();
         for topic in registry.published() {
             let known = self.topic(&topic).await;

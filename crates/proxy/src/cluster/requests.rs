@@ -13,10 +13,10 @@ use wire::pop::OffsetTexts;
 use wire::units::{LogOffset, QueueOffset};
 
 use super::{Cluster, TIMEOUT, accepted, malformed};
-use crate::brokers::Stored;
 use crate::failure::Failure;
 use crate::messages::Code;
 use crate::receipt::Changed;
+use crate::topic::Stored;
 use crate::transaction_id::TransactionId;
 
 /// How much longer an answer may take than a pop waits.

@@ -1,0 +1,29 @@
+//! The task of cluster mode that makes producers known to the brokers and forgets clients that are silent.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::calls::Proxy;
+use crate::cluster::Cluster;
+
+/// Time between two heartbeats (`transactionHeartbeatPeriodSecond`).
+const PERIOD: Duration = Duration::from_secs(20);
+
+/// A client that was silent for so long is forgotten (`channelExpiredTimeout`).
+const SILENCE_MAX_MS: i64 = 120_000;
+
+/// Runs until the proxy stops.
+pub async fn run(proxy: Arc<Proxy>, cluster: Arc<Cluster>) {
+    cluster.answer_checks(&proxy.registry);
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(PERIOD) => {}
+            () = cluster.producers_changed.notified() => {}
+            () = proxy.stopping() => return,
+        }
+        if proxy.registry.forget_silent(client::now_ms() - SILENCE_MAX_MS) {
+            proxy.renewals.given_back.notify_one();
+        }
+        cluster.heartbeat(&proxy.registry).await;
+    }
+}
