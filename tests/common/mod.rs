@@ -3,7 +3,6 @@
 #![allow(dead_code, reason = "each of the test programs uses its part")]
 
 pub mod disk;
-pub mod grpc;
 pub mod judge;
 pub mod load;
 pub mod message;

@@ -18,6 +18,7 @@ mod doctor;
 mod edges;
 mod failover;
 mod frames;
+mod grpc;
 mod hostile;
 mod judge;
 mod lab;

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 
 use wire::codes::request;
 
-use crate::common::grpc::{Fields, Grpc, at, text};
 use crate::common::server::{Server, Setup};
 use crate::common::wire_client::PATIENCE;
+use crate::grpc::{Fields, Grpc, at, text};
 use crate::stage::Stage;
 
 const OK: &str = "20000";

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use super::wire_client::PATIENCE;
+use crate::common::wire_client::PATIENCE;
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
