@@ -164,7 +164,7 @@ impl Roles {
         let confirm = broker.store.confirmed().unwrap_or(end).min(end);
         broker.store.set_confirmed(is_all_ack.then_some(confirm));
         let log = master::range(&broker.store, is_durable);
-        let start = MasterStart { own, committed, epochs, log, confirm };
+        let start = MasterStart { own, committed: committed.clone(), epochs, log, confirm };
         let machine = switch::Master::new(0, settings.of_elected(&broker.config.store), start);
         let machine = master::Machine::Elected(Box::new(machine));
         match machine.need() {
@@ -182,6 +182,8 @@ impl Roles {
         };
         self.worker = Some(Worker::start(&broker, (SupervisedWork::Replicate, "ha-master"), run)?);
         self.decided = Some(decided);
+        // Before requests are taken: answers about tables wait for this set from the first one on.
+        broker.replicas.elected().in_sync = committed;
         broker.table_copies.begin(broker.now_ms());
         broker.topics.renew(Some(i64::from(epoch.get())), broker.now_ms());
         crate::restore::restore_from_log(&broker);
