@@ -128,6 +128,22 @@ fn a32_a_user_goes_with_its_acl() {
 }
 
 /// A crash between the two files can leave the acl of a user that was not created.
+/// RocketMQ deletes the user and then fails, because there is no authorization provider (`AuthorizationMetadataManagerImpl.deleteAcl`).
+#[test]
+fn a_user_goes_with_its_acl_also_without_authorization() {
+    let fixture = Fixture::new();
+    let auth = with_alice(&fixture);
+    auth.change_acl("User:alice", &acl(&["Allow Pub Topic:t"])).unwrap();
+    drop(auth);
+    let auth = fixture.open(&BOTH[..2]).unwrap();
+    assert_eq!(text(auth.change_acl("User:alice", &acl(&["Allow Pub Topic:u"]))).0, AuthError::NotStored.code());
+    assert_eq!(text(auth.delete_user(&root(), "alice")), (0, String::new()));
+    assert_eq!(auth.user(&root(), "alice"), Ok(None));
+    drop(auth);
+    let auth = with_alice(&fixture);
+    assert_eq!(auth.acl("User:alice"), Ok(None), "the acl went from its file, too");
+}
+
 #[test]
 fn a_new_user_never_inherits_an_acl() {
     let fixture = Fixture::new();
