@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use console::RunningConsole;
 use controller::Controller;
 use namesrv::NameServer;
-use net::tls::Security;
+use net::tls::{ReplicationTls, Security};
 use net::{Budget, Limits, Workers};
 use wire::body::{format_key_values, parse_key_values};
 
@@ -424,6 +424,7 @@ fn start_broker(
         Some(name_server) => name_server.budget().clone(),
         None => Budget::limited(config.connection_bytes_max, config.connection_limits),
     };
+    config.replication.tls = ReplicationTls::new(&security, &budget);
     let workers = Workers::start_within("broker", threads, Limits::default(), security, budget)
         .map_err(|error| Error::new("the broker's threads cannot be started", error))?;
     let bind = config.bind_address;

@@ -1,17 +1,21 @@
 //! TLS with client certificates (mTLS) on the ports of a process, and on the calls that its roles make.
 
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use net::tls::{Security, TlsSettings};
-use net::{ConnectionHandle, Limits, Service, Workers};
+use net::tls::{ReplicationTls, Security, TlsSettings};
+use net::{Budget, ConnectionHandle, Limits, Service, Workers};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use wire::codes::request;
 use wire::frame::{Command, Encoding};
 
-use crate::stage::{eventually, setup};
+use crate::common::server::{Setup, free_ports};
+use crate::common::wire_client::send_header;
+use crate::stage::{eventually, open, setup};
 
 /// A client that is asked nothing.
 struct Silent;
@@ -62,37 +66,110 @@ fn ask(address: SocketAddr, settings: &[(&str, String)], code: i32) -> Option<St
     answer
 }
 
-#[test]
-fn a60_ports_that_require_certificates_serve_nobody_without_one() {
-    let server = [
-        ("tls.server.mode", "enforcing".to_owned()),
+/// What servers show and ask for.
+fn server() -> [(&'static str, String); 6] {
+    [
         ("tls.test.mode.enable", "false".to_owned()),
         ("tls.server.need.client.auth", "require".to_owned()),
         ("tls.server.authClient", "true".to_owned()),
         ("tls.server.certPath", golden("certificate.pem")),
         ("tls.server.keyPath", golden("key.pem")),
         ("tls.server.trustCertPath", golden("ca.pem")),
-    ];
-    let lines: Vec<_> = server.iter().chain(&client()).map(|(key, value)| format!("{key}={value}")).collect();
-    let (setup, _home) = setup(&lines.iter().map(String::as_str).collect::<Vec<_>>());
+    ]
+}
+
+fn lines(mode: &str, more: &[&str]) -> Vec<String> {
+    let settings = server().into_iter().chain(client()).map(|(key, value)| format!("{key}={value}"));
+    settings.chain([mode.to_owned()]).chain(more.iter().map(|line| (*line).to_owned())).collect()
+}
+
+fn prepared(lines: &[String]) -> (Setup, tempfile::TempDir) {
+    setup(&lines.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+fn says(setup: &Setup, what: &str) -> Option<String> {
+    let text = fs::read_to_string(setup.log()).unwrap();
+    text.lines().find(|line| line.contains(what)).map(str::to_owned)
+}
+
+#[test]
+fn a60_ports_that_require_certificates_serve_nobody_without_one() {
+    let controller = free_ports().0;
+    let address = format!("controllerAddr=127.0.0.1:{controller}");
+    let lines = lines("tls.server.mode=enforcing", &["enableControllerMode=true", &address]);
+    let (mut setup, _home) = prepared(&lines);
+    setup.roles = "namesrv,broker,proxy,controller".to_owned();
+    setup.arguments =
+        ["--grpc-port", "0", "--proxy-port", "0", "--controller-port"].map(str::to_owned).into();
+    setup.arguments.push(controller.to_string());
     let server = setup.spawn().expect("it can be started");
-    let says = |what: &str| fs::read_to_string(setup.log()).unwrap().contains(what).then_some(());
-    eventually("it serves", || says("The broker["));
+    let proxy = eventually("it serves", || says(&setup, "the proxy for remoting clients is at "));
+    let proxy = proxy.rsplit(':').next().unwrap().parse().unwrap();
+    // The broker showed its own certificate, or the controller would not have elected it.
+    eventually("it is elected", || says(&setup, "this broker is master"));
     let known = client();
     let stranger = [known[0].clone(), known[3].clone(), known[4].clone()];
-    // The broker showed its own certificate, or the name server would not know it.
+    // The same, or the name server would not know it.
     eventually("it is registered", || {
         let found = ask(setup.namesrv(), &known, request::GET_BROKER_CLUSTER_INFO)?;
         found.contains("brokerAddrs").then_some(())
     });
+    let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     for (address, code) in [
         (setup.namesrv(), request::GET_BROKER_CLUSTER_INFO),
         (setup.broker(), request::GET_BROKER_CONFIG),
         (setup.vip(), request::GET_BROKER_CONFIG),
+        (local(proxy), request::GET_BROKER_CLUSTER_INFO),
+        (local(controller), request::CONTROLLER_GET_METADATA_INFO),
     ] {
-        assert!(ask(address, &known, code).is_some_and(|body| !body.is_empty()), "{address}");
+        assert!(ask(address, &known, code).is_some(), "{address}");
         assert_eq!(ask(address, &stranger, code), None, "{address} without a certificate");
         assert_eq!(ask(address, &[], code), None, "{address} without TLS");
     }
     assert!(server.terminate().success());
+}
+
+/// Whether a master sends something to a slave with these settings that reports an empty log.
+fn replicates(address: SocketAddr, settings: &[(&str, String)]) -> bool {
+    let mut tls = TlsSettings::default();
+    for (key, value) in settings {
+        assert!(tls.set(key, value).unwrap(), "{key}");
+    }
+    let tls = ReplicationTls::new(&Security::new(&tls).unwrap(), &Budget::unbounded());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let stream = TcpStream::connect(address).await.unwrap();
+        let Ok(mut stream) = tls.connect(stream).await else { return false };
+        stream.write_all(&[0; 8]).await.is_ok()
+            && stream.flush().await.is_ok()
+            && stream.read_exact(&mut [0; 12]).await.is_ok()
+    })
+}
+
+#[test]
+fn a60_the_port_of_replication_serves_slaves_with_certificates_only() {
+    let enforcing = "tls.replication.mode=enforcing";
+    let common = ["brokerName=group-a", "registerNameServerPeriod=1000", "tls.enable=false"];
+    let (master, _home) = prepared(&lines(enforcing, &common));
+    let port = SocketAddr::from((Ipv4Addr::LOCALHOST, master.broker_port + 1));
+    let serving = master.start().expect("it starts");
+    let (slave, _other) = prepared(&lines(enforcing, &common));
+    let slave = slave.line("brokerRole=SLAVE").line("brokerId=1").line(format!("haMasterAddress={port}"));
+    let following = slave.start().expect("it starts");
+    // More than TLS and socket take at once.
+    let body = vec![7; 3 << 20];
+    open(master.broker()).stored(&send_header("T", 1), &body);
+    let log = |setup: &Setup| {
+        let log = fs::read(setup.data.join("commitlog/00000000000000000000")).unwrap_or_default();
+        log.windows(64).any(|bytes| bytes == &body[..64]).then_some(log)
+    };
+    let expected = log(&master).expect("it was stored");
+    eventually("the slave has the log", || log(&slave).filter(|found| *found == expected));
+    let mut known = Vec::from(client());
+    known.push(("tls.replication.mode", "enforcing".to_owned()));
+    assert!(replicates(port, &known));
+    known.drain(1..3);
+    assert!(!replicates(port, &known), "without a certificate");
+    assert!(!replicates(port, &[]), "without TLS");
+    assert!(following.terminate().success() && serving.terminate().success());
 }

@@ -6,13 +6,11 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ppp::v1::Addresses as Text;
 use ppp::v2::Addresses as Binary;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
 use crate::admission::Place;
@@ -31,33 +29,6 @@ const BINARY_BYTES_MAX: usize = 4096;
 
 /// Longest wait for everything before the first byte of HTTP/2, and for the first byte of what may be HTTP/2.
 const HTTP2_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// A connection that speaks HTTP/2, plain or TLS.
-pub struct Http2Stream(Stream);
-
-impl AsyncRead for Http2Stream {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().0).poll_read(cx, buffer)
-    }
-}
-
-impl AsyncWrite for Http2Stream {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().0).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().0).poll_flush(cx)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().0).poll_shutdown(cx)
-    }
-}
 
 /// Waits for the first bytes and reads everything before the first frame. Returns the stream and the address that counts as
 /// the client's.
@@ -83,10 +54,10 @@ pub async fn greet_http2(
     stream: TcpStream,
     security: &Security,
     place: &Place,
-) -> io::Result<(Http2Stream, SocketAddr)> {
+) -> io::Result<(Stream, SocketAddr)> {
     let greeted = tokio::time::timeout(HTTP2_TIMEOUT, greet_as(stream, security, place, Speaks::Http2));
     let (stream, remote, _) = greeted.await.map_err(|_| io::ErrorKind::TimedOut)??;
-    Ok((Http2Stream(stream), remote))
+    Ok((stream, remote))
 }
 
 /// Like [`greet_http2`] for a port of both protocols: `PRI` at the beginning, or `h2` in the TLS handshake, is HTTP/2
@@ -103,7 +74,7 @@ pub async fn greet_either(
     let greeted = tokio::time::timeout(HTTP2_TIMEOUT, greet_as(stream, security, place, Speaks::Either));
     let (stream, remote, is_http2) = greeted.await.map_err(|_| io::ErrorKind::TimedOut)??;
     let greeted = match is_http2 {
-        true => Greeted::Http2(Http2Stream(stream)),
+        true => Greeted::Http2(stream),
         false => Greeted::Frames(FrameStream { stream, remote, local }),
     };
     Ok((greeted, remote))
@@ -112,7 +83,7 @@ pub async fn greet_either(
 /// What a connection speaks that may speak either protocol.
 pub enum Greeted {
     /// HTTP/2.
-    Http2(Http2Stream),
+    Http2(Stream),
     /// Frames of the remoting protocol.
     Frames(FrameStream),
 }
@@ -154,15 +125,11 @@ async fn greet_as(
         is_http2 = may_be_http2 && first == b'P' && begins_http2(&stream).await?;
     }
     let encrypted = first == 0x16;
-    if encrypted && security.server.is_some() && !place.begin_tls().await {
-        return Err(io::ErrorKind::ConnectionRefused.into());
-    }
     match security.server.as_deref() {
-        Some(tls) if encrypted && may_be_http2 => {
-            let (stream, is_http2) = tls.accept_http2(stream).await?;
+        Some(tls) if encrypted => {
+            let (stream, is_http2) = tls.accept(stream, place, may_be_http2).await?;
             Ok((stream, remote, is_http2))
         }
-        Some(tls) if encrypted => Ok((tls.accept(stream).await?, remote, false)),
         None if encrypted => Err(refused("a TLS hello arrived, but tls.server.mode is disabled")),
         Some(tls) if tls.is_required() => {
             Err(refused("plain bytes arrived, but tls.server.mode is enforcing; connect with TLS"))

@@ -9,8 +9,10 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsStream;
 
 /// A plain stream, as nearly all are, or a boxed TLS one.
-pub(crate) enum Stream {
+pub enum Stream {
+    /// Without TLS.
     Plain(TcpStream),
+    /// With TLS, of either end.
     Tls(Box<TlsStream<TcpStream>>),
 }
 

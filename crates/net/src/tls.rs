@@ -2,6 +2,7 @@
 //! and which certificates are trusted.
 
 mod files;
+mod replication;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -11,13 +12,15 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use rustls::server::Acceptor;
 use rustls::{ClientConfig, ServerConfig};
 use tokio::net::TcpStream;
-use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
+use tokio_rustls::{LazyConfigAcceptor, TlsConnector, TlsStream};
 
-use crate::TrustedProxies;
 use crate::stream::Stream;
+use crate::{Place, TrustedProxies};
 
+pub use replication::ReplicationTls;
 pub use settings::{ClientAuth, Identity, TlsError, TlsMode, TlsSettings};
 
 /// Longest duration of a handshake.
@@ -33,6 +36,8 @@ pub struct Security {
     pub server: Option<Arc<ServerTls>>,
     /// TLS of dialed connections. Without it they are plain.
     pub client: Option<Arc<ClientTls>>,
+    /// TLS of the connections of replication, both ends. Without it they are plain.
+    pub replication: Option<Arc<Security>>,
     /// Proxies whose PROXY preambles are accepted.
     pub proxies: TrustedProxies,
 }
@@ -43,6 +48,7 @@ impl std::fmt::Debug for Security {
         f.debug_struct("Security")
             .field("server", &server)
             .field("client", &client)
+            .field("replication", &self.replication)
             .field("proxies", &self.proxies)
             .finish()
     }
@@ -61,7 +67,9 @@ impl Security {
         };
         let encrypts = settings.client_enabled.unwrap_or(settings.mode == TlsMode::Enforcing);
         let client = encrypts.then(|| ClientTls::new(settings).map(Arc::new)).transpose()?;
-        Ok(Self { server, client, proxies: TrustedProxies::default() })
+        let of_replication = settings.of_replication();
+        let replication = of_replication.map(|it| Self::new(&it).map(Arc::new)).transpose()?;
+        Ok(Self { server, client, replication, proxies: TrustedProxies::default() })
     }
 }
 
@@ -91,18 +99,29 @@ impl ServerTls {
         self.settings.mode == TlsMode::Enforcing
     }
 
-    /// Performs the handshake of an accepted connection.
-    pub(crate) async fn accept(&self, stream: TcpStream) -> io::Result<Stream> {
-        let handshake = TlsAcceptor::from(self.current()).accept(stream);
-        let stream = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await.map_err(|_| late())??;
-        Ok(Stream::Tls(Box::new(TlsStream::Server(stream))))
-    }
-
-    /// The same for a connection that may speak HTTP/2: a client that offers protocols must offer `h2`. Returns whether it did.
-    pub(crate) async fn accept_http2(&self, stream: TcpStream) -> io::Result<(Stream, bool)> {
-        let mut config = ServerConfig::clone(&self.current());
-        config.alpn_protocols = vec![b"h2".to_vec()];
-        let handshake = TlsAcceptor::from(Arc::new(config)).accept(stream);
+    /// Performs the handshake of an accepted connection, and returns whether it speaks HTTP/2: a client that offers protocols must
+    /// offer `h2` where HTTP/2 is offered. A handshake counts once the client's hello is complete: who sends less costs no signature,
+    /// and takes no handshake from others.
+    ///
+    /// # Errors
+    /// The handshake failed, took too long, or is one too many of its second.
+    pub(crate) async fn accept(
+        &self,
+        stream: TcpStream,
+        place: &Place,
+        offers_http2: bool,
+    ) -> io::Result<(Stream, bool)> {
+        let handshake = async {
+            let hello = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
+            if !place.begin_tls().await {
+                return Err(io::ErrorKind::ConnectionRefused.into());
+            }
+            let mut config = self.current();
+            if offers_http2 {
+                Arc::make_mut(&mut config).alpn_protocols = vec![b"h2".to_vec()];
+            }
+            hello.into_stream(config).await
+        };
         let stream = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await.map_err(|_| late())??;
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         Ok((Stream::Tls(Box::new(TlsStream::Server(stream))), is_http2))

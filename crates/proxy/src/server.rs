@@ -14,7 +14,7 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use net::tls::Security;
-use net::{Budget, Greeted, Http2Stream, Place, Workers};
+use net::{Budget, Greeted, Place, Stream, Workers};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_local;
@@ -287,7 +287,7 @@ async fn welcome((stream, place): (TcpStream, Place), origin: Origin, port: Arc<
 }
 
 /// Serves one connection of gRPC.
-async fn serve(stream: Http2Stream, origin: Origin, remote: SocketAddr) {
+async fn serve(stream: Stream, origin: Origin, remote: SocketAddr) {
     let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port());
     let (proxy, origin) = (origin.proxy.clone(), Origin { remote, ..origin });
     let activity = Arc::new(Activity::new());

@@ -136,7 +136,10 @@ fn a_user_goes_with_its_acl_also_without_authorization() {
     auth.change_acl("User:alice", &acl(&["Allow Pub Topic:t"])).unwrap();
     drop(auth);
     let auth = fixture.open(&BOTH[..2]).unwrap();
-    assert_eq!(text(auth.change_acl("User:alice", &acl(&["Allow Pub Topic:u"]))).0, AuthError::NotStored.code());
+    assert_eq!(
+        text(auth.change_acl("User:alice", &acl(&["Allow Pub Topic:u"]))).0,
+        AuthError::NotStored.code()
+    );
     assert_eq!(text(auth.delete_user(&root(), "alice")), (0, String::new()));
     assert_eq!(auth.user(&root(), "alice"), Ok(None));
     drop(auth);

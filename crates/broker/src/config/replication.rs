@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use net::tls::ReplicationTls;
 use replica::acks::{AckConfig, Mode};
 use replica::classic::MasterConfig;
 use replica::slave_log::SlaveConfig;
@@ -55,6 +56,8 @@ pub struct Replication {
     pub slave_timeout_ms: u64,
     /// `haMaxGapNotInSync`: bytes by which a slave that counts as in sync may be behind.
     pub max_gap_bytes: u64,
+    /// How its connections are made secure (`tls.replication.mode`).
+    pub tls: ReplicationTls,
     /// Controller mode.
     pub controller: ControllerMode,
 }
@@ -76,6 +79,7 @@ impl Default for Replication {
             in_sync_replicas: acks.in_sync_replicas,
             slave_timeout_ms: acks.slave_timeout_ms,
             max_gap_bytes: acks.max_gap_bytes,
+            tls: ReplicationTls::default(),
             controller: ControllerMode::default(),
         }
     }

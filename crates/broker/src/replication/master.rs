@@ -12,13 +12,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use net::Stream;
 use replica::acks::{Need, Ticket, Wait};
 use replica::in_sync::SetEpoch;
 use replica::transfer::{LogRange, PeerId};
 use store::{Read, Store, WaitOutcome};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, watch};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use wire::ha::BrokerId;
 
 use super::Clock;
@@ -33,7 +34,7 @@ use machine::{Action, Event as MachineEvent, Head};
 /// Bytes put together for one connection from which on no further frame is added before the socket has taken them.
 const BUFFER_BYTES: usize = 512 << 10;
 
-/// Most slaves that are connected at once; one more is closed at once.
+/// Most slaves that are connected at once, and most that are being greeted; one more is closed at once.
 const SLAVES_MAX: usize = 64;
 
 /// Most events of connections that wait for the thread; the connections wait then.
@@ -121,6 +122,8 @@ pub(super) async fn run(
     };
     let (events, mut received) = mpsc::channel(EVENTS_MAX);
     let (mut decided, proposals) = controllers.map(|to| (to.decided, to.proposals)).unzip();
+    let tls = broker.config.replication.tls.clone();
+    let mut greetings = JoinSet::new();
     let mut shell = Shell::new(broker, machine, proposals, events);
     shell.step(MachineEvent::Log(shell.range()));
     let grown = shell.growth.notify.clone();
@@ -130,11 +133,20 @@ pub(super) async fn run(
         tokio::select! {
             _ = stopped.changed() => break,
             accepted = listener.accept() => match accepted {
-                Ok((stream, remote)) => shell.accept(stream, remote),
+                Ok((_, remote)) if greetings.len() >= SLAVES_MAX => tracing::warn!(%remote, "a slave is refused: {SLAVES_MAX} are greeted"),
+                Ok((stream, _)) => {
+                    let _ = stream.set_nodelay(true);
+                    let tls = tls.clone();
+                    greetings.spawn(async move { tls.accept(stream).await });
+                }
                 Err(error) => {
                     tracing::warn!(%error, "a slave could not be accepted");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
+            },
+            Some(Ok(greeted)) = greetings.join_next() => match greeted {
+                Ok((stream, remote)) => shell.accept(stream, remote),
+                Err(error) => tracing::warn!(%error, "a slave could not be greeted (tls.replication.mode)"),
             },
             Some((peer, event)) = received.recv() => shell.take(peer, event),
             Some(event) = next(&mut decided) => shell.step(MachineEvent::Decided(event)),
@@ -201,15 +213,14 @@ impl Shell {
         matches!(self.machine, Machine::Elected(_)) && self.broker.durability.waits_for_flush()
     }
 
-    fn accept(&mut self, stream: TcpStream, remote: SocketAddr) {
+    fn accept(&mut self, stream: Stream, remote: SocketAddr) {
         if self.peers.len() >= SLAVES_MAX {
             return tracing::warn!(%remote, "a slave is refused: {SLAVES_MAX} are connected");
         }
-        let _ = stream.set_nodelay(true);
         self.last_peer += 1;
         let id = PeerId(self.last_peer);
         tracing::info!(%remote, "a slave has connected");
-        let (reader, writer) = stream.into_split();
+        let (reader, writer) = tokio::io::split(stream);
         let (outgoing, buffers) = mpsc::channel(1);
         let tasks = [
             tokio::spawn(read(reader, self.machine.protocol(), id, self.events.clone())),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use net::Stream;
 use replica::slave_log::Attempt;
 use store::FlushOutcome;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -34,7 +35,7 @@ const WAKE_INTERVAL: Duration = Duration::from_millis(100);
 /// The connection to the master.
 struct Link {
     attempt: Attempt,
-    stream: TcpStream,
+    stream: Stream,
     received: Vec<u8>,
 }
 
@@ -242,11 +243,16 @@ impl Shell {
     }
 
     async fn connect(&mut self, attempt: Attempt, address: &str) -> Event {
-        let connected = tokio::time::timeout(SOCKET_TIMEOUT, TcpStream::connect(address)).await;
+        let tls = &self.broker.config.replication.tls;
+        let connect = async {
+            let stream = TcpStream::connect(address).await?;
+            let _ = stream.set_nodelay(true);
+            tls.connect(stream).await
+        };
+        let connected = tokio::time::timeout(SOCKET_TIMEOUT, connect).await;
         match connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
             Ok(stream) => {
                 tracing::info!(master = address, "connected to the master");
-                let _ = stream.set_nodelay(true);
                 self.link = Some(Link { attempt, stream, received: Vec::with_capacity(READ_BYTES) });
                 Event::Connected(attempt)
             }
@@ -307,7 +313,11 @@ impl Shell {
     /// Writes to the connection of an attempt; returns its end when that fails.
     async fn write(&mut self, attempt: Attempt, bytes: &[u8]) -> Option<Event> {
         let link = self.link.as_mut().filter(|link| link.attempt == attempt)?;
-        let written = tokio::time::timeout(SOCKET_TIMEOUT, link.stream.write_all(bytes)).await;
+        let write = async {
+            link.stream.write_all(bytes).await?;
+            link.stream.flush().await
+        };
+        let written = tokio::time::timeout(SOCKET_TIMEOUT, write).await;
         if matches!(written, Ok(Ok(()))) {
             return None;
         }

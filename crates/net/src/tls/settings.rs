@@ -64,6 +64,9 @@ pub struct TlsSettings {
     pub verify_server: bool,
     /// `tls.client.trustCertPath`: the authorities that sign servers' certificates.
     pub client_trust: Option<PathBuf>,
+    /// `tls.replication.mode`: as `tls.server.mode` for the port of replication, plain when not set, because RocketMQ's brokers
+    /// replicate plain. When it is enforcing, a slave encrypts its connection to the master as well.
+    pub replication: Option<TlsMode>,
     /// `tls.ciphers`, separated by commas: allowed cipher suites; all when empty.
     pub ciphers: Vec<String>,
     /// `tls.protocols`, such as `TLSv1.3`: allowed versions; all when empty.
@@ -98,7 +101,7 @@ pub enum TlsError {
 
 impl TlsSettings {
     /// The names that [`TlsSettings::set`] accepts.
-    pub const NAMES: [&'static str; 17] = [
+    pub const NAMES: [&'static str; 18] = [
         "tls.server.mode",
         "tls.test.mode.enable",
         "tls.server.certPath",
@@ -114,6 +117,7 @@ impl TlsSettings {
         "tls.client.keyPassword",
         "tls.client.authServer",
         "tls.client.trustCertPath",
+        "tls.replication.mode",
         "tls.ciphers",
         "tls.protocols",
     ];
@@ -140,11 +144,21 @@ impl TlsSettings {
             "tls.client.keyPassword" => self.client.get_or_insert_default().password = password(value),
             "tls.client.authServer" => self.verify_server = yes(),
             "tls.client.trustCertPath" => self.client_trust = path(),
+            "tls.replication.mode" => {
+                self.replication = (!value.is_empty()).then(|| mode(key, value)).transpose()?;
+            }
             "tls.ciphers" => self.ciphers = list(value),
             "tls.protocols" => self.protocols = list(value),
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// The settings of the connections of replication; `None` when they are plain.
+    pub(super) fn of_replication(&self) -> Option<Self> {
+        let mode = self.replication.filter(|mode| *mode != TlsMode::Disabled)?;
+        let client_enabled = Some(mode == TlsMode::Enforcing);
+        Some(Self { mode, client_enabled, replication: None, ..self.clone() })
     }
 
     /// The server's certificate files; `None` when a certificate is created at start.

@@ -178,6 +178,26 @@ fn handshakes_of_a_second_are_bounded_and_plain_connections_are_not() {
     workers.shutdown();
 }
 
+#[test]
+fn a_hello_that_is_not_complete_takes_no_handshake_from_others() {
+    let settings = TlsSettings { server: identity(), ..TlsSettings::default() };
+    let limits = ConnectionLimits { handshakes_per_second: 1, ..ConnectionLimits::default() };
+    let security = Security::new(&settings).unwrap();
+    let budget = Budget::limited(0, limits);
+    let workers = Workers::start_within("tls", 1, Limits::default(), security, budget).unwrap();
+    let address = workers.listen("127.0.0.1:0".parse().unwrap(), Arc::new(Echo)).unwrap();
+    let silent: Vec<_> = (0..20)
+        .map(|_| {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.write_all(&[0x16]).unwrap();
+            stream
+        })
+        .collect();
+    assert!(reaches(address, &calling()));
+    drop(silent);
+    workers.shutdown();
+}
+
 /// A reload takes new certificates for new connections; those that are open go on.
 #[test]
 fn a60_a_changed_certificate_ends_no_connection() {

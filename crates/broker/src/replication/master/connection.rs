@@ -1,8 +1,8 @@
 //! The two tasks of a slave's connection: one reads its reports, one writes what the thread `ha-master` has put together for it.
 
+use net::Stream;
 use replica::transfer::PeerId;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
 use tokio::sync::mpsc;
 use wire::ha::FrameError;
 
@@ -21,7 +21,7 @@ pub(super) enum Event {
 
 /// Reads the frames of a slave.
 pub(super) async fn read(
-    mut reader: OwnedReadHalf,
+    mut reader: ReadHalf<Stream>,
     protocol: Protocol,
     id: PeerId,
     events: mpsc::Sender<(PeerId, Event)>,
@@ -50,16 +50,18 @@ pub(super) async fn read(
 
 /// Writes buffers to a slave.
 pub(super) async fn write(
-    mut writer: OwnedWriteHalf,
+    mut writer: WriteHalf<Stream>,
     mut buffers: mpsc::Receiver<Vec<u8>>,
     id: PeerId,
     events: mpsc::Sender<(PeerId, Event)>,
 ) {
     while let Some(buffer) = buffers.recv().await {
-        let event = match writer.write_all(&buffer).await {
-            Ok(()) => Event::Written,
-            Err(_) => Event::Closed,
+        let written = async {
+            writer.write_all(&buffer).await?;
+            // TLS keeps what the socket did not take until it is flushed.
+            writer.flush().await
         };
+        let event = if written.await.is_ok() { Event::Written } else { Event::Closed };
         if events.send((id, event)).await.is_err() {
             return;
         }

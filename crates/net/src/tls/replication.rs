@@ -1,0 +1,51 @@
+//! TLS of the connections of replication, which no worker serves.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+
+use super::Security;
+use crate::Budget;
+use crate::greeting::greet;
+use crate::stream::Stream;
+
+/// Longest wait for everything before the first frame of a slave. A slave of RocketMQ may be silent for `haSendHeartbeatInterval`.
+const GREETING_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How connections of replication are made secure (`tls.replication.mode`). By default they are plain.
+#[derive(Clone, Debug, Default)]
+pub struct ReplicationTls(Option<(Arc<Security>, Arc<Budget>)>);
+
+impl ReplicationTls {
+    /// That of a process with these settings, whose handshakes count in the budget.
+    #[must_use]
+    pub fn new(security: &Security, budget: &Arc<Budget>) -> Self {
+        Self(security.replication.clone().map(|security| (security, budget.clone())))
+    }
+
+    /// Reads what comes before the first frame of an accepted connection, and returns the address that counts as the slave's.
+    ///
+    /// # Errors
+    /// The connection ended, or is plain where TLS is required; its handshake failed or took too long; there is no place for it.
+    pub async fn accept(&self, stream: TcpStream) -> io::Result<(Stream, SocketAddr)> {
+        let remote = stream.peer_addr()?;
+        let Some((security, budget)) = &self.0 else { return Ok((Stream::Plain(stream), remote)) };
+        let place = budget.admit(remote.ip(), security).ok_or(io::ErrorKind::ConnectionRefused)?;
+        let greeting = greet(stream, security, &place);
+        tokio::time::timeout(GREETING_TIMEOUT, greeting).await.map_err(|_| io::ErrorKind::TimedOut)?
+    }
+
+    /// Encrypts a connection to a master when `tls.replication.mode` is enforcing.
+    ///
+    /// # Errors
+    /// The handshake failed or took too long.
+    pub async fn connect(&self, stream: TcpStream) -> io::Result<Stream> {
+        match self.0.as_ref().and_then(|(security, _)| security.client.as_ref()) {
+            Some(tls) => tls.connect(stream).await,
+            None => Ok(Stream::Plain(stream)),
+        }
+    }
+}
