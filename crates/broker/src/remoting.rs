@@ -214,7 +214,7 @@ impl Dispatcher {
         out: &mut Vec<u8>,
     ) -> bool {
         let refusal = slave::refusal(&self.broker, command.code);
-        if command.remark == Some(forward::FORWARDED) {
+        if command.remark.is_some_and(|remark| remark.starts_with(forward::FORWARDED)) {
             if !forward::needs_master(command.code) {
                 return false;
             }

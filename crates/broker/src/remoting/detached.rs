@@ -1,5 +1,6 @@
 //! Requests that are kept longer than their receive buffer: for the disk pool, the metadata writer and the master.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use net::{ConnectionHandle, MemoryCharge};
@@ -86,6 +87,11 @@ impl Detached {
 
     fn code(&self) -> i32 {
         self.code
+    }
+
+    /// Address of the client that made the request.
+    pub(super) fn remote(&self) -> SocketAddr {
+        self.caller.remote
     }
 
     pub(super) fn bytes(&self) -> usize {

@@ -7,7 +7,7 @@ use auth::{Answer, Identity, Request, Signed};
 use net::ConnectionHandle;
 use wire::frame::{Command, FRAME_BYTES_MAX};
 
-use super::{Dispatcher, needs};
+use super::{Dispatcher, forward, needs};
 use crate::Refusal;
 use crate::caller::Caller;
 use crate::gate::{Denied, Gate, at_once};
@@ -38,6 +38,7 @@ impl Dispatcher {
             peer.close();
             return None;
         }
+        caller.remote = forward::source::remote(&self.broker, command).unwrap_or(caller.remote);
         let now_ms = self.broker.now_ms();
         let origin = Origin { address: caller.remote.ip().to_canonical(), connection: peer.id() };
         match self.ask(gate, now_ms, command, origin) {

@@ -4,8 +4,10 @@
 //!
 //! A request is sent to a master once: when no answer comes, the client learns that the outcome is unknown. While no master is
 //! known the request is held for at most [`HELD`]; its bytes are charged to its connection. The request keeps its signature,
-//! which the master verifies as well. It carries [`FORWARDED`] as its remark, which no signature covers, so that two brokers
-//! that each take the other for the master do not pass it back and forth.
+//! which the master verifies as well. Its remark begins with [`FORWARDED`], so that two brokers that each take the other for the
+//! master do not pass it back and forth, and names the address of the client ([`source`]).
+
+pub(super) mod source;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +29,7 @@ use crate::engine::PUNCTUAL;
 use crate::register::Silent;
 use crate::role::Part;
 
-/// The remark of a request that a broker of the set has forwarded.
+/// The beginning of the remark of a request that a broker of the set has forwarded.
 pub(super) const FORWARDED: &str = "forwarded to the master";
 
 /// The remark of the refusal of a forwarded request by a broker that is not the master.
@@ -210,9 +212,11 @@ async fn send(
     again: UnboundedSender<Held>,
 ) {
     let mut call = None;
+    let remote = held.request.remote();
     held.request.with(|command, _| {
+        let remark = source::remark(&broker, command, remote);
         let head = Head::request(command.encoding, command.code, 0);
-        let head = Head { language: command.language.unwrap_or(head.language), ..head }.remark(FORWARDED);
+        let head = Head { language: command.language.unwrap_or(head.language), ..head }.remark(&remark);
         if command.is_one_way() {
             // Nobody waits for an answer, so nobody learns that the master has just gone.
             let head = Head { opaque: master.next_opaque(), flag: FLAG_ONE_WAY, ..head };
@@ -242,7 +246,7 @@ async fn send(
 }
 
 /// Writes the fields and the body of a request.
-fn copy(command: &Command<'_>, frame: FrameWriter<'_>) {
+pub(super) fn copy(command: &Command<'_>, frame: FrameWriter<'_>) {
     let fields = command.fields.iter();
     let fields = fields.filter_map(|(key, value)| Some((std::str::from_utf8(key).ok()?, value)));
     fields.fold(frame, |frame, (key, value)| frame.bytes(key, value)).finish(command.body);

@@ -1,5 +1,6 @@
 use crate::remoting::Port;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use auth::{Action, Actions};
 use client::{Credentials, Signed};
@@ -452,6 +453,42 @@ accounts:
   secretKey: admin-secret
   admin: true
 ";
+
+/// The former master forwards requests to the present one, which decides about the address of the client.
+#[test]
+fn a_forwarded_request_counts_as_one_of_the_address_that_a_broker_names() {
+    let inner = |secret: &str| format!(r#"{{"accessKey":"inner","secretKey":"{secret}"}}"#);
+    let (same, other) = (inner("inner-secret"), inner("guessed"));
+    let guarded = |inner: &str| {
+        Guarded::new(&[AUTH, ACLS, &[("innerClientAuthenticationCredentials", inner)]]).with_alice(&[])
+    };
+    let (master, stranger) = (guarded(&same), guarded(&other));
+    let client: SocketAddr = "10.0.0.9:4711".parse().unwrap();
+    let asked = |queue| frame(ALICE, request::GET_MAX_OFFSET, &[("topic", "T"), ("queueId", queue)], b"");
+    // The answer of the master to a request with the remark that another broker makes for it, which is changed on its way.
+    let refused_of = |mut bytes: Vec<u8>, from: &Guarded, change: &dyn Fn(String) -> String| {
+        let command = Command::decode(&mut bytes).unwrap();
+        let remark = change(forward::source::remark(&from.fixture.broker, &command, client));
+        let mut forwarded = Vec::new();
+        let head = Head::request(Encoding::Json, command.code, 7).remark(&remark);
+        forward::copy(&command, FrameWriter::begin(&mut forwarded, head));
+        answer(&mut master.come(&mut forwarded, &peer())).1
+    };
+    let refused = |from: &Guarded, change: &dyn Fn(String) -> String| refused_of(asked("0"), from, change);
+    let of_client = "User:alice has no permission to access Topic:T from 10.0.0.9, no matched policies.";
+    let of_broker = of_client.replace("10.0.0.9", &ADDRESS.ip().to_string());
+    assert_eq!(refused(&master, &|remark| remark), of_client);
+    assert_eq!(refused(&master, &|remark| remark.replace("10.0.0.9", "10.0.0.8")), of_broker);
+    assert_eq!(refused(&master, &|remark| remark + "="), of_broker);
+    assert_eq!(refused(&stranger, &|remark| remark), of_broker, "other credentials");
+    assert_eq!(refused(&Guarded::new(&[AUTH]), &|remark| remark), of_broker, "no credentials");
+    // The remark of one request says nothing about another one.
+    let mut bytes = asked("0");
+    let of_other =
+        forward::source::remark(&master.fixture.broker, &Command::decode(&mut bytes).unwrap(), client);
+    assert_eq!(refused_of(asked("0"), &master, &|_| of_other.clone()), of_client);
+    assert_eq!(refused_of(asked("1"), &master, &|_| of_other.clone()), of_broker);
+}
 
 #[test]
 fn acl_1_is_enforced_where_requests_arrive() {

@@ -83,7 +83,8 @@ fn a_forwarded_request_is_not_forwarded_again() {
         out
     };
     assert!(ask(None).is_empty() && taken.requests.try_recv().is_ok());
-    let mut refused = ask(Some(FORWARDED));
+    let mut refused =
+        ask(Some(&source::remark(broker, &Command::decode(&mut send_frame(1, None)).unwrap(), ADDRESS)));
     assert_eq!(Command::decode(&mut refused).unwrap().remark, Some(NOT_MASTER));
     assert!(taken.requests.try_recv().is_err());
 }

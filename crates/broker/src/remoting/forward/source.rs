@@ -1,0 +1,39 @@
+//! The remark of a forwarded request: that it was forwarded, and whose request it is. No signature of a client covers a remark, so
+//! the broker that forwards signs it with its `innerClientAuthenticationCredentials`. A master believes the address in it only if its own
+//! credentials make the same signature; else the request counts as that of the address it came from.
+
+use std::net::SocketAddr;
+
+use client::Credentials;
+use wire::frame::{Command, Encoding, FrameWriter, Head};
+
+use super::{FORWARDED, copy};
+use crate::broker::Broker;
+
+/// The remark that a request of the client at `remote` is forwarded with.
+pub(in crate::remoting) fn remark(broker: &Broker, command: &Command<'_>, remote: SocketAddr) -> String {
+    match broker.gate.own_credentials() {
+        Some(own) => format!("{FORWARDED} {remote} {}", signature(own, command, remote)),
+        None => FORWARDED.to_owned(),
+    }
+}
+
+/// The address of the client whose request another broker has forwarded; `None` when the request does not say it, or another than a
+/// broker with the credentials of this one says it.
+pub(in crate::remoting) fn remote(broker: &Broker, command: &Command<'_>) -> Option<SocketAddr> {
+    let (remote, found) = command.remark?.strip_prefix(FORWARDED)?.strip_prefix(' ')?.split_once(' ')?;
+    let (own, remote) = (broker.gate.own_credentials()?, remote.parse().ok()?);
+    let expected = signature(own, command, remote);
+    // Signatures of signatures are compared, so that the time of a comparison tells nothing about the one that is expected.
+    (own.sign([expected.as_bytes()]) == own.sign([found.as_bytes()])).then_some(remote)
+}
+
+/// Signs a request, with its address, twice: the first signature is not told to anybody, so that nobody can present this one as that of
+/// a request of the broker itself.
+fn signature(own: &Credentials, command: &Command<'_>, remote: SocketAddr) -> String {
+    let mut request = Vec::new();
+    copy(command, FrameWriter::begin(&mut request, Head::request(Encoding::Binary, 0, 0)));
+    let (code, remote) = (command.code.to_be_bytes(), remote.to_string());
+    let once = own.sign([FORWARDED.as_bytes(), remote.as_bytes(), &code, &request]);
+    String::from_utf8_lossy(&own.sign([&once[..]])).into_owned()
+}
