@@ -11,7 +11,7 @@ use crate::auth::{Auth, Identity};
 use crate::error::{AuthError, shown};
 use crate::file::FileError;
 use crate::names::{PolicyType, UserStatus, UserType};
-use crate::policy::Policy;
+use crate::policy::Policies;
 use crate::resource::Pattern;
 
 /// Which of the two files a change goes to.
@@ -32,7 +32,7 @@ impl Auth {
         let mut account = Account::new(user, info.password.as_deref().unwrap_or_default(), kind)?;
         let status = info.user_status.as_deref().and_then(UserStatus::from_name);
         account.status = status.unwrap_or(UserStatus::Enable);
-        self.change_users(Files::save, |accounts| {
+        self.change(Files::save, |accounts| {
             if accounts.contains_key(user) {
                 return Err(AuthError::Invalid("The user is existed"));
             }
@@ -54,16 +54,15 @@ impl Auth {
         if kind == Some(UserType::Super) && !is_super {
             return Err(AuthError::SuperNeeded("update"));
         }
-        self.change_users(Files::save_users, |accounts| {
-            let old = accounts.get(user).ok_or(AuthError::Invalid("The user is not exist"))?;
-            let mut account = may_change(old, is_super)?;
+        self.change(Files::save_users, |accounts| {
+            let account = account_of(accounts, user, || AuthError::Invalid("The user is not exist"))?;
+            may_change(account, is_super)?;
             if let Some(password) = info.password.as_deref().filter(|text| !text.trim().is_empty()) {
                 account.set_password(password)?;
             }
             account.kind = kind.unwrap_or(account.kind);
             let status = info.user_status.as_deref().and_then(UserStatus::from_name);
             account.status = status.unwrap_or(account.status);
-            accounts.insert(account.name.clone(), Arc::new(account));
             Ok(())
         })
     }
@@ -78,12 +77,8 @@ impl Auth {
             return Err(AuthError::Invalid("username can not be blank"));
         }
         let is_super = self.is_super(caller);
-        self.change_users(Files::save, |accounts| {
-            if let Some(old) = accounts.get(user) {
-                may_change(old, is_super)?;
-                accounts.remove(user);
-            }
-            Ok(())
+        self.change(Files::save, |accounts| {
+            accounts.remove(user).map_or(Ok(()), |account| may_change(&account, is_super))
         })
     }
 
@@ -121,10 +116,8 @@ impl Auth {
         let user = user_of(subject).ok_or(NO_SUBJECT)?;
         let policies = policies_of(acl)?;
         self.change_acls(|accounts| {
-            let old = accounts.get(user).ok_or_else(|| AuthError::SubjectNotExist(shown(subject)))?;
-            let mut account = Account::clone(old);
+            let account = account_of(accounts, user, || AuthError::SubjectNotExist(shown(subject)))?;
             merge(&mut account.policies, policies);
-            accounts.insert(account.name.clone(), Arc::new(account));
             Ok(())
         })
     }
@@ -143,21 +136,16 @@ impl Auth {
             text => Some(Pattern::parse(text).ok_or(AuthError::Invalid("The resource is null."))?),
         };
         self.change_acls(|accounts| {
-            let old = accounts.get(user).ok_or(AuthError::Invalid("The subject is not exist."))?;
-            if old.policies.is_empty() {
+            let account = account_of(accounts, user, || NO_SUCH_SUBJECT)?;
+            if account.policies.is_empty() {
                 return Err(AuthError::Invalid("The acl is not exist."));
             }
-            let mut account = Account::clone(old);
             match &pattern {
                 Some(pattern) => {
                     *account.policies.of_mut(kind) = account.policies.of(kind).without(pattern);
                 }
-                None => {
-                    account.policies.custom = Policy::default();
-                    account.policies.default = Policy::default();
-                }
+                None => account.policies = Policies::default(),
             }
-            accounts.insert(account.name.clone(), Arc::new(account));
             Ok(())
         })
     }
@@ -169,8 +157,7 @@ impl Auth {
     pub fn acl(&self, subject: &str) -> Result<Option<AclInfo>, AuthError> {
         let user = user_of(subject).ok_or(NO_SUBJECT)?;
         let accounts = self.accounts();
-        let account = accounts.get(user).ok_or(AuthError::Invalid("The subject is not exist."))?;
-        Ok(account.acl(|_| true))
+        Ok(accounts.get(user).ok_or(NO_SUCH_SUBJECT)?.acl(|_| true))
     }
 
     /// The acls of subjects that contain `subject`, with the entries whose resource contains `resource`, by name (request
@@ -186,20 +173,15 @@ impl Auth {
             .collect()
     }
 
-    fn change_users(
-        &self,
-        save: Save,
-        change: impl FnOnce(&mut Accounts) -> Result<(), AuthError>,
-    ) -> Result<(), AuthError> {
-        if self.settings().keeps_users { self.change(save, change) } else { Err(AuthError::NotStored) }
-    }
-
     fn change_acls(
         &self,
         change: impl FnOnce(&mut Accounts) -> Result<(), AuthError>,
     ) -> Result<(), AuthError> {
-        let is_kept = self.settings().keeps_users && self.settings().keeps_acls;
-        if is_kept { self.change(Files::save_acls, change) } else { Err(AuthError::NotStored) }
+        if self.settings().keeps_acls {
+            self.change(Files::save_acls, change)
+        } else {
+            Err(AuthError::NotStored)
+        }
     }
 
     /// Makes one change at a time: of a copy of the table, then of the file, then for everybody.
@@ -208,6 +190,9 @@ impl Auth {
         save: Save,
         change: impl FnOnce(&mut Accounts) -> Result<(), AuthError>,
     ) -> Result<(), AuthError> {
+        if !self.settings().keeps_users {
+            return Err(AuthError::NotStored);
+        }
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let mut accounts = Accounts::clone(&self.accounts());
         change(&mut accounts)?;
@@ -221,17 +206,27 @@ impl Auth {
 }
 
 const NO_SUBJECT: AuthError = AuthError::Invalid("The subject is null.");
+const NO_SUCH_SUBJECT: AuthError = AuthError::Invalid("The subject is not exist.");
 
 fn named(user: &str) -> Result<&str, AuthError> {
     if user.trim().is_empty() { Err(AuthError::BlankUser) } else { Ok(user) }
 }
 
-/// A copy of a user to change. Super users are changed by super users only.
-fn may_change(account: &Account, is_super: bool) -> Result<Account, AuthError> {
+/// A user to change, who is copied because requests use the table from before.
+fn account_of<'a>(
+    accounts: &'a mut Accounts,
+    user: &str,
+    missing: impl FnOnce() -> AuthError,
+) -> Result<&'a mut Account, AuthError> {
+    accounts.get_mut(user).map(Arc::make_mut).ok_or_else(missing)
+}
+
+/// Super users are changed by super users only.
+fn may_change(account: &Account, is_super: bool) -> Result<(), AuthError> {
     if account.kind == UserType::Super && !is_super {
         return Err(AuthError::Invalid("The super user can only be update by super user"));
     }
-    Ok(account.clone())
+    Ok(())
 }
 
 fn info_for(account: &Account, is_super: bool) -> UserInfo {

@@ -10,6 +10,7 @@ use crate::error::{AuthError, shown};
 use crate::file::FileError;
 use crate::names::{Decision, PolicyType, UserStatus, UserType};
 use crate::plain::{PlainError, PlainFiles, Rules};
+use crate::policy::Entry;
 use crate::resource::Needed;
 use crate::signature::{Metadata, Older, SIGNATURE_BYTES, Signed, SigningKey};
 
@@ -203,10 +204,8 @@ impl Auth {
         match identity {
             Identity::Off => self.settings.authentication == Switch::Off,
             Identity::Anonymous => false,
-            Identity::User(name) => {
-                let account = self.accounts().get(name).cloned();
-                account.is_some_and(|it| it.kind == UserType::Super && it.status == UserStatus::Enable)
-            }
+            Identity::User(name) => (self.accounts().get(name))
+                .is_some_and(|it| it.kind == UserType::Super && it.status == UserStatus::Enable),
         }
     }
 
@@ -234,7 +233,7 @@ fn decide_one(account: &Arc<Account>, needed: &Needed<'_>, caller: IpAddr) -> Ru
         None => Rule::NoEntry,
     };
     let reason = match &rule {
-        Rule::Entry(deciding) if deciding.decision() == Decision::Allow => return Ruling::allow(rule),
+        Rule::Entry(deciding) if deciding.entry().decision == Decision::Allow => return Ruling::allow(rule),
         Rule::Entry(_) => "the decision is deny.",
         _ => "no matched policies.",
     };
@@ -248,7 +247,6 @@ fn decide_one(account: &Arc<Account>, needed: &Needed<'_>, caller: IpAddr) -> Ru
 }
 
 /// The answer to whether a caller may send a request, with the rule that decided.
-#[derive(Debug)]
 pub struct Ruling {
     /// Why the request is refused; `None` when it is served.
     pub refusal: Option<AuthError>,
@@ -276,7 +274,6 @@ impl Ruling {
 }
 
 /// What decided about a request.
-#[derive(Debug)]
 pub enum Rule {
     /// Authorization is off.
     Off,
@@ -303,7 +300,7 @@ impl std::fmt::Display for Rule {
             Self::Super => "super user",
             Self::NoUser => "no user",
             Self::NoEntry => "no entry",
-            Self::Entry(deciding) => return deciding.fmt(f),
+            Self::Entry(deciding) => return write!(f, "{} {}", deciding.policy, deciding.entry()),
         })
     }
 }
@@ -316,20 +313,8 @@ pub struct Deciding {
 }
 
 impl Deciding {
-    fn decision(&self) -> Decision {
-        self.account.policies.of(self.policy).entries()[self.at].decision
-    }
-}
-
-impl std::fmt::Display for Deciding {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {}", self.policy, self.account.policies.of(self.policy).entries()[self.at])
-    }
-}
-
-impl std::fmt::Debug for Deciding {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{self}")
+    fn entry(&self) -> &Entry {
+        &self.account.policies.of(self.policy).entries()[self.at]
     }
 }
 

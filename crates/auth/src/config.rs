@@ -178,12 +178,9 @@ impl AuthConfig {
     /// Checks the classes of authentication or authorization. As in RocketMQ, the one that keeps users or acls counts also while
     /// the check itself is off.
     fn classes(&self, topic: &'static str, word: &str, is_on: bool) -> Result<(), ConfigError> {
-        let (provider, metadata, strategy) = match topic {
-            "authentication" => {
-                ("authenticationProvider", "authenticationMetadataProvider", "authenticationStrategy")
-            }
-            _ => ("authorizationProvider", "authorizationMetadataProvider", "authorizationStrategy"),
-        };
+        let named =
+            |end| KEYS.into_iter().find(|key| *key == format!("{topic}{end}")).expect("a name of the table");
+        let [provider, metadata, strategy] = ["Provider", "MetadataProvider", "Strategy"].map(named);
         let local = format!("auth.{topic}.provider.Local{word}MetadataProvider");
         self.class(metadata, &[&local, &format!("proxy.auth.Proxy{word}MetadataProvider")])?;
         if !is_on {

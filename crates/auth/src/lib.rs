@@ -34,13 +34,13 @@ pub use accounts::{LoadError, PASSWORD_BYTES_MAX, USER_NAME_BYTES_MAX};
 pub use auth::{Auth, Deciding, Identity, Rule, Ruling, StartError};
 pub use config::{AuthConfig, ConfigError, KEYS, Request, Secret, Settings, Switch, Whitelist};
 pub use error::AuthError;
-pub use explain::{Explanation, Look, Looks, Outcome};
+pub use explain::Explanation;
 pub use failures::{Answer, FREE_FAILURES, Failures, PACE_MS, WAIT_MAX_MS, WINDOW_MS};
 pub use file::{FileError, write as write_file};
 pub use names::{Action, Actions, Decision, PolicyType, ResourceType, UserStatus, UserType};
 pub use plain::{
-    CHECKED, PlainAccount, PlainAcl, PlainError, PlainFiles, PlainIdentity, PlainRule, PlainVersion,
-    RELOAD_INTERVAL, RULE_REQUESTS,
+    CHECKED, PlainAccount, PlainAcl, PlainError, PlainFiles, PlainIdentity, PlainVersion, RELOAD_INTERVAL,
+    RULE_REQUESTS,
 };
 pub use policy::{Entry, Policies, Policy};
 pub use resource::{Names, Needed, Pattern, Resource};

@@ -11,11 +11,13 @@ macro_rules! words {
         pub enum $name { $($(#[$variant_doc])* $variant,)+ }
 
         impl $name {
+            /// Every value in the order in which they are written.
+            pub const ALL: &[Self] = &[$(Self::$variant),+];
+
             /// The value with this name, in any case of letters; `None` for an unknown name.
             #[must_use]
             pub fn from_name(name: &str) -> Option<Self> {
-                $(if name.eq_ignore_ascii_case($text) { return Some(Self::$variant); })+
-                None
+                Self::ALL.iter().copied().find(|it| name.eq_ignore_ascii_case(it.name()))
             }
 
             /// The name as RocketMQ writes it.
@@ -109,18 +111,6 @@ words! {
     }
 }
 
-/// Every action in the order in which they are written.
-const ACTIONS: [Action; 8] = [
-    Action::All,
-    Action::Pub,
-    Action::Sub,
-    Action::Create,
-    Action::Update,
-    Action::Delete,
-    Action::Get,
-    Action::List,
-];
-
 /// A set of actions. A request that needs several is served when one of them is granted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Actions(u8);
@@ -152,7 +142,7 @@ impl Actions {
 
     /// The actions of the set in the order of [`Action`].
     pub fn iter(self) -> impl Iterator<Item = Action> {
-        ACTIONS.into_iter().filter(move |action| self.0 & (1 << *action as u8) != 0)
+        Action::ALL.iter().copied().filter(move |action| self.0 & (1 << *action as u8) != 0)
     }
 }
 

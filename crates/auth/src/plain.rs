@@ -14,8 +14,8 @@ use std::time::Duration;
 
 pub use files::{PlainAccount, PlainError, PlainFiles, PlainVersion};
 pub(crate) use rules::Rules;
-pub use rules::{CHECKED, PlainIdentity, PlainRule, RULE_REQUESTS};
-use yaml::Node;
+pub use rules::{CHECKED, PlainIdentity, RULE_REQUESTS};
+use yaml::{Node, found_or_added};
 
 use crate::error::AuthError;
 use crate::file;
@@ -91,8 +91,8 @@ impl PlainAcl {
         identity: &PlainIdentity,
         code: i32,
         needed: &[Needed<'_>],
-    ) -> Result<PlainRule, AuthError> {
-        rules::decide(identity, code, needed)
+    ) -> Result<(), AuthError> {
+        identity.0.as_ref().map_or(Ok(()), |account| account.decide(code, needed))
     }
 
     /// The main file, whether or not it exists.
@@ -117,12 +117,8 @@ impl PlainAcl {
         account.check().map_err(|reason| PlainError::Content { path: path.clone(), reason })?;
         self.change(&path, now_ms, |root| {
             let Node::List(accounts) = root.entry("accounts", Node::List(Vec::new())) else { return };
-            let at = accounts.iter().position(|node| is_named(node, &account.access_key));
-            let at = at.unwrap_or_else(|| {
-                accounts.push(Node::Map(Vec::new()));
-                accounts.len() - 1
-            });
-            write_account(&mut accounts[at], account);
+            let is_it = |node: &Node| is_named(node, &account.access_key);
+            write_account(found_or_added(accounts, is_it, || Node::Map(Vec::new())), account);
         })
     }
 
@@ -166,11 +162,9 @@ impl PlainAcl {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let mut found = self.files.read()?;
         let bad = |reason| PlainError::Content { path: path.to_owned(), reason };
-        let at = found.iter().position(|(known, _)| known == path).unwrap_or_else(|| {
-            found.push((path.to_owned(), Vec::new()));
-            found.len() - 1
-        });
-        let text = std::str::from_utf8(&found[at].1).map_err(|error| bad(error.to_string()))?;
+        let (_, content) =
+            found_or_added(&mut found, |(known, _)| known == path, || (path.to_owned(), Vec::new()));
+        let text = std::str::from_utf8(content).map_err(|error| bad(error.to_string()))?;
         let mut root = Node::parse(text).map_err(bad)?.unwrap_or(Node::Map(Vec::new()));
         change(&mut root);
         let counter = PlainVersion::read(&root).counter + 1;
@@ -178,9 +172,10 @@ impl PlainAcl {
         let version = [("counter", number(counter)), ("timestamp", number(now_ms))];
         let version = version.map(|(key, value)| (key.to_owned(), value)).to_vec();
         *root.entry("dataVersion", Node::List(Vec::new())) = Node::List(vec![Node::Map(version)]);
-        found[at].1 = root.write().into_bytes();
+        let text = root.write();
+        *content = text.clone().into_bytes();
         Rules::parse(&found)?;
-        file::write(path, &found[at].1)?;
+        file::write(path, text.as_bytes())?;
         self.read_again(&mut seen).map(drop)
     }
 

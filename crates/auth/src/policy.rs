@@ -160,7 +160,8 @@ const LITERAL: u8 = 0;
 const PREFIXED: u8 = 1;
 const ANY: u8 = 2;
 
-fn class_of(names: &Names) -> u8 {
+/// The place of names among the other kinds of names in the order in which entries decide.
+pub(crate) fn class_of(names: &Names) -> u8 {
     match names {
         Names::Literal(_) => LITERAL,
         Names::Prefixed(_) => PREFIXED,
@@ -168,7 +169,8 @@ fn class_of(names: &Names) -> u8 {
     }
 }
 
-fn text_of(entry: &Entry) -> &str {
+/// The name or prefix of an entry; empty for all names.
+pub(crate) fn text_of(entry: &Entry) -> &str {
     match &entry.pattern.names {
         Names::Literal(text) | Names::Prefixed(text) => text,
         Names::Any => "",

@@ -23,7 +23,8 @@ impl Source {
         };
         let address: IpAddr = address.parse().ok()?;
         let is_number = !bits.is_empty() && bits.bytes().all(|digit| digit.is_ascii_digit());
-        let bits = bits.parse().ok().filter(|bits| is_number && *bits <= width(address))?;
+        let bits_max = if address.is_ipv4() { 32 } else { 128 };
+        let bits = bits.parse().ok().filter(|bits| is_number && *bits <= bits_max)?;
         Some(Self { address, bits: Some(bits) })
     }
 
@@ -42,10 +43,6 @@ impl Source {
             _ => false,
         }
     }
-}
-
-fn width(address: IpAddr) -> u8 {
-    if address.is_ipv4() { 32 } else { 128 }
 }
 
 impl fmt::Display for Source {

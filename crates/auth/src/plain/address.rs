@@ -6,11 +6,9 @@ use std::ops::RangeInclusive;
 /// The addresses that a white list names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Addresses {
-    /// No address: the text was blank.
-    Nobody,
     /// Every address.
     Everybody,
-    /// These addresses.
+    /// These addresses; none when the text was blank.
     These(Vec<IpAddr>),
     /// Addresses of which every part, of four or of eight, is in its range.
     Parts(Vec<RangeInclusive<u16>>),
@@ -28,34 +26,24 @@ impl Addresses {
         let bad = || format!("netaddress examine Exception netaddress is {text}");
         let address = |text: &str| text.trim().parse::<IpAddr>().map_err(|_| bad());
         let text = text.trim();
-        if text.is_empty() {
-            return Ok(Self::Nobody);
-        }
         if matches!(text, "*" | "*.*.*.*" | "*:*:*:*:*:*:*:*") {
             return Ok(Self::Everybody);
         }
-        if let Some((start, last)) = text.strip_suffix('}').and_then(|text| text.split_once('{')) {
-            let list = last.split(',').filter(|part| !part.is_empty());
-            return list
-                .map(|last| address(&format!("{start}{}", last.trim())))
-                .collect::<Result<_, _>>()
-                .map(Self::These);
-        }
-        if text.contains(',') {
-            let list = text.split(',').filter(|part| !part.is_empty());
-            return list.map(address).collect::<Result<_, _>>().map(Self::These);
-        }
-        if text.contains(['*', '-']) {
+        let braces = text.strip_suffix('}').and_then(|text| text.split_once('{'));
+        if braces.is_none() && !text.contains(',') && text.contains(['*', '-']) {
             return parts(text).map(Self::Parts).ok_or_else(bad);
         }
-        Ok(Self::These(vec![address(text)?]))
+        let (start, list) = braces.unwrap_or(("", text));
+        let list = list.split(',').filter(|last| !last.is_empty());
+        list.map(|last| address(&format!("{start}{}", last.trim())))
+            .collect::<Result<_, _>>()
+            .map(Self::These)
     }
 
     /// Whether an address is one of these.
     pub(crate) fn contain(&self, caller: IpAddr) -> bool {
         let caller = caller.to_canonical();
         match self {
-            Self::Nobody => false,
             Self::Everybody => true,
             Self::These(addresses) => addresses.iter().any(|address| address.to_canonical() == caller),
             Self::Parts(parts) => {

@@ -107,11 +107,15 @@ impl Account {
         self.written.admin == Some(true)
     }
 
-    fn decide(&self, code: i32, needed: &[Needed<'_>]) -> Result<PlainRule, AuthError> {
+    /// Decides whether the account may send a request.
+    ///
+    /// # Errors
+    /// [`AuthError::Plain`] with RocketMQ's text.
+    pub(crate) fn decide(&self, code: i32, needed: &[Needed<'_>]) -> Result<(), AuthError> {
         let needed = if CHECKED.contains(&code) { needed } else { &[] };
         let traces = Needed { resource: Resource::topic(TRACE_TOPIC), actions: Actions::of(&[Action::Pub]) };
         if needed.contains(&traces) {
-            return Ok(PlainRule::Trace);
+            return Ok(());
         }
         if (ADMINISTRATION.contains(&code) || RULE_REQUESTS.contains(&code)) && !self.is_admin() {
             let name = shown(&self.written.access_key);
@@ -119,7 +123,7 @@ impl Account {
             return Err(AuthError::Plain(text));
         }
         if self.is_admin() && self.topics.is_empty() && self.groups.is_empty() {
-            return Ok(PlainRule::Administrator);
+            return Ok(());
         }
         for Needed { resource, actions } in needed {
             let (list, default, word) = match resource.kind {
@@ -132,7 +136,7 @@ impl Account {
                 return Err(AuthError::Plain(text));
             }
         }
-        Ok(PlainRule::Permissions)
+        Ok(())
     }
 }
 
@@ -169,19 +173,6 @@ impl PlainIdentity {
     pub fn access_key(&self) -> Option<&str> {
         self.0.as_deref().map(|account| account.written.access_key.as_str())
     }
-}
-
-/// What let a request through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PlainRule {
-    /// The caller's address is on a white list.
-    WhiteList,
-    /// Message traces are not checked.
-    Trace,
-    /// The account is an administrator without permissions of its own.
-    Administrator,
-    /// The permissions of the account.
-    Permissions,
 }
 
 impl Rules {
@@ -258,16 +249,4 @@ impl Rules {
         }
         Ok(PlainIdentity(Some(account.clone())))
     }
-}
-
-/// Decides whether a caller may send a request.
-///
-/// # Errors
-/// [`AuthError::Plain`] with RocketMQ's text.
-pub(crate) fn decide(
-    identity: &PlainIdentity,
-    code: i32,
-    needed: &[Needed<'_>],
-) -> Result<PlainRule, AuthError> {
-    identity.0.as_ref().map_or(Ok(PlainRule::WhiteList), |account| account.decide(code, needed))
 }

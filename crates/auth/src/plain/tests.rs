@@ -73,7 +73,7 @@ fn white_lists_come_before_keys_and_keys_before_signatures() {
 fn decide(acl: &PlainAcl, name: &str, code: i32, needed: &[Needed<'_>]) -> String {
     let account = acl.rules().accounts.get(name).cloned();
     match acl.decide(&PlainIdentity(account), code, needed) {
-        Ok(rule) => format!("{rule:?}"),
+        Ok(()) => "served".to_owned(),
         Err(error) => error.to_string(),
     }
 }
@@ -86,23 +86,23 @@ fn permissions_decide_as_in_4_9_8() {
         assert_eq!(decide(&acl, "RocketMQ", 310, &[needed]), expected, "{needed:?}");
     };
     let (publish, subscribe) = ([Action::Pub], [Action::Sub]);
-    check(topic("topicB", &publish), "Permissions");
-    check(topic("topicC", &subscribe), "Permissions");
+    check(topic("topicB", &publish), "served");
+    check(topic("topicC", &subscribe), "served");
     check(topic("topicC", &publish), "No default permission for topic:topicC");
     check(topic("topicA", &subscribe), "No default permission for topic:topicA");
     check(topic("other", &publish), "No default permission for topic:other");
-    check(group("other", &subscribe), "Permissions");
+    check(group("other", &subscribe), "served");
     check(group("groupA", &subscribe), "No default permission for group:groupA");
     check(topic("%RETRY%groupA", &subscribe), "No default permission for group:groupA");
-    check(topic("%RETRY%groupC", &subscribe), "Permissions");
-    check(topic(TRACE_TOPIC, &publish), "Trace");
+    check(topic("%RETRY%groupC", &subscribe), "served");
+    check(topic(TRACE_TOPIC, &publish), "served");
     check(topic(TRACE_TOPIC, &subscribe), &format!("No default permission for topic:{TRACE_TOPIC}"));
     let both = [topic("topicB", &publish), topic("topicA", &publish)];
     assert_eq!(decide(&acl, "RocketMQ", 11, &both), "No default permission for topic:topicA");
     // Requests beyond the list of 4.9.8 need a signature only.
-    assert_eq!(decide(&acl, "RocketMQ", 320, &both), "Permissions");
-    assert_eq!(decide(&acl, "RocketMQ", 200_050, &both), "Permissions");
-    assert_eq!(decide(&acl, "nobody", 17, &both), "WhiteList");
+    assert_eq!(decide(&acl, "RocketMQ", 320, &both), "served");
+    assert_eq!(decide(&acl, "RocketMQ", 200_050, &both), "served");
+    assert_eq!(decide(&acl, "nobody", 17, &both), "served");
 }
 
 #[test]
@@ -113,11 +113,11 @@ fn administration_is_for_administrators() {
         let expected =
             format!("Need admin permission for request code={code}, but accessKey=RocketMQ is not");
         assert_eq!(decide(&acl, "RocketMQ", code, &[]), expected);
-        assert_eq!(decide(&acl, "rocketmq2", code, &[]), "Administrator");
+        assert_eq!(decide(&acl, "rocketmq2", code, &[]), "served");
     }
     let text = "accounts:\n- {accessKey: rocketmq2, secretKey: 12345678, admin: yes, topicPerms: [a=PUB]}";
     let acl = open(&fixture, text);
-    assert_eq!(decide(&acl, "rocketmq2", 17, &[]), "Permissions");
+    assert_eq!(decide(&acl, "rocketmq2", 17, &[]), "served");
     let refused = "No default permission for topic:b";
     assert_eq!(decide(&acl, "rocketmq2", 310, &[topic("b", &[Action::Pub])]), refused);
 }
@@ -253,7 +253,7 @@ fn requests_change_the_files_and_count_at_once() {
     };
     acl.update_account(&account, 1_700_000_000_000).unwrap();
     let permitted = [topic("t", &[Action::Pub])];
-    assert_eq!(decide(&acl, "newaccount", 310, &permitted), "Permissions");
+    assert_eq!(decide(&acl, "newaccount", 310, &permitted), "served");
     let version = PlainVersion { timestamp: 1_700_000_000_000, counter: 1 };
     assert_eq!(acl.versions(), [(fixture.path("plain_acl.yml"), version)]);
     let changed = PlainAccount {
@@ -264,7 +264,7 @@ fn requests_change_the_files_and_count_at_once() {
     };
     acl.update_account(&changed, 5).unwrap();
     assert_eq!(acl.versions()[0].1.counter, 2);
-    assert_eq!(decide(&acl, "newaccount", 17, &permitted), "Administrator");
+    assert_eq!(decide(&acl, "newaccount", 17, &permitted), "served");
     acl.update_white_list(&["7.7.7.7".to_owned()], None, 6).unwrap();
     assert_eq!(verify(&acl, "7.7.7.7", &[]), Ok(None));
     assert_eq!(verify(&acl, "10.10.103.7", &[]), Err("No accessKey is configured".to_owned()));
@@ -357,5 +357,5 @@ fn the_trace_topic_is_known_by_its_one_action() {
     let fixture = Fixture::new();
     let acl = open(&fixture, FILE);
     // The whole check is skipped, as in 4.9.8, also for what else the request needs.
-    assert_eq!(decide(&acl, "RocketMQ", 36, &[topic("topicA", &[Action::Pub]), needed]), "Trace");
+    assert_eq!(decide(&acl, "RocketMQ", 36, &[topic("topicA", &[Action::Pub]), needed]), "served");
 }

@@ -89,14 +89,12 @@ impl Node {
             *self = Self::Map(Vec::new());
         }
         let Self::Map(members) = self else { unreachable!("made one above") };
-        let at = members.iter().position(|(found, _)| found == key).unwrap_or_else(|| {
-            members.push((key.to_owned(), empty.clone()));
-            members.len() - 1
-        });
-        if members[at].1.is_null() {
-            members[at].1 = empty;
+        let (_, value) =
+            found_or_added(members, |(found, _)| found == key, || (key.to_owned(), empty.clone()));
+        if value.is_null() {
+            *value = empty;
         }
-        &mut members[at].1
+        value
     }
 
     /// A text as it is written with quotes.
@@ -148,6 +146,19 @@ impl Node {
             }
         }
     }
+}
+
+/// The first item of a list that is the wanted one, or a new one at its end.
+pub(super) fn found_or_added<T>(
+    list: &mut Vec<T>,
+    is_wanted: impl FnMut(&T) -> bool,
+    new: impl FnOnce() -> T,
+) -> &mut T {
+    let at = list.iter().position(is_wanted).unwrap_or(list.len());
+    if at == list.len() {
+        list.push(new());
+    }
+    &mut list[at]
 }
 
 fn set(members: &mut Vec<(String, Node)>, key: String, value: Node) {
