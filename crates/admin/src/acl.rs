@@ -1,6 +1,7 @@
 //! Operations on acls (Auth 2.0): what users may do.
 
-use crate::operation::{Effect, Operation, Typed, answer};
+use crate::arguments::{BROKER, BROKERS, optional, place, required};
+use crate::operation::{Operation, Typed, operations};
 use crate::request::{Request, body};
 use crate::{Argument, Arguments, Error, Session};
 use serde::Serialize;
@@ -9,79 +10,32 @@ use wire::body::{AclInfo, PolicyEntryInfo, PolicyInfo};
 use wire::codes::request;
 use wire::json;
 
-const BROKER: Argument =
-    Argument::optional("broker", ("b", "brokerAddr"), "address of a broker, or name of a broker set");
-const CLUSTER: Argument = Argument::optional("cluster", ("c", "clusterName"), "all brokers of this cluster");
-const SUBJECT: Argument = Argument::place("subject", ("s", "subject"), "the user, as User:name");
+const SUBJECT: Argument = place("subject", ("s", "subject"), "the user, as User:name");
 const RESOURCES: Argument =
-    Argument::required("resources", ("r", "resources"), "resources such as Topic:orders*,Group:*");
-const ACTIONS: Argument = Argument::required("actions", ("a", "actions"), "actions such as Pub,Sub");
-const DECISION: Argument = Argument::required("decision", ("d", "decision"), "Allow or Deny");
+    required("resources", ("r", "resources"), "resources such as Topic:orders*,Group:*");
+const ACTIONS: Argument = required("actions", ("a", "actions"), "actions such as Pub,Sub");
+const DECISION: Argument = required("decision", ("d", "decision"), "Allow or Deny");
 const SOURCES: Argument =
-    Argument::optional("sources", ("i", "sourceIp"), "addresses from which it counts; all if left out");
+    optional("sources", ("i", "sourceIp"), "addresses from which it counts; all if left out");
 
 /// The operations on acls.
-pub(crate) const OPERATIONS: [Operation; 5] = [
-    Operation {
-        noun: "acl",
-        verb: "list",
-        mqadmin: &["listAcl"],
-        effect: Effect::Look,
-        about: "List the acls of a broker, or of the masters of a cluster",
-        arguments: &[
-            BROKER,
-            CLUSTER,
-            Argument::optional("subject", ("s", "subject"), "part of the subject"),
-            Argument::optional("resource", ("r", "resource"), "part of the resource"),
-        ],
-        call: |session, arguments| answer(list(session, arguments)),
-    },
-    Operation {
-        noun: "acl",
-        verb: "get",
-        mqadmin: &["getAcl"],
-        effect: Effect::Look,
-        about: "Show what a user may do",
-        arguments: &[SUBJECT, BROKER, CLUSTER],
-        call: |session, arguments| answer(get(session, arguments)),
-    },
-    Operation {
-        noun: "acl",
-        verb: "create",
-        mqadmin: &["createAcl"],
-        effect: Effect::Change,
-        about: "Allow or deny a user actions on resources, on a broker or on all brokers of a cluster",
-        arguments: &[SUBJECT, RESOURCES, ACTIONS, DECISION, BROKER, CLUSTER, SOURCES],
-        call: |session, arguments| {
-            answer(change(session, arguments, request::AUTH_CREATE_ACL, "create acl to"))
-        },
-    },
-    Operation {
-        noun: "acl",
-        verb: "update",
-        mqadmin: &["updateAcl"],
-        effect: Effect::Change,
-        about: "Replace what a user may do with resources; other resources stay as they are",
-        arguments: &[SUBJECT, RESOURCES, ACTIONS, DECISION, BROKER, CLUSTER, SOURCES],
-        call: |session, arguments| {
-            answer(change(session, arguments, request::AUTH_UPDATE_ACL, "update acl to"))
-        },
-    },
-    Operation {
-        noun: "acl",
-        verb: "delete",
-        mqadmin: &["deleteAcl"],
-        effect: Effect::Destroy,
-        about: "Delete what a user may do with resources, or its whole acl",
-        arguments: &[
-            SUBJECT,
-            BROKER,
-            CLUSTER,
-            Argument::optional("resources", ("r", "resources"), "only this resource"),
-        ],
-        call: |session, arguments| answer(delete(session, arguments)),
-    },
-];
+pub(crate) const OPERATIONS: &[Operation] = operations! { "acl":
+    "list", Look, ["listAcl"], "List the acls of a broker, or of the masters of a cluster",
+        [BROKER, BROKERS, optional("subject", ("s", "subject"), "part of the subject"),
+         optional("resource", ("r", "resource"), "part of the resource")], list;
+    "get", Look, ["getAcl"], "Show what a user may do",
+        [SUBJECT, BROKER, BROKERS], get;
+    "create", Change, ["createAcl"],
+        "Allow or deny a user actions on resources, on a broker or on all brokers of a cluster",
+        [SUBJECT, RESOURCES, ACTIONS, DECISION, BROKER, BROKERS, SOURCES],
+        |session, arguments| change(session, arguments, request::AUTH_CREATE_ACL, "create acl to");
+    "update", Change, ["updateAcl"],
+        "Replace what a user may do with resources; other resources stay as they are",
+        [SUBJECT, RESOURCES, ACTIONS, DECISION, BROKER, BROKERS, SOURCES],
+        |session, arguments| change(session, arguments, request::AUTH_UPDATE_ACL, "update acl to");
+    "delete", Destroy, ["deleteAcl"], "Delete what a user may do with resources, or its whole acl",
+        [SUBJECT, BROKER, BROKERS, optional("resources", ("r", "resources"), "only this resource")], delete;
+};
 
 /// An entry of an acl of a broker.
 #[derive(Serialize)]

@@ -33,57 +33,43 @@ pub struct Argument {
 }
 
 impl Argument {
-    const fn new(
-        kind: Kind,
-        name: &'static str,
-        mqadmin: (&'static str, &'static str),
-        help: &'static str,
-    ) -> Self {
-        Self { name, short: mqadmin.0, long: mqadmin.1, kind, help }
-    }
-
-    /// A required argument that is given by its place.
-    pub(crate) const fn place(
-        name: &'static str,
-        mqadmin: (&'static str, &'static str),
-        help: &'static str,
-    ) -> Self {
-        Self::new(Kind::Place, name, mqadmin, help)
-    }
-
-    /// A required option.
-    pub(crate) const fn required(
-        name: &'static str,
-        mqadmin: (&'static str, &'static str),
-        help: &'static str,
-    ) -> Self {
-        Self::new(Kind::Required, name, mqadmin, help)
-    }
-
-    /// An option that may be left out.
-    pub(crate) const fn optional(
-        name: &'static str,
-        mqadmin: (&'static str, &'static str),
-        help: &'static str,
-    ) -> Self {
-        Self::new(Kind::Optional, name, mqadmin, help)
-    }
-
-    /// An option without a value.
-    pub(crate) const fn switch(
-        name: &'static str,
-        mqadmin: (&'static str, &'static str),
-        help: &'static str,
-    ) -> Self {
-        Self::new(Kind::Switch, name, mqadmin, help)
-    }
-
     /// Whether the operation cannot do without it.
     #[must_use]
     pub fn is_required(&self) -> bool {
         matches!(self.kind, Kind::Place | Kind::Required)
     }
 }
+
+/// Short and long name of an option of `mqadmin`; both empty where it has no such option.
+type Names = (&'static str, &'static str);
+
+/// A required argument that is given by its place.
+pub(crate) const fn place(name: &'static str, (short, long): Names, help: &'static str) -> Argument {
+    Argument { name, short, long, kind: Kind::Place, help }
+}
+
+/// A required option.
+pub(crate) const fn required(name: &'static str, (short, long): Names, help: &'static str) -> Argument {
+    Argument { name, short, long, kind: Kind::Required, help }
+}
+
+/// An option that may be left out.
+pub(crate) const fn optional(name: &'static str, (short, long): Names, help: &'static str) -> Argument {
+    Argument { name, short, long, kind: Kind::Optional, help }
+}
+
+/// An option without a value.
+pub(crate) const fn switch(name: &'static str, (short, long): Names, help: &'static str) -> Argument {
+    Argument { name, short, long, kind: Kind::Switch, help }
+}
+
+/// One broker.
+pub(crate) const BROKER: Argument =
+    optional("broker", ("b", "brokerAddr"), "address of a broker, or name of a broker set");
+/// The masters of a cluster.
+pub(crate) const MASTERS: Argument = optional("cluster", ("c", "clusterName"), "all masters of this cluster");
+/// All brokers of a cluster.
+pub(crate) const BROKERS: Argument = optional("cluster", ("c", "clusterName"), "all brokers of this cluster");
 
 /// The values that were given for the arguments of an operation, by name.
 #[derive(Clone, Debug, Default)]

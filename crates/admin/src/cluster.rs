@@ -1,7 +1,8 @@
 //! Operations on clusters.
 
-use crate::operation::{Effect, Operation, Typed, answer};
-use crate::{Argument, Arguments, Error, Session};
+use crate::arguments::{optional, switch};
+use crate::operation::{Operation, Typed, operations};
+use crate::{Arguments, Error, Session};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,22 +11,11 @@ use std::fmt::Write as _;
 const HOUR_MS: f64 = 3_600_000.0;
 
 /// The operations on clusters.
-pub(crate) const OPERATIONS: [Operation; 1] = [Operation {
-    noun: "cluster",
-    verb: "list",
-    mqadmin: &["clusterList"],
-    effect: Effect::Look,
-    about: "List clusters and brokers with their load",
-    arguments: &[
-        Argument::optional("cluster", ("c", "clusterName"), "only this cluster"),
-        Argument::switch(
-            "more",
-            ("m", "moreStats"),
-            "messages of yesterday and today; only counts for mqadmin",
-        ),
-    ],
-    call: |session, arguments| answer(list(session, arguments)),
-}];
+pub(crate) const OPERATIONS: &[Operation] = operations! { "cluster":
+    "list", Look, ["clusterList"], "List clusters and brokers with their load",
+        [optional("cluster", ("c", "clusterName"), "only this cluster"),
+         switch("more", ("m", "moreStats"), "messages of yesterday and today; only counts for mqadmin")], list;
+};
 
 /// A broker and its load.
 #[derive(Serialize, Default)]

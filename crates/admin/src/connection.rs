@@ -1,9 +1,10 @@
 //! Operations on connected clients.
 
-use crate::operation::{Effect, Operation, Typed, answer};
+use crate::arguments::{optional, place, required};
+use crate::operation::{Operation, Typed, operations};
 use crate::request::{Request, body};
 use crate::text::{time, version};
-use crate::{Argument, Arguments, Error, Session, stats};
+use crate::{Arguments, Error, Session, stats};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,49 +12,17 @@ use wire::body::{Connection, ConsumerConnection, ProducerConnection};
 use wire::codes::request;
 
 /// The operations on connected clients.
-pub(crate) const OPERATIONS: [Operation; 3] = [
-    Operation {
-        noun: "client",
-        verb: "consumers",
-        mqadmin: &["consumerConnection"],
-        effect: Effect::Look,
-        about: "List the connected members of a consumer group and its subscriptions",
-        arguments: &[
-            Argument::place("group", ("g", "consumerGroup"), "name of the consumer group"),
-            Argument::optional(
-                "broker",
-                ("b", "brokerAddr"),
-                "the broker that is asked, otherwise one of the group",
-            ),
-        ],
-        call: |session, arguments| answer(consumers(session, arguments)),
-    },
-    Operation {
-        noun: "client",
-        verb: "producers",
-        mqadmin: &["producerConnection"],
-        effect: Effect::Look,
-        about: "List the connected members of a producer group",
-        arguments: &[
-            Argument::place("group", ("g", "producerGroup"), "name of the producer group"),
-            Argument::place("topic", ("t", "topic"), "a topic to which it sends"),
-        ],
-        call: |session, arguments| answer(producers(session, arguments)),
-    },
-    Operation {
-        noun: "client",
-        verb: "list-producers",
-        mqadmin: &["producer"],
-        effect: Effect::Look,
-        about: "List all producers that are connected to a broker",
-        arguments: &[Argument::required(
-            "broker",
-            ("b", "broker"),
-            "address of a broker, or name of a broker set",
-        )],
-        call: |session, arguments| answer(list_producers(session, arguments)),
-    },
-];
+pub(crate) const OPERATIONS: &[Operation] = operations! { "client":
+    "consumers", Look, ["consumerConnection"],
+        "List the connected members of a consumer group and its subscriptions",
+        [place("group", ("g", "consumerGroup"), "name of the consumer group"),
+         optional("broker", ("b", "brokerAddr"), "the broker that is asked, otherwise one of the group")], consumers;
+    "producers", Look, ["producerConnection"], "List the connected members of a producer group",
+        [place("group", ("g", "producerGroup"), "name of the producer group"),
+         place("topic", ("t", "topic"), "a topic to which it sends")], producers;
+    "list-producers", Look, ["producer"], "List all producers that are connected to a broker",
+        [required("broker", ("b", "broker"), "address of a broker, or name of a broker set")], list_producers;
+};
 
 /// A connected client.
 #[derive(Serialize)]

@@ -1,7 +1,8 @@
 //! Operations on controllers, and on what they decide: who is master of a broker set, and who is in its in-sync set.
 
+use crate::arguments::{optional, place, required, switch};
 use crate::broker::Settings;
-use crate::operation::{Effect, Operation, Typed, answer};
+use crate::operation::{Operation, Typed, operations};
 use crate::request::{Request, body};
 use crate::{Argument, Arguments, Error, Session};
 use client::Reply;
@@ -13,105 +14,40 @@ use wire::codes::request;
 use wire::json;
 
 const CONTROLLER: Argument =
-    Argument::required("controller", ("a", "controllerAddress"), "controllers, separated by semicolons");
-const CLUSTER: Argument = Argument::required("cluster", ("c", "clusterName"), "cluster of the broker set");
-const SET: Argument = Argument::optional("broker", ("b", "brokerName"), "name of the broker set");
-const SETS: Argument =
-    Argument::optional("cluster", ("c", "clusterName"), "the cluster, instead of one broker set");
+    required("controller", ("a", "controllerAddress"), "controllers, separated by semicolons");
+const CLUSTER: Argument = required("cluster", ("c", "clusterName"), "cluster of the broker set");
+const SET: Argument = optional("broker", ("b", "brokerName"), "name of the broker set");
+const SETS: Argument = optional("cluster", ("c", "clusterName"), "the cluster, instead of one broker set");
 
 /// The operations on controllers.
-pub(crate) const OPERATIONS: [Operation; 7] = [
-    Operation {
-        noun: "controller",
-        verb: "metadata",
-        mqadmin: &["getControllerMetaData"],
-        effect: Effect::Look,
-        about: "Show which controller of a group leads, and all its members",
-        arguments: &[CONTROLLER],
-        call: |session, arguments| answer(metadata(session, arguments)),
-    },
-    Operation {
-        noun: "controller",
-        verb: "config",
-        mqadmin: &["getControllerConfig"],
-        effect: Effect::Look,
-        about: "Show the settings of controllers",
-        arguments: &[CONTROLLER],
-        call: |session, arguments| answer(config(session, arguments)),
-    },
-    Operation {
-        noun: "controller",
-        verb: "set",
-        mqadmin: &["updateControllerConfig"],
-        effect: Effect::Change,
-        about: "Change a setting of controllers",
-        arguments: &[
-            Argument::place("key", ("k", "key"), "name of the setting"),
-            Argument::place("value", ("v", "value"), "its new value"),
-            CONTROLLER,
-        ],
-        call: |session, arguments| answer(set(session, arguments)),
-    },
-    Operation {
-        noun: "replica",
-        verb: "in-sync",
-        mqadmin: &["getSyncStateSet"],
-        effect: Effect::Look,
-        about: "Show who is master of a broker set, or of those of a cluster, and which of its brokers are in sync",
-        arguments: &[CONTROLLER, SET, SETS],
-        call: |session, arguments| answer(in_sync(session, arguments)),
-    },
-    Operation {
-        noun: "replica",
-        verb: "epochs",
-        mqadmin: &["getBrokerEpoch"],
-        effect: Effect::Look,
-        about: "Show which master wrote which part of the log of each broker of a set, or of a cluster",
-        arguments: &[SET, SETS],
-        call: |session, arguments| answer(epochs(session, arguments)),
-    },
-    Operation {
-        noun: "replica",
-        verb: "elect",
-        mqadmin: &["electMaster"],
-        effect: Effect::Change,
-        about: "Make a broker of a set its master",
-        arguments: &[
-            Argument::place("id", ("b", "brokerId"), "id of the broker at the controllers"),
-            Argument::required("broker", ("bn", "brokerName"), "name of the broker set"),
-            CLUSTER,
-            CONTROLLER,
-        ],
-        call: |session, arguments| answer(elect(session, arguments)),
-    },
-    Operation {
-        noun: "replica",
-        verb: "forget",
-        mqadmin: &["cleanBrokerMetadata"],
-        effect: Effect::Destroy,
-        about: "Let the controllers forget brokers that are gone for good, or a whole broker set",
-        arguments: &[
-            Argument::required("broker", ("bn", "brokerName"), "name of the broker set"),
-            CONTROLLER,
-            Argument::optional(
-                "ids",
-                ("b", "brokerControllerIdsToClean"),
-                "ids of the brokers, separated by semicolons; without them the whole set is forgotten",
-            ),
-            Argument::optional(
-                "cluster",
-                ("c", "clusterName"),
-                "cluster of the set; not needed with --living",
-            ),
-            Argument::switch(
-                "living",
-                ("l", "cleanLivingBroker"),
-                "also forget brokers whose heartbeats come",
-            ),
-        ],
-        call: |session, arguments| answer(forget(session, arguments)),
-    },
-];
+pub(crate) const OPERATIONS: &[Operation] = operations! { "controller":
+    "metadata", Look, ["getControllerMetaData"], "Show which controller of a group leads, and all its members",
+        [CONTROLLER], metadata;
+    "config", Look, ["getControllerConfig"], "Show the settings of controllers",
+        [CONTROLLER], config;
+    "set", Change, ["updateControllerConfig"], "Change a setting of controllers",
+        [place("key", ("k", "key"), "name of the setting"), place("value", ("v", "value"), "its new value"),
+         CONTROLLER], set;
+};
+
+/// The operations on replicas.
+pub(crate) const REPLICA_OPERATIONS: &[Operation] = operations! { "replica":
+    "in-sync", Look, ["getSyncStateSet"],
+        "Show who is master of a broker set, or of those of a cluster, and which of its brokers are in sync",
+        [CONTROLLER, SET, SETS], in_sync;
+    "epochs", Look, ["getBrokerEpoch"],
+        "Show which master wrote which part of the log of each broker of a set, or of a cluster",
+        [SET, SETS], epochs;
+    "elect", Change, ["electMaster"], "Make a broker of a set its master",
+        [place("id", ("b", "brokerId"), "id of the broker at the controllers"),
+         required("broker", ("bn", "brokerName"), "name of the broker set"), CLUSTER, CONTROLLER], elect;
+    "forget", Destroy, ["cleanBrokerMetadata"],
+        "Let the controllers forget brokers that are gone for good, or a whole broker set",
+        [required("broker", ("bn", "brokerName"), "name of the broker set"), CONTROLLER,
+         optional("ids", ("b", "brokerControllerIdsToClean"), "ids of the brokers, separated by semicolons; without them the whole set is forgotten"),
+         optional("cluster", ("c", "clusterName"), "cluster of the set; not needed with --living"),
+         switch("living", ("l", "cleanLivingBroker"), "also forget brokers whose heartbeats come")], forget;
+};
 
 /// The addresses of the controllers that were given.
 fn controllers(arguments: &Arguments) -> Result<Vec<String>, Error> {

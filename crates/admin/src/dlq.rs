@@ -1,46 +1,28 @@
 //! Operations on dead letter topics.
 
+use crate::arguments::{optional, place};
 use crate::message::{self, Sent, TOOLS_GROUP};
-use crate::operation::{Effect, Operation, answer};
+use crate::operation::{Operation, operations};
 use crate::{Argument, Arguments, Error, Session};
 use client::{Message, PullRequest};
 use wire::body::MessageQueue;
 use wire::names::{DLQ_PREFIX, RETRY_PREFIX};
 use wire::properties::key;
 
-const GROUP: Argument = Argument::place("group", ("", ""), "name of the consumer group");
+const GROUP: Argument = place("group", ("", ""), "name of the consumer group");
 
 /// The operations on dead letter topics.
-pub(crate) const OPERATIONS: [Operation; 2] = [
-    Operation {
-        noun: "dlq",
-        verb: "list",
-        mqadmin: &[],
-        effect: Effect::Look,
-        about: "Show the messages that a group gave up",
-        arguments: &[
-            GROUP,
-            Argument::optional("begin", ("", ""), "store time from which on"),
-            Argument::optional("end", ("", ""), "store time before which"),
-            Argument::optional("limit", ("", ""), "most messages; 10000 if left out"),
-        ],
-        call: |session, arguments| answer(list(session, arguments)),
-    },
-    Operation {
-        noun: "dlq",
-        verb: "resend",
-        mqadmin: &[],
-        effect: Effect::Change,
-        about: "Give a group a message that it gave up once more, through its retry topic, and no other group",
-        arguments: &[
-            GROUP,
-            Argument::place("broker", ("", ""), "name of the broker set"),
-            Argument::place("queue", ("", ""), "id of the queue of the dead letter topic"),
-            Argument::place("offset", ("", ""), "offset in that queue"),
-        ],
-        call: |session, arguments| answer(resend(session, arguments)),
-    },
-];
+pub(crate) const OPERATIONS: &[Operation] = operations! { "dlq":
+    "list", Look, [], "Show the messages that a group gave up",
+        [GROUP, optional("begin", ("", ""), "store time from which on"),
+         optional("end", ("", ""), "store time before which"),
+         optional("limit", ("", ""), "most messages; 10000 if left out")], list;
+    "resend", Change, [],
+        "Give a group a message that it gave up once more, through its retry topic, and no other group",
+        [GROUP, place("broker", ("", ""), "name of the broker set"),
+         place("queue", ("", ""), "id of the queue of the dead letter topic"),
+         place("offset", ("", ""), "offset in that queue")], resend;
+};
 
 async fn list(session: &Session, arguments: &Arguments) -> Result<crate::message::Printed, Error> {
     let mut of_topic = arguments.clone();

@@ -5,127 +5,43 @@ mod progress;
 mod settings;
 
 use crate::Argument;
-use crate::operation::{Effect, Operation, answer};
+use crate::arguments::{BROKER, MASTERS, optional, place};
+use crate::operation::{Operation, operations};
 use serde_json::Value;
 
-const GROUP: Argument = Argument::place("group", ("g", "groupName"), "name of the consumer group");
-const BROKER: Argument =
-    Argument::optional("broker", ("b", "brokerAddr"), "address of a broker, or name of a broker set");
-const CLUSTER: Argument = Argument::optional("cluster", ("c", "clusterName"), "all masters of this cluster");
+const GROUP: Argument = place("group", ("g", "groupName"), "name of the consumer group");
 
 /// The operations on consumer groups.
-pub(crate) const OPERATIONS: [Operation; 6] = [
-    Operation {
-        noun: "group",
-        verb: "progress",
-        mqadmin: &["consumerProgress"],
-        effect: Effect::Look,
-        about: "Show the offsets of a group and how many messages are left in each queue",
-        arguments: &[
-            GROUP,
-            Argument::optional("topic", ("t", "topicName"), "only this topic"),
-            Argument::optional(
-                "client-ip",
-                ("s", "showClientIP"),
-                "true to show which member has each queue",
-            ),
-        ],
-        call: |session, arguments| answer(progress::progress(session, arguments)),
-    },
-    Operation {
-        noun: "group",
-        verb: "list",
-        mqadmin: &["consumerProgress"],
-        effect: Effect::Look,
-        about: "List the groups that have a retry topic, with their members and lag",
-        arguments: &[],
-        call: |session, _| answer(progress::list(session)),
-    },
-    Operation {
-        noun: "group",
-        verb: "names",
-        mqadmin: &[],
-        effect: Effect::Look,
-        about: "List the names of all groups, with one request to each master",
-        arguments: &[],
-        call: |session, _| answer(settings::names(session)),
-    },
-    Operation {
-        noun: "group",
-        verb: "config",
-        mqadmin: &["getConsumerConfig"],
-        effect: Effect::Look,
-        about: "Show the settings of a group on each broker",
-        arguments: &[GROUP],
-        call: |session, arguments| answer(settings::config(session, arguments)),
-    },
-    Operation {
-        noun: "group",
-        verb: "create",
-        mqadmin: &["updateSubGroup"],
-        effect: Effect::Change,
-        about: "Create a group, or replace its settings; what is left out gets its default",
-        arguments: &[
-            GROUP,
-            BROKER,
-            CLUSTER,
-            Argument::optional(
-                "enable",
-                ("s", "consumeEnable"),
-                "whether the group may consume; true if left out",
-            ),
-            Argument::optional(
-                "from-min",
-                ("m", "consumeFromMinEnable"),
-                "whether it may begin at the minimum offset",
-            ),
-            Argument::optional(
-                "broadcast",
-                ("d", "consumeBroadcastEnable"),
-                "whether it may consume in broadcast mode",
-            ),
-            Argument::optional("orderly", ("o", "consumeMessageOrderly"), "whether retries keep their order"),
-            Argument::optional(
-                "retry-queues",
-                ("q", "retryQueueNums"),
-                "queues of the retry topic; 1 if left out",
-            ),
-            Argument::optional(
-                "retry-max",
-                ("r", "retryMaxTimes"),
-                "retries before the dead letter topic; 16 if left out",
-            ),
-            Argument::optional("retry-policy", ("p", "groupRetryPolicy"), "delays of retries, as JSON"),
-            Argument::optional("broker-id", ("i", "brokerId"), "id of the broker that it reads from"),
-            Argument::optional(
-                "slow-broker-id",
-                ("w", "whichBrokerWhenConsumeSlowly"),
-                "id of the broker for slow members",
-            ),
-            Argument::optional(
-                "notify",
-                ("a", "notifyConsumerIdsChanged"),
-                "whether members learn of changes; true if left out",
-            ),
-            Argument::optional("attributes", ("", "attributes"), "changes of attributes: +key=value,-key"),
-        ],
-        call: |session, arguments| answer(change::create(session, arguments)),
-    },
-    Operation {
-        noun: "group",
-        verb: "delete",
-        mqadmin: &["deleteSubGroup"],
-        effect: Effect::Destroy,
-        about: "Delete a group; of a whole cluster also its retry and dead letter topics",
-        arguments: &[
-            GROUP,
-            BROKER,
-            CLUSTER,
-            Argument::optional("offsets", ("r", "removeOffset"), "true to delete its offsets too"),
-        ],
-        call: |session, arguments| answer(change::delete(session, arguments)),
-    },
-];
+pub(crate) const OPERATIONS: &[Operation] = operations! { "group":
+    "progress", Look, ["consumerProgress"],
+        "Show the offsets of a group and how many messages are left in each queue",
+        [GROUP, optional("topic", ("t", "topicName"), "only this topic"),
+         optional("client-ip", ("s", "showClientIP"), "true to show which member has each queue")], progress::progress;
+    "list", Look, ["consumerProgress"], "List the groups that have a retry topic, with their members and lag",
+        [], |session, _| progress::list(session);
+    "names", Look, [], "List the names of all groups, with one request to each master",
+        [], |session, _| settings::names(session);
+    "config", Look, ["getConsumerConfig"], "Show the settings of a group on each broker",
+        [GROUP], settings::config;
+    "create", Change, ["updateSubGroup"],
+        "Create a group, or replace its settings; what is left out gets its default",
+        [GROUP, BROKER, MASTERS,
+         optional("enable", ("s", "consumeEnable"), "whether the group may consume; true if left out"),
+         optional("from-min", ("m", "consumeFromMinEnable"), "whether it may begin at the minimum offset"),
+         optional("broadcast", ("d", "consumeBroadcastEnable"), "whether it may consume in broadcast mode"),
+         optional("orderly", ("o", "consumeMessageOrderly"), "whether retries keep their order"),
+         optional("retry-queues", ("q", "retryQueueNums"), "queues of the retry topic; 1 if left out"),
+         optional("retry-max", ("r", "retryMaxTimes"), "retries before the dead letter topic; 16 if left out"),
+         optional("retry-policy", ("p", "groupRetryPolicy"), "delays of retries, as JSON"),
+         optional("broker-id", ("i", "brokerId"), "id of the broker that it reads from"),
+         optional("slow-broker-id", ("w", "whichBrokerWhenConsumeSlowly"), "id of the broker for slow members"),
+         optional("notify", ("a", "notifyConsumerIdsChanged"), "whether members learn of changes; true if left out"),
+         optional("attributes", ("", "attributes"), "changes of attributes: +key=value,-key")], change::create;
+    "delete", Destroy, ["deleteSubGroup"],
+        "Delete a group; of a whole cluster also its retry and dead letter topics",
+        [GROUP, BROKER, MASTERS,
+         optional("offsets", ("r", "removeOffset"), "true to delete its offsets too")], change::delete;
+};
 
 /// Delays of retries as `GroupRetryPolicy.toString` writes them.
 fn policy_text(policy: &Value) -> String {

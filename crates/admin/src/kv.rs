@@ -1,69 +1,34 @@
 //! Operations on the key-value settings of name servers, and on the order of topics, which is kept there.
 
-use crate::operation::{Effect, Operation, Typed, answer};
+use crate::arguments::{optional, place};
+use crate::operation::{Operation, Typed, operations};
 use crate::request::{Request, body};
 use crate::{Argument, Arguments, Error, Session};
 use serde::Serialize;
 use wire::body::KvTable;
 use wire::codes::request;
 
-const NAMESPACE: Argument = Argument::place("namespace", ("s", "namespace"), "namespace of the keys");
-const KEY: Argument = Argument::place("key", ("k", "key"), "the key");
+const NAMESPACE: Argument = place("namespace", ("s", "namespace"), "namespace of the keys");
+const KEY: Argument = place("key", ("k", "key"), "the key");
 /// Namespace of the order of topics (`NamesrvUtil`).
 const ORDER: &str = "ORDER_TOPIC_CONFIG";
 
 /// The operations on key-value settings.
-pub(crate) const OPERATIONS: [Operation; 5] = [
-    Operation {
-        noun: "kv",
-        verb: "list",
-        mqadmin: &[],
-        effect: Effect::Look,
-        about: "List the keys of a namespace and their values",
-        arguments: &[NAMESPACE],
-        call: |session, arguments| answer(list(session, arguments)),
-    },
-    Operation {
-        noun: "kv",
-        verb: "get",
-        mqadmin: &[],
-        effect: Effect::Look,
-        about: "Show the value of a key",
-        arguments: &[NAMESPACE, KEY],
-        call: |session, arguments| answer(get(session, arguments)),
-    },
-    Operation {
-        noun: "kv",
-        verb: "put",
-        mqadmin: &["updateKvConfig"],
-        effect: Effect::Change,
-        about: "Set the value of a key on all name servers",
-        arguments: &[NAMESPACE, KEY, Argument::place("value", ("v", "value"), "its new value")],
-        call: |session, arguments| answer(put(session, arguments)),
-    },
-    Operation {
-        noun: "kv",
-        verb: "delete",
-        mqadmin: &["deleteKvConfig"],
-        effect: Effect::Destroy,
-        about: "Delete a key on all name servers",
-        arguments: &[NAMESPACE, KEY],
-        call: |session, arguments| answer(delete(session, arguments)),
-    },
-    Operation {
-        noun: "kv",
-        verb: "order",
-        mqadmin: &["updateOrderConf"],
-        effect: Effect::Change,
-        about: "Get, put or delete the order configuration of a topic, broker:queues;broker:queues",
-        arguments: &[
-            Argument::place("method", ("m", "method"), "get, put or delete"),
-            Argument::place("topic", ("t", "topic"), "name of the topic"),
-            Argument::optional("value", ("v", "orderConf"), "the order configuration to put"),
-        ],
-        call: |session, arguments| answer(order(session, arguments)),
-    },
-];
+pub(crate) const OPERATIONS: &[Operation] = operations! { "kv":
+    "list", Look, [], "List the keys of a namespace and their values",
+        [NAMESPACE], list;
+    "get", Look, [], "Show the value of a key",
+        [NAMESPACE, KEY], get;
+    "put", Change, ["updateKvConfig"], "Set the value of a key on all name servers",
+        [NAMESPACE, KEY, place("value", ("v", "value"), "its new value")], put;
+    "delete", Destroy, ["deleteKvConfig"], "Delete a key on all name servers",
+        [NAMESPACE, KEY], delete;
+    "order", Change, ["updateOrderConf"],
+        "Get, put or delete the order configuration of a topic, broker:queues;broker:queues",
+        [place("method", ("m", "method"), "get, put or delete"),
+         place("topic", ("t", "topic"), "name of the topic"),
+         optional("value", ("v", "orderConf"), "the order configuration to put")], order;
+};
 
 /// A key and its value.
 #[derive(Serialize)]

@@ -1,7 +1,8 @@
 //! Operations on name servers: their settings, and the write permission of brokers.
 
+use crate::arguments::place;
 use crate::broker::Settings;
-use crate::operation::{Effect, Operation, Typed, answer};
+use crate::operation::{Operation, Typed, operations};
 use crate::request::{Request, number};
 use crate::{Argument, Arguments, Error, Session};
 use serde::Serialize;
@@ -10,50 +11,21 @@ use std::fmt::Write as _;
 use wire::body::{format_key_values, parse_key_values};
 use wire::codes::request;
 
-const BROKER_NAME: Argument = Argument::place("broker", ("b", "brokerName"), "name of the broker set");
+const BROKER_NAME: Argument = place("broker", ("b", "brokerName"), "name of the broker set");
 
 /// The operations on name servers.
-pub(crate) const OPERATIONS: [Operation; 4] = [
-    Operation {
-        noun: "namesrv",
-        verb: "config",
-        mqadmin: &["getNamesrvConfig"],
-        effect: Effect::Look,
-        about: "Show the settings of the name servers",
-        arguments: &[],
-        call: |session, _| answer(config(session)),
-    },
-    Operation {
-        noun: "namesrv",
-        verb: "set",
-        mqadmin: &["updateNamesrvConfig"],
-        effect: Effect::Change,
-        about: "Change a setting of all name servers",
-        arguments: &[
-            Argument::place("key", ("k", "key"), "name of the setting"),
-            Argument::place("value", ("v", "value"), "its new value"),
-        ],
-        call: |session, arguments| answer(set(session, arguments)),
-    },
-    Operation {
-        noun: "namesrv",
-        verb: "wipe-write-perm",
-        mqadmin: &["wipeWritePerm"],
-        effect: Effect::Change,
-        about: "Take the write permission of all topics of a broker set, so that producers leave it",
-        arguments: &[BROKER_NAME],
-        call: |session, arguments| answer(wipe(session, arguments)),
-    },
-    Operation {
-        noun: "namesrv",
-        verb: "add-write-perm",
-        mqadmin: &["addWritePerm"],
-        effect: Effect::Change,
-        about: "Give the topics of a broker set their write permission back",
-        arguments: &[BROKER_NAME],
-        call: |session, arguments| answer(add(session, arguments)),
-    },
-];
+pub(crate) const OPERATIONS: &[Operation] = operations! { "namesrv":
+    "config", Look, ["getNamesrvConfig"], "Show the settings of the name servers",
+        [], |session, _| config(session);
+    "set", Change, ["updateNamesrvConfig"], "Change a setting of all name servers",
+        [place("key", ("k", "key"), "name of the setting"),
+         place("value", ("v", "value"), "its new value")], set;
+    "wipe-write-perm", Change, ["wipeWritePerm"],
+        "Take the write permission of all topics of a broker set, so that producers leave it",
+        [BROKER_NAME], wipe;
+    "add-write-perm", Change, ["addWritePerm"], "Give the topics of a broker set their write permission back",
+        [BROKER_NAME], add;
+};
 
 async fn config(session: &Session) -> Result<Settings, Error> {
     let mut settings = Settings::default();

@@ -2,73 +2,36 @@
 
 mod reset;
 
-use crate::operation::{Effect, Operation, Typed, answer};
+use crate::arguments::{optional, place};
+use crate::operation::{Operation, Typed, operations};
 use crate::request::Request;
 use crate::{Argument, Arguments, Error, Session, stats};
 use serde::Serialize;
 use wire::body::MessageQueue;
 use wire::codes::request;
 
-const GROUP: Argument = Argument::place("group", ("g", "group"), "name of the consumer group");
-const TOPIC: Argument = Argument::place("topic", ("t", "topic"), "name of the topic");
+const GROUP: Argument = place("group", ("g", "group"), "name of the consumer group");
+const TOPIC: Argument = place("topic", ("t", "topic"), "name of the topic");
 const FORCE: Argument =
-    Argument::optional("force", ("f", "force"), "false to move offsets only backwards; true if left out");
+    optional("force", ("f", "force"), "false to move offsets only backwards; true if left out");
 
 /// The operations on offsets.
-pub(crate) const OPERATIONS: [Operation; 3] = [
-    Operation {
-        noun: "offset",
-        verb: "reset",
-        mqadmin: &["resetOffsetByTime"],
-        effect: Effect::Destroy,
-        about: "Set the offsets of a group to the first message stored at or after a time, or one offset to a number",
-        arguments: &[
-            GROUP,
-            TOPIC,
-            Argument::place(
-                "time",
-                ("s", "timestamp"),
-                "now, milliseconds since 1970, or yyyy-MM-dd#HH:mm:ss:SSS in UTC",
-            ),
-            FORCE,
-            Argument::optional(
-                "broker",
-                ("b", "broker"),
-                "broker of the only queue, by address or broker set",
-            ),
-            Argument::optional("queue", ("q", "queue"), "id of the only queue"),
-            Argument::optional("offset", ("o", "offset"), "offset for the only queue, instead of the time"),
-        ],
-        call: |session, arguments| answer(reset::by_time(session, arguments)),
-    },
-    Operation {
-        noun: "offset",
-        verb: "skip",
-        mqadmin: &["skipAccumulatedMessage"],
-        effect: Effect::Destroy,
-        about: "Set the offsets of a group to the ends of the queues, so that it skips what it has not consumed",
-        arguments: &[GROUP, TOPIC, FORCE],
-        call: |session, arguments| answer(reset::skip(session, arguments)),
-    },
-    Operation {
-        noun: "offset",
-        verb: "clone",
-        mqadmin: &["cloneGroupOffset"],
-        effect: Effect::Change,
-        about: "Give a group the offsets that another group has in a topic",
-        arguments: &[
-            Argument::place("source", ("s", "srcGroup"), "the group whose offsets are copied"),
-            Argument::place("target", ("d", "destGroup"), "the group that gets them"),
-            TOPIC,
-            Argument::optional(
-                "offline",
-                ("o", "offline"),
-                "taken for compatibility, without effect as in mqadmin",
-            ),
-        ],
-        call: |session, arguments| answer(clone(session, arguments)),
-    },
-];
+pub(crate) const OPERATIONS: &[Operation] = operations! { "offset":
+    "reset", Destroy, ["resetOffsetByTime"],
+        "Set the offsets of a group to the first message stored at or after a time, or one offset to a number",
+        [GROUP, TOPIC,
+         place("time", ("s", "timestamp"), "now, milliseconds since 1970, or yyyy-MM-dd#HH:mm:ss:SSS in UTC"),
+         FORCE, optional("broker", ("b", "broker"), "broker of the only queue, by address or broker set"),
+         optional("queue", ("q", "queue"), "id of the only queue"),
+         optional("offset", ("o", "offset"), "offset for the only queue, instead of the time")], reset::by_time;
+    "skip", Destroy, ["skipAccumulatedMessage"],
+        "Set the offsets of a group to the ends of the queues, so that it skips what it has not consumed",
+        [GROUP, TOPIC, FORCE], reset::skip;
+    "clone", Change, ["cloneGroupOffset"], "Give a group the offsets that another group has in a topic",
+        [place("source", ("s", "srcGroup"), "the group whose offsets are copied"),
+         place("target", ("d", "destGroup"), "the group that gets them"), TOPIC,
+         optional("offline", ("o", "offline"), "taken for compatibility, without effect as in mqadmin")], clone;
+};
 
 /// The offset of a group in a queue.
 #[derive(Serialize)]

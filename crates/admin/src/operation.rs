@@ -1,5 +1,6 @@
 //! What an operation is: a row of the table.
 
+use crate::request::Request;
 use crate::{Argument, Arguments, Error, Session};
 use serde::Serialize;
 use serde_json::Value;
@@ -73,9 +74,65 @@ impl<T: Typed> Answer for T {
     }
 }
 
-/// Turns the future of a typed answer into that of any operation.
-pub(crate) fn answer<'a, T: Typed + 'static>(
-    call: impl Future<Output = Result<T, Error>> + Send + 'a,
+/// Performs a call whose answer is typed.
+pub(crate) fn perform<'a, T: Typed + 'static, F: Future<Output = Result<T, Error>> + Send + 'a>(
+    session: &'a Session,
+    arguments: &'a Arguments,
+    call: impl FnOnce(&'a Session, &'a Arguments) -> F,
 ) -> Call<'a> {
+    let call = call(session, arguments);
     Box::pin(async { call.await.map(|answer| Box::new(answer) as Box<dyn Answer>) })
+}
+
+/// The rows of a noun: verb, effect, names of `mqadmin`, what the operation does, its arguments, and its call, a
+/// function of session and arguments.
+macro_rules! operations {
+    ($noun:literal: $($verb:literal, $effect:ident, [$($name:literal),*], $about:literal,
+        [$($argument:expr),*], $call:expr;)*) => {
+        &[$($crate::operation::Operation {
+            noun: $noun,
+            verb: $verb,
+            mqadmin: &[$($name),*],
+            effect: $crate::Effect::$effect,
+            about: $about,
+            arguments: &[$($argument),*],
+            call: |session, arguments| $crate::operation::perform(session, arguments, $call),
+        }),*]
+    };
+}
+pub(crate) use operations;
+
+/// An answer whose text is made together with its data.
+#[derive(Serialize)]
+#[serde(transparent)]
+pub(crate) struct Written {
+    value: Value,
+    #[serde(skip)]
+    text: String,
+}
+
+impl Written {
+    /// An answer of rows or an object, and what `mqadmin` prints of it.
+    pub fn new(value: impl Serialize, text: String) -> Self {
+        Self { value: serde_json::to_value(value).expect("answers have text as keys"), text }
+    }
+}
+
+impl Typed for Written {
+    fn mqadmin(&self, _: &Arguments) -> String {
+        self.text.clone()
+    }
+}
+
+/// Changes something on servers with one request each; the answer has a line for each, in which `{}` is the server.
+pub(crate) async fn change_each(
+    session: &Session,
+    servers: &[String],
+    request: &Request,
+    line: &str,
+) -> Result<Written, Error> {
+    session.change_all(servers, request).await?;
+    let rows: Vec<_> = servers.iter().map(|server| serde_json::json!({"server": server})).collect();
+    let text = servers.iter().map(|server| line.replace("{}", server) + "\n").collect();
+    Ok(Written::new(rows, text))
 }

@@ -6,20 +6,21 @@ use crate::{
 };
 
 /// The operations of each noun.
-pub const OPERATIONS: [&[Operation]; 13] = [
-    &topic::OPERATIONS,
-    &cluster::OPERATIONS,
-    &broker::OPERATIONS,
-    &group::OPERATIONS,
-    &offset::OPERATIONS,
-    &message::OPERATIONS,
-    &dlq::OPERATIONS,
-    &connection::OPERATIONS,
-    &user::OPERATIONS,
-    &acl::OPERATIONS,
-    &name_server::OPERATIONS,
-    &kv::OPERATIONS,
-    &controller::OPERATIONS,
+pub const OPERATIONS: [&[Operation]; 14] = [
+    topic::OPERATIONS,
+    cluster::OPERATIONS,
+    broker::OPERATIONS,
+    group::OPERATIONS,
+    offset::OPERATIONS,
+    message::OPERATIONS,
+    dlq::OPERATIONS,
+    connection::OPERATIONS,
+    user::OPERATIONS,
+    acl::OPERATIONS,
+    name_server::OPERATIONS,
+    kv::OPERATIONS,
+    controller::OPERATIONS,
+    controller::REPLICA_OPERATIONS,
 ];
 
 /// All operations, in the order of the table.

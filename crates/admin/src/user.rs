@@ -1,6 +1,7 @@
 //! Operations on users (Auth 2.0).
 
-use crate::operation::{Effect, Operation, Typed, answer};
+use crate::arguments::{BROKER, BROKERS, optional, place};
+use crate::operation::{Operation, Typed, operations};
 use crate::request::{Request, body};
 use crate::session::Member;
 use crate::{Argument, Arguments, Error, Session};
@@ -10,75 +11,28 @@ use wire::body::UserInfo;
 use wire::codes::request;
 use wire::json;
 
-const BROKER: Argument =
-    Argument::optional("broker", ("b", "brokerAddr"), "address of a broker, or name of a broker set");
-const CLUSTER: Argument = Argument::optional("cluster", ("c", "clusterName"), "all brokers of this cluster");
-const USER: Argument = Argument::place("user", ("u", "username"), "name of the user");
-const TYPE: Argument = Argument::optional("type", ("t", "userType"), "Super or Normal; Normal if left out");
+const USER: Argument = place("user", ("u", "username"), "name of the user");
+const TYPE: Argument = optional("type", ("t", "userType"), "Super or Normal; Normal if left out");
 const PASSWORD: Argument =
-    Argument::optional("password", ("p", "password"), "the password; others on this machine can see it");
-const FILE: Argument = Argument::optional("password-file", ("", ""), "file whose first line is the password");
+    optional("password", ("p", "password"), "the password; others on this machine can see it");
+const FILE: Argument = optional("password-file", ("", ""), "file whose first line is the password");
 
 /// The operations on users.
-pub(crate) const OPERATIONS: [Operation; 5] = [
-    Operation {
-        noun: "user",
-        verb: "list",
-        mqadmin: &["listUser"],
-        effect: Effect::Look,
-        about: "List the users of a broker, or of a cluster by the first master that has some",
-        arguments: &[BROKER, CLUSTER, Argument::optional("filter", ("f", "filter"), "part of the name")],
-        call: |session, arguments| answer(list(session, arguments)),
-    },
-    Operation {
-        noun: "user",
-        verb: "get",
-        mqadmin: &["getUser"],
-        effect: Effect::Look,
-        about: "Show a user",
-        arguments: &[USER, BROKER, CLUSTER],
-        call: |session, arguments| answer(get(session, arguments)),
-    },
-    Operation {
-        noun: "user",
-        verb: "create",
-        mqadmin: &["createUser"],
-        effect: Effect::Change,
-        about: "Create a user on a broker, or on all brokers of a cluster",
-        arguments: &[USER, BROKER, CLUSTER, PASSWORD, FILE, TYPE],
-        call: |session, arguments| {
-            answer(change(session, arguments, request::AUTH_CREATE_USER, "create user to"))
-        },
-    },
-    Operation {
-        noun: "user",
-        verb: "update",
-        mqadmin: &["updateUser"],
-        effect: Effect::Change,
-        about: "Change the password, type or status of a user; what is left out stays",
-        arguments: &[
-            USER,
-            BROKER,
-            CLUSTER,
-            PASSWORD,
-            FILE,
-            TYPE,
-            Argument::optional("status", ("s", "userStatus"), "enable or disable"),
-        ],
-        call: |session, arguments| {
-            answer(change(session, arguments, request::AUTH_UPDATE_USER, "update user to"))
-        },
-    },
-    Operation {
-        noun: "user",
-        verb: "delete",
-        mqadmin: &["deleteUser"],
-        effect: Effect::Destroy,
-        about: "Delete a user with its acl",
-        arguments: &[USER, BROKER, CLUSTER],
-        call: |session, arguments| answer(delete(session, arguments)),
-    },
-];
+pub(crate) const OPERATIONS: &[Operation] = operations! { "user":
+    "list", Look, ["listUser"], "List the users of a broker, or of a cluster by the first master that has some",
+        [BROKER, BROKERS, optional("filter", ("f", "filter"), "part of the name")], list;
+    "get", Look, ["getUser"], "Show a user",
+        [USER, BROKER, BROKERS], get;
+    "create", Change, ["createUser"], "Create a user on a broker, or on all brokers of a cluster",
+        [USER, BROKER, BROKERS, PASSWORD, FILE, TYPE],
+        |session, arguments| change(session, arguments, request::AUTH_CREATE_USER, "create user to");
+    "update", Change, ["updateUser"], "Change the password, type or status of a user; what is left out stays",
+        [USER, BROKER, BROKERS, PASSWORD, FILE, TYPE,
+         optional("status", ("s", "userStatus"), "enable or disable")],
+        |session, arguments| change(session, arguments, request::AUTH_UPDATE_USER, "update user to");
+    "delete", Destroy, ["deleteUser"], "Delete a user with its acl",
+        [USER, BROKER, BROKERS], delete;
+};
 
 /// A user of a broker. The password is only in the text of `mqadmin`.
 #[derive(Serialize)]
