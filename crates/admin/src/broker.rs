@@ -5,11 +5,12 @@ mod progress;
 mod replication;
 mod settings;
 mod status;
+mod tune;
 
 pub(crate) use settings::{Settings, read as settings_of};
 
 use crate::Argument;
-use crate::arguments::{BROKER, BROKERS, optional, place, required, switch};
+use crate::arguments::{BROKER, BROKERS, MASTERS, optional, place, required, switch};
 use crate::operation::{Operation, operations};
 use wire::codes::request;
 
@@ -43,4 +44,23 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "broker":
         "Remove the consume queues of topics that do not exist any more",
         [BROKER, OLD_CLUSTER],
         |session, arguments| clean::clean(session, arguments, request::CLEAN_UNUSED_TOPIC);
+    "reset-flush-offset", Change, ["resetMasterFlushOffset"],
+        "Set how far a slave believes its master's log to be on disk",
+        [BROKER, place("offset", ("o", "offset"), "the offset in the log")], tune::flush_offset;
+    "cold-reads", Look, ["getColdDataFlowCtrInfo"], "Show which groups read cold messages, and how much they may",
+        [BROKER, BROKERS], tune::cold_flow;
+    "limit-cold-reads", Change, ["updateColdDataFlowCtrGroupConfig"], "Limit the cold reads of a group",
+        [place("group", ("g", "consumerGroup"), "name of the consumer group"),
+         place("threshold", ("v", "threshold"), "bytes of cold messages"), BROKER, MASTERS], tune::set_cold_flow;
+    "free-cold-reads", Change, ["removeColdDataFlowCtrGroupConfig"], "Remove the limit of a group's cold reads",
+        [place("group", ("g", "consumerGroup"), "name of the consumer group"), BROKER, MASTERS],
+        tune::remove_cold_flow;
+    "read-ahead", Change, ["setCommitLogReadAheadMode"], "Set how the system reads ahead in the commit log",
+        [place("mode", ("m", "commitLogReadAheadMode"), "0 for the system's own way, 1 for none"), BROKER,
+         BROKERS], tune::read_ahead;
+    "timer-engine", Change, ["switchTimerEngine"], "Choose what keeps timed messages",
+        [place("engine", ("e", "engineType"), "R for RocksDB, F for the file of the timer wheel"), BROKER, MASTERS],
+        tune::timer_engine;
+    "export-pop", Change, ["exportPopRecord"], "Let brokers write the checkpoints of pop from RocksDB to their topic",
+        [BROKER, BROKERS, optional("dry", ("d", "dryRun"), "true to send nothing")], tune::pop_records;
 };

@@ -115,9 +115,7 @@ impl Typed for Vec<Member> {
 
 async fn producers(session: &Session, arguments: &Arguments) -> Result<Vec<Member>, Error> {
     let topic = arguments.need("topic")?;
-    let brokers = session.brokers_of(topic).await?;
-    let missing = || Error::NotFound(format!("no broker has queues of the topic {topic}"));
-    let (_, broker) = brokers.into_iter().next().ok_or_else(missing)?;
+    let broker = session.first_of(topic).await?;
     let ask =
         Request::new(request::GET_PRODUCER_CONNECTION_LIST).with("producerGroup", arguments.need("group")?);
     let found: ProducerConnection = body(&broker, &session.look(&broker, &ask).await?)?;

@@ -41,6 +41,14 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "group":
         "Delete a group; of a whole cluster also its retry and dead letter topics",
         [GROUP, BROKER, MASTERS,
          optional("offsets", ("r", "removeOffset"), "true to delete its offsets too")], change::delete;
+    "create-list", Change, ["updateSubGroupList"], "Create the groups that a file lists, or replace their settings",
+        [place("file", ("f", "filename"), "file with a list of SubscriptionGroupConfig as JSON"), BROKER, MASTERS],
+        change::create_list;
+    "mode", Change, ["setConsumeMode"], "Choose whether a group pulls a topic or pops its messages",
+        [GROUP, place("topic", ("t", "topicName"), "name of the topic"), place("mode", ("m", "mode"), "PULL or POP"),
+         BROKER, MASTERS,
+         optional("share", ("q", "popShareQueueNum"), "queues that members of a popping group share; all if 0")],
+        change::mode;
 };
 
 /// Delays of retries as `GroupRetryPolicy.toString` writes them.

@@ -116,6 +116,11 @@ impl Written {
     pub fn new(value: impl Serialize, text: String) -> Self {
         Self { value: serde_json::to_value(value).expect("answers have text as keys"), text }
     }
+
+    /// Adds to what `mqadmin` prints.
+    pub fn add(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
 }
 
 impl Typed for Written {

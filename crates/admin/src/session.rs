@@ -172,6 +172,13 @@ impl Session {
         Ok(self.client.fetch_route(topic).await?)
     }
 
+    /// Address of a broker that has queues of a topic.
+    pub(crate) async fn first_of(&self, topic: &str) -> Result<String, Error> {
+        let brokers = self.brokers_of(topic).await?;
+        let missing = || Error::NotFound(format!("no broker has queues of the topic {topic}"));
+        brokers.into_iter().next().map(|(_, address)| address).ok_or_else(missing)
+    }
+
     /// Name and address of a broker of each broker set that has queues of a topic: the master, otherwise any slave
     /// (`BrokerData.selectBrokerAddr`).
     pub(crate) async fn brokers_of(&self, topic: &str) -> Result<Vec<(String, String)>, Error> {

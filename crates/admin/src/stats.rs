@@ -1,11 +1,13 @@
 //! What operations on several nouns ask of brokers and name servers, and answer.
 
 use crate::request::{Request, body};
-use crate::{Error, Session};
+use crate::{Arguments, Error, Session};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use wire::body::{ConsumeStats, ConsumerConnection, GroupList, TopicList};
 use wire::codes::request;
+use wire::json;
 use wire::names::RETRY_PREFIX;
 
 /// A topic or group that was created or changed, and where.
@@ -33,6 +35,13 @@ pub(crate) fn attributes(text: Option<&str>) -> Result<BTreeMap<String, String>,
         changes.insert(key.to_owned(), value.to_owned());
     }
     Ok(changes)
+}
+
+/// The list that the argument `file` names, as JSON.
+pub(crate) fn list_of_file<T: DeserializeOwned>(arguments: &Arguments) -> Result<Vec<T>, Error> {
+    let file = arguments.need("file")?;
+    let text = std::fs::read(file).map_err(|why| Error::Usage(format!("cannot read {file}: {why}")))?;
+    json::from_slice(&text).map_err(|why| Error::Usage(format!("expected a list as JSON in {file}: {why}")))
 }
 
 /// The topics that the name server knows, in order.

@@ -1,12 +1,12 @@
 //! The one table of operations: the rows of all nouns. A new noun is a module with its rows, and a line here.
 
 use crate::{
-    Operation, acl, broker, cluster, connection, controller, dlq, group, kv, message, name_server, offset,
-    topic, user,
+    Operation, acl, broker, cluster, connection, container, controller, dlq, group, kv, message, name_server,
+    offset, rocksdb, topic, user,
 };
 
 /// The operations of each noun.
-pub const OPERATIONS: [&[Operation]; 14] = [
+pub const OPERATIONS: [&[Operation]; 16] = [
     topic::OPERATIONS,
     cluster::OPERATIONS,
     broker::OPERATIONS,
@@ -21,6 +21,8 @@ pub const OPERATIONS: [&[Operation]; 14] = [
     kv::OPERATIONS,
     controller::OPERATIONS,
     controller::REPLICA_OPERATIONS,
+    container::OPERATIONS,
+    rocksdb::OPERATIONS,
 ];
 
 /// All operations, in the order of the table.

@@ -2,6 +2,7 @@
 
 mod change;
 mod look;
+mod queue;
 mod rates;
 
 use crate::Argument;
@@ -38,4 +39,15 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "topic":
     "delete", Destroy, ["deleteTopic"],
         "Delete a topic with its messages from the masters of a cluster and from the name servers",
         [TOPIC, required("cluster", ("c", "clusterName"), "name of the cluster")], change::delete;
+    "create-list", Change, ["updateTopicList"], "Create or change the topics that a file lists",
+        [place("file", ("f", "filename"), "file with a list of TopicConfig as JSON"), BROKER, MASTERS],
+        change::create_list;
+    "allocate", Look, ["allocateMQ"], "Show how the queues of a topic are shared out to that many consumers",
+        [TOPIC, place("clients", ("i", "ipList"), "names of the consumers, separated by commas")], look::allocate;
+    "queue", Look, ["queryCq"], "Show entries of a consume queue, and what a group's filter makes of them",
+        [TOPIC, place("queue", ("q", "queue"), "id of the queue"),
+         place("index", ("i", "index"), "offset in the queue from which on"),
+         optional("count", ("c", "count"), "most entries; 10 if left out"),
+         optional("broker", ("b", "broker"), "address of the broker; the first of the topic if left out"),
+         optional("group", ("g", "consumer"), "name of a consumer group")], queue::queue;
 };

@@ -73,7 +73,8 @@ pub(crate) async fn read(session: &Session, address: &str) -> Result<BTreeMap<St
     })
 }
 
-fn title(broker: &Member, brokers: &[Member]) -> String {
+/// The line that `mqadmin` prints above what it says of one broker.
+pub(super) fn title(broker: &Member, brokers: &[Member]) -> String {
     let Member { name, id, address, .. } = broker;
     let master = brokers.iter().find(|other| other.name == *name && other.id == MASTER);
     match master {

@@ -1,11 +1,12 @@
 //! What is changed of groups: creation and deletion.
 
 use super::policy_text;
-use crate::operation::Typed;
+use crate::operation::{Typed, Written, change_each};
 use crate::request::Request;
 use crate::stats::{self, Created};
 use crate::{Arguments, Error, Session};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use wire::body::SubscriptionGroupConfig;
 use wire::codes::request;
@@ -83,6 +84,32 @@ pub(super) async fn create(
     let ask = Request::new(request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP).body(json::to_vec(&config));
     session.change_all(&brokers, &ask).await?;
     Ok(Created { brokers, config })
+}
+
+pub(super) async fn create_list(session: &Session, arguments: &Arguments) -> Result<Written, Error> {
+    let list = stats::list_of_file::<SubscriptionGroupConfig>(arguments)?;
+    let ask = Request::new(request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST)
+        .body(json::to_vec(&BTreeMap::from([("groupConfigList", list)])));
+    let line = match arguments.get("broker") {
+        Some(_) => "submit batch of group config to {} success, please check the result later.",
+        None => "submit batch of subscription group config to {} success, please check the result later.",
+    };
+    change_each(session, &session.masters(arguments).await?, &ask, line).await
+}
+
+pub(super) async fn mode(session: &Session, arguments: &Arguments) -> Result<Written, Error> {
+    let (topic, group) = (arguments.need("topic")?, arguments.need("group")?);
+    let (mode, share) = (arguments.need("mode")?, arguments.parse::<i32>("share")?.unwrap_or_default());
+    if !["PULL", "POP"].contains(&mode) {
+        return Err(Error::Usage(format!("expected the mode PULL or POP, found {mode}")));
+    }
+    let setting =
+        serde_json::json!({"consumerGroup": group, "mode": mode, "popShareQueueNum": share, "topic": topic});
+    let ask = Request::new(request::SET_MESSAGE_REQUEST_MODE).body(setting.to_string());
+    let brokers = session.masters(arguments).await?;
+    let mut done = change_each(session, &brokers, &ask, "set consume mode to {} success.").await?;
+    done.add(&format!("topic[{topic}] group[{group}] consume mode[{mode}] popShareQueueNum[{share}]\n"));
+    Ok(done)
 }
 
 /// A group that was deleted.

@@ -75,11 +75,12 @@ fn split<'a>(word: &'a str, options: &[&'static Argument]) -> (&'a str, Option<&
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arguments::{optional, place, switch};
 
     const OPTIONS: [Argument; 3] = [
-        Argument::place("topic", ("t", "topic"), ""),
-        Argument::optional("total", ("qn", "totalQueueNum"), ""),
-        Argument::switch("list", ("l", "list"), ""),
+        place("topic", ("t", "topic"), ""),
+        optional("total", ("qn", "totalQueueNum"), ""),
+        switch("list", ("l", "list"), ""),
     ];
 
     fn check(line: &str, expected: &[(&str, &str)]) {

@@ -1,13 +1,15 @@
 //! What is changed of topics: creation, permission, deletion.
 
-use crate::operation::Typed;
+use crate::operation::{Typed, Written, change_each};
 use crate::request::Request;
 use crate::stats::{self, Created};
 use crate::{Arguments, Error, Session, text};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use wire::body::{PERM_READ, PERM_WRITE, TopicConfig};
 use wire::codes::request;
+use wire::json;
 use wire::names::DEFAULT_TOPIC;
 
 /// Queues of a topic that is created without a number of them (`UpdateTopicSubCommand`).
@@ -131,6 +133,14 @@ pub(super) async fn permission(
         changes.push(PermissionChange { broker: address, before, after, bits: (queues.perm, perm), config });
     }
     Ok(changes)
+}
+
+pub(super) async fn create_list(session: &Session, arguments: &Arguments) -> Result<Written, Error> {
+    let list = stats::list_of_file::<TopicConfig>(arguments)?;
+    let ask = Request::new(request::UPDATE_AND_CREATE_TOPIC_LIST)
+        .body(json::to_vec(&BTreeMap::from([("topicConfigList", list)])));
+    let line = "submit batch of topic config to {} success, please check the result later.";
+    change_each(session, &session.masters(arguments).await?, &ask, line).await
 }
 
 /// A topic that was deleted.

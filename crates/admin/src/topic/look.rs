@@ -1,14 +1,14 @@
 //! What is read of topics.
 
-use crate::operation::Typed;
+use crate::operation::{Typed, Written};
 use crate::request::{Request, body};
 use crate::stats;
 use crate::text::{front, indented, permission, time, time_to_ms};
 use crate::{Arguments, Error, Session};
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use wire::body::{TopicRouteData, TopicStats};
+use wire::body::{MessageQueue, TopicRouteData, TopicStats};
 use wire::codes::request;
 use wire::json;
 use wire::names::{DLQ_PREFIX, RETRY_PREFIX};
@@ -123,6 +123,31 @@ pub(super) async fn status(session: &Session, arguments: &Arguments) -> Result<T
     }
     status.queues.sort_by(|one, other| (&one.broker, one.queue).cmp(&(&other.broker, other.queue)));
     Ok(status)
+}
+
+/// Shares the queues of a topic out to consumers as `AllocateMessageQueueAveragely` does.
+pub(super) async fn allocate(session: &Session, arguments: &Arguments) -> Result<Written, Error> {
+    let route = session.client.route(arguments.need("topic")?).await?;
+    let mut queues = route.subscribe.clone();
+    queues.sort_unstable();
+    let clients: Vec<&str> = arguments.need("clients")?.split(',').collect();
+    let (share, more) = (queues.len() / clients.len(), queues.len() % clients.len());
+    let mut rest = queues.into_iter();
+    let shares = (0..).zip(clients).map(|(place, client)| {
+        let count = share + usize::from(place < more);
+        (client, rest.by_ref().take(count).collect::<Vec<MessageQueue>>())
+    });
+    let shares: BTreeMap<_, _> = shares.collect();
+    let rows: Vec<_> = shares
+        .iter()
+        .flat_map(|(client, queues)| {
+            queues.iter().map(
+                move |queue| serde_json::json!({"client": client, "broker": queue.broker_name, "queue": queue.queue_id}),
+            )
+        })
+        .collect();
+    let text = json::to_vec(&BTreeMap::from([("result", shares)]));
+    Ok(Written::new(rows, String::from_utf8_lossy(&text).into_owned() + "\n"))
 }
 
 /// The route of a topic: one row for each broker set.
