@@ -10,7 +10,7 @@ mod tune;
 pub(crate) use settings::{Settings, read as settings_of};
 
 use crate::Argument;
-use crate::arguments::{BROKER, BROKERS, MASTERS, optional, place, required, switch};
+use crate::arguments::{BROKER, BROKERS, INTERVAL, MASTERS, optional, place, required, switch};
 use crate::operation::{Operation, operations};
 use wire::codes::request;
 
@@ -33,7 +33,7 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "broker":
          optional("order", ("o", "order"), "true for only topics with an order configuration"),
          optional("timeout-ms", ("t", "timeoutMillis"), "taken for compatibility, without effect")], progress::progress;
     "replication", Look, ["haStatus"], "Show how far the slaves of a master are, or how far a slave is",
-        [BROKER, BROKERS], replication::replication;
+        [BROKER, BROKERS, INTERVAL], replication::replication;
     "clean-queues", Change, ["cleanExpiredCQ"], "Remove consume queue files whose messages are gone",
         [BROKER, OLD_CLUSTER],
         |session, arguments| clean::clean(session, arguments, request::CLEAN_EXPIRED_CONSUMEQUEUE);

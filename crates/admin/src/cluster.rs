@@ -1,6 +1,7 @@
 //! Operations on clusters.
 
-use crate::arguments::{optional, switch};
+use crate::arguments::{COUNT, INTERVAL, TEST_SIZE, optional, switch};
+use crate::message::to_clusters;
 use crate::operation::{Operation, Typed, operations};
 use crate::{Arguments, Error, Session};
 use serde::Serialize;
@@ -14,7 +15,12 @@ const HOUR_MS: f64 = 3_600_000.0;
 pub(crate) const OPERATIONS: &[Operation] = operations! { "cluster":
     "list", Look, ["clusterList"], "List clusters and brokers with their load",
         [optional("cluster", ("c", "clusterName"), "only this cluster"),
-         switch("more", ("m", "moreStats"), "messages of yesterday and today; only counts for mqadmin")], list;
+         switch("more", ("m", "moreStats"), "messages of yesterday and today; only counts for mqadmin"), INTERVAL], list;
+    "send-time", Change, ["clusterRT"], "Send messages to the topics named as the broker sets, and time them",
+        [COUNT, TEST_SIZE, optional("cluster", ("c", "cluster"), "only this cluster"),
+         optional("log", ("p", "print log"), "true for mqadmin to print lines for logs"),
+         optional("room", ("m", "machine room"), "name of the machine room in lines for logs"), INTERVAL],
+        to_clusters;
 };
 
 /// A broker and its load.

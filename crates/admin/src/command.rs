@@ -7,6 +7,7 @@ use crate::{Argument, Arguments, Effect, Error, Kind, Operation};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Short options that all operations have.
 const TAKEN: [char; 4] = ['n', 'o', 'h', 'V'];
@@ -18,6 +19,8 @@ pub struct AdminCommand {
     access: Access,
     format: Format,
     is_confirmed: bool,
+    /// After how long the operation is performed again.
+    pause: Option<Duration>,
 }
 
 impl AdminCommand {
@@ -29,14 +32,20 @@ impl AdminCommand {
         if self.operation.effect == Effect::Destroy && !self.is_confirmed && !self.access.is_dry_run {
             self.confirm()?;
         }
-        let Outcome { answer, planned } = perform(self.operation, &self.arguments, &self.access)?;
-        let value = match planned {
-            Some(planned) if self.operation.effect != Effect::Look => {
-                serde_json::to_value(planned).expect("text only")
-            }
-            _ => answer.value(),
-        };
-        print(&render(&value, self.format))
+        if self.pause.is_some() && self.operation.effect != Effect::Look {
+            return Err(Error::Usage(
+                "only operations that change nothing are repeated by --watch".to_owned(),
+            ));
+        }
+        perform(self.operation, &self.arguments, &self.access, self.pause, |Outcome { answer, planned }| {
+            let value = match planned {
+                Some(planned) if self.operation.effect != Effect::Look => {
+                    serde_json::to_value(planned).expect("text only")
+                }
+                _ => answer.value(),
+            };
+            print(&render(&value, self.format))
+        })
     }
 
     /// Asks the operator on a terminal.
@@ -59,12 +68,12 @@ impl AdminCommand {
     }
 }
 
-/// Prints to standard output, whose reader may be gone, as with `| head`.
-pub(crate) fn print(text: &str) -> Result<(), Error> {
+/// Prints to standard output. `false` when its reader is gone, as with `| head`.
+pub(crate) fn print(text: &str) -> Result<bool, Error> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
+        done => Ok(done.is_ok()),
     }
 }
 
@@ -121,8 +130,14 @@ fn arg(argument: &'static Argument) -> Arg {
 }
 
 /// The options of all operations.
-fn common() -> [Arg; 5] {
+fn common() -> [Arg; 6] {
     [
+        Arg::new("watch")
+            .long("watch")
+            .global(true)
+            .value_name("SECONDS")
+            .value_parser(value_parser!(u64).range(1..))
+            .help("Ask again after so many seconds, until interrupted"),
         Arg::new("namesrv")
             .short('n')
             .long("namesrv")
@@ -179,7 +194,8 @@ impl FromArgMatches for AdminCommand {
             is_dry_run: inner.get_flag("dry-run"),
         };
         let format = inner.get_one("output").copied().unwrap_or(Format::Table);
-        Ok(Self { operation, arguments, access, format, is_confirmed: inner.get_flag("yes") })
+        let pause = inner.get_one("watch").copied().map(Duration::from_secs);
+        Ok(Self { operation, arguments, access, format, is_confirmed: inner.get_flag("yes"), pause })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

@@ -1,6 +1,6 @@
 //! Operations on controllers, and on what they decide: who is master of a broker set, and who is in its in-sync set.
 
-use crate::arguments::{optional, place, required, switch};
+use crate::arguments::{INTERVAL, optional, place, required, switch};
 use crate::broker::Settings;
 use crate::operation::{Operation, Typed, operations};
 use crate::request::{Request, body};
@@ -34,10 +34,10 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "controller":
 pub(crate) const REPLICA_OPERATIONS: &[Operation] = operations! { "replica":
     "in-sync", Look, ["getSyncStateSet"],
         "Show who is master of a broker set, or of those of a cluster, and which of its brokers are in sync",
-        [CONTROLLER, SET, SETS], in_sync;
+        [CONTROLLER, SET, SETS, INTERVAL], in_sync;
     "epochs", Look, ["getBrokerEpoch"],
         "Show which master wrote which part of the log of each broker of a set, or of a cluster",
-        [SET, SETS], epochs;
+        [SET, SETS, INTERVAL], epochs;
     "elect", Change, ["electMaster"], "Make a broker of a set its master",
         [place("id", ("b", "brokerId"), "id of the broker at the controllers"),
          required("broker", ("bn", "brokerName"), "name of the broker set"), CLUSTER, CONTROLLER], elect;

@@ -3,6 +3,7 @@
 mod find;
 mod print;
 mod send;
+mod send_time;
 mod trace;
 mod track;
 mod view;
@@ -10,11 +11,13 @@ mod view;
 pub(crate) use find::TOOLS_GROUP;
 pub(crate) use print::{Printed, topic as messages_of};
 pub(crate) use send::{Sent, send_message};
+pub(crate) use send_time::to_clusters;
 
 use crate::Argument;
-use crate::arguments::{optional, place, required, switch};
+use crate::arguments::{COUNT, TEST_SIZE, optional, place, required, switch};
 use crate::operation::{Operation, operations};
 
+const SIZE: Argument = optional("size", ("s", "messageSize"), "bytes of a message; 128 if left out");
 const TOPIC: Argument = place("topic", ("t", "topic"), "name of the topic");
 const TAGS: Argument =
     optional("tags", ("s", "subExpression"), "tags as a consumer subscribes to them: TagA || TagB");
@@ -64,6 +67,11 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "message":
          optional("broker", ("b", "broker"), "name of the broker set of the queue"),
          optional("queue", ("i", "qid"), "id of the queue, with a broker set"),
          optional("properties", ("", ""), "more properties: name=value,name=value")], send::send;
+    "send-broker", Change, ["sendMsgStatus"], "Send messages to the topic named as a broker set, and time each",
+        [place("broker", ("b", "brokerName"), "name of the broker set"), SIZE,
+         optional("count", ("c", "count"), "messages; 50 if left out")], send_time::to_broker;
+    "send-time", Change, ["checkMsgSendRT"], "Send messages to the queues of a topic in turn, and time each",
+        [TOPIC, COUNT, TEST_SIZE], send_time::to_topic;
     "trace", Look, ["queryMsgTraceById"],
         "Show who sent a message and who consumed it, as far as clients record traces",
         [place("id", ("i", "msgId"), "the producer's id of the message, or one of its keys"),

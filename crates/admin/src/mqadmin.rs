@@ -5,16 +5,21 @@ mod names;
 mod options;
 
 use crate::command::print;
-use crate::shell::{Access, perform};
+use crate::shell::{Access, Outcome, perform};
 use crate::table::operations;
 use crate::{Argument, Error, Kind, Operation};
 use names::NAMES;
 use options::{options, parse};
 use std::fmt::Write as _;
+use std::time::Duration;
+use wire::codes::response;
 
 /// Where `mqadmin` sends those whose command failed (`FAQUrl`).
 const FAQ: &str =
     "For more information, please visit the url, https://rocketmq.apache.org/docs/bestPractice/06FAQ";
+
+/// Commands that do not end by themselves, and the seconds after which they begin anew.
+const ENDLESS: [(&str, u64); 2] = [("clusterRT", 10), ("startMonitoring", 60)];
 
 /// Runs a command of `mqadmin`: its name in any case, and its options. Returns the exit code.
 ///
@@ -22,7 +27,7 @@ const FAQ: &str =
 /// [`Error::System`] when the answer cannot be printed.
 pub fn mqadmin(words: &[String]) -> Result<u8, Error> {
     match words {
-        [] => print(&overview()).map(|()| 0),
+        [] => print(&overview()).map(|_| 0),
         [help, name] if help == "help" => explain(name),
         [name, rest @ ..] => match named(name) {
             found if found.is_empty() => explain(name),
@@ -39,7 +44,7 @@ fn named(name: &str) -> Vec<&'static Operation> {
 
 fn command(found: &[&'static Operation], words: &[String]) -> Result<u8, Error> {
     let given = match parse(words, &options(found)) {
-        Ok(given) if given.wants_help => return print(&usage(found)).map(|()| 0),
+        Ok(given) if given.wants_help => return print(&usage(found)).map(|_| 0),
         Ok(given) => given,
         Err(why) => return complain(&format!("{why}\n{}", usage(found))),
     };
@@ -52,9 +57,16 @@ fn command(found: &[&'static Operation], words: &[String]) -> Result<u8, Error> 
         return complain(&format!("Missing required option: {}\n{}", names.join(", "), usage(found)));
     };
     let access = Access { name_servers: given.name_servers, ..Access::default() };
-    match perform(operation, &given.arguments, &access) {
-        Ok(outcome) => print(&outcome.answer.mqadmin(&given.arguments)).map(|()| 0),
-        Err(error) => complain(&failure(operation.mqadmin[0], &error)),
+    let name = operation.mqadmin[0];
+    let endless = ENDLESS.into_iter().find(|(endless, _)| *endless == name).map(|(_, seconds)| seconds);
+    let pause = match given.arguments.parse("interval") {
+        Ok(given) => given.or(endless).map(Duration::from_secs),
+        Err(error) => return complain(&failure(name, &error)),
+    };
+    let show = |outcome: Outcome| print(&outcome.answer.mqadmin(&given.arguments));
+    match perform(operation, &given.arguments, &access, pause, show) {
+        Ok(()) => Ok(0),
+        Err(error) => complain(&failure(name, &error)),
     }
 }
 
@@ -68,21 +80,29 @@ fn complain(text: &str) -> Result<u8, Error> {
 
 /// The text of a failed command, as far as scripts look for it.
 fn failure(name: &str, error: &Error) -> String {
-    let mut class = name.to_owned();
-    class[..1].make_ascii_uppercase();
+    let class = NAMES.into_iter().find(|(known, _)| *known == name).map_or(name, |(_, class)| class);
     let why = match error {
         Error::Client(client::Error::Refused { address, code, remark }) => {
-            format!("CODE: {code}  DESC: {remark} BROKER: {address}\n{FAQ}")
+            let exception = match *code {
+                response::TOPIC_NOT_EXIST | response::QUERY_NOT_FOUND => "MQClientException",
+                _ => "MQBrokerException",
+            };
+            format!(
+                "org.apache.rocketmq.client.exception.{exception}: CODE: {code}  DESC: {remark} BROKER: {address}\n{FAQ}"
+            )
         }
+        Error::Client(client::Error::Connect { address, source }) => format!(
+            "org.apache.rocketmq.remoting.exception.RemotingConnectException: connect to {address} failed: {source}"
+        ),
         Error::Partly { why, .. } => return format!("{}\n{error}", failure(name, why)),
         other => other.to_string(),
     };
-    format!("{class}SubCommand command failed\n{why}")
+    format!("org.apache.rocketmq.tools.command.SubCommandException: {class} command failed\nCaused by: {why}")
 }
 
 fn overview() -> String {
     let mut out = "The most commonly used mqadmin commands are:\n".to_owned();
-    for name in NAMES {
+    for (name, _) in NAMES {
         if let Some(operation) = named(name).first() {
             let _ = writeln!(out, "   {name:<35} {}", operation.about);
         }
@@ -93,10 +113,7 @@ fn overview() -> String {
 /// Prints how a command is used, or why there is none.
 fn explain(name: &str) -> Result<u8, Error> {
     match named(name) {
-        found if !found.is_empty() => print(&usage(&found)).map(|()| 0),
-        _ if NAMES.iter().any(|known| known.eq_ignore_ascii_case(name)) => complain(&format!(
-            "The sub command {name} is known but not served by this version of Vostok; use RocketMQ's own mqadmin for it."
-        )),
+        found if !found.is_empty() => print(&usage(&found)).map(|_| 0),
         _ => complain(&format!("The sub command {name} not exist.")),
     }
 }
@@ -136,7 +153,7 @@ mod tests {
 
     #[test]
     fn every_name_of_the_table_is_one_of_mqadmin() {
-        let names: BTreeSet<_> = NAMES.into_iter().collect();
+        let names: BTreeSet<_> = NAMES.into_iter().map(|(name, _)| name).collect();
         assert_eq!(names.len(), 96);
         for operation in operations() {
             for name in operation.mqadmin {
@@ -162,6 +179,10 @@ mod tests {
         let (address, remark) = ("a:1".to_owned(), "No topic route info".to_owned());
         let error = client::Error::Refused { address, code: 17, remark }.into();
         let text = failure("topicRoute", &error);
-        assert!(text.starts_with("TopicRouteSubCommand command failed\nCODE: 17  DESC: No topic"), "{text}");
+        assert!(
+            text.contains("Exception: TopicRouteSubCommand command failed\nCaused by: ")
+                && text.contains("CODE: 17  DESC: No topic"),
+            "{text}"
+        );
     }
 }

@@ -5,7 +5,7 @@ use crate::{Arguments, Error, Planned, Session};
 use client::{Client, Config, Credentials};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Name server when neither an option nor the environment names one: that of `vostok serve` on the same machine.
 const LOCAL: &str = "127.0.0.1:9876";
@@ -29,15 +29,25 @@ pub(crate) struct Outcome {
     pub planned: Option<Vec<Planned>>,
 }
 
-/// Performs an operation.
+/// Performs an operation, once or again after each pause, and shows what it led to, until nobody looks any more.
+#[expect(clippy::disallowed_methods, reason = "the shell of a command that repeats itself")]
 pub(crate) fn perform(
     operation: &Operation,
     arguments: &Arguments,
     access: &Access,
-) -> Result<Outcome, Error> {
-    session(access, async |session: &Session| {
-        let answer = (operation.call)(session, arguments).await?;
-        Ok(Outcome { answer, planned: session.planned() })
+    pause: Option<Duration>,
+    mut show: impl FnMut(Outcome) -> Result<bool, Error>,
+) -> Result<(), Error> {
+    with_cluster(access, async |cluster: &Cluster| {
+        loop {
+            let session = cluster.session(access.is_dry_run);
+            let answer = (operation.call)(&session, arguments).await?;
+            let is_seen = show(Outcome { answer, planned: session.planned() })?;
+            match pause {
+                Some(pause) if is_seen => tokio::time::sleep(pause).await,
+                _ => return Ok(()),
+            }
+        }
     })
 }
 
@@ -46,11 +56,18 @@ pub(crate) fn session<T>(
     access: &Access,
     work: impl AsyncFnOnce(&Session) -> Result<T, Error>,
 ) -> Result<T, Error> {
+    with_cluster(access, async |cluster: &Cluster| work(&cluster.session(access.is_dry_run)).await)
+}
+
+fn with_cluster<T>(
+    access: &Access,
+    work: impl AsyncFnOnce(&Cluster) -> Result<T, Error>,
+) -> Result<T, Error> {
     let given = access.name_servers.clone().or_else(|| std::env::var("NAMESRV_ADDR").ok());
     let config = Config::new(given.as_deref().unwrap_or(LOCAL));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let cluster = Cluster::connect(config, access.credentials.as_deref())?;
-    let done = runtime.block_on(work(&cluster.session(access.is_dry_run)));
+    let done = runtime.block_on(work(&cluster));
     cluster.close();
     done
 }

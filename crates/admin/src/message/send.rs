@@ -5,7 +5,7 @@ use crate::request::Request;
 use crate::{Arguments, Error, Session};
 use client::{Message, Producer, ProducerConfig};
 use serde::Serialize;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use wire::body::MessageQueue;
 use wire::codes::request;
 
@@ -22,6 +22,18 @@ pub(crate) struct Sent {
     status: &'static str,
     message_id: String,
     offset_id: String,
+}
+
+/// As `SendResult.toString` writes it.
+impl fmt::Display for Sent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { topic, broker, queue, queue_offset, status, message_id, offset_id } = self;
+        write!(
+            f,
+            "SendResult [sendStatus={status}, msgId={message_id}, offsetMsgId={offset_id}, messageQueue=MessageQueue \
+             [topic={topic}, brokerName={broker}, queueId={queue}], queueOffset={queue_offset}, recallHandle=null]"
+        )
+    }
 }
 
 impl Typed for Sent {
@@ -75,8 +87,21 @@ pub(crate) async fn send_message(
         let (message_id, offset_id) = (String::new(), String::new());
         return Ok(Sent { topic, broker, queue, queue_offset: -1, status: "", message_id, offset_id });
     }
-    let producer = Producer::new(&session.client, ProducerConfig::new(GROUP));
-    let outcome = match &queue {
+    sent(&producer(session), message, queue.as_ref()).await
+}
+
+/// The producer of operators' messages.
+pub(super) fn producer(session: &Session) -> Producer {
+    Producer::new(&session.client, ProducerConfig::new(GROUP))
+}
+
+/// Sends a message to a queue, or to any of its topic.
+pub(super) async fn sent(
+    producer: &Producer,
+    message: &Message,
+    queue: Option<&MessageQueue>,
+) -> Result<Sent, Error> {
+    let outcome = match queue {
         Some(queue) => producer.send_to(queue, message).await,
         None => producer.send(message).await,
     }?;
