@@ -1,6 +1,10 @@
 //! Operations on connected clients.
 
-use crate::arguments::{optional, place, required};
+mod status;
+
+pub(crate) use status::verdict;
+
+use crate::arguments::{optional, place, required, switch};
 use crate::operation::{Operation, Typed, operations};
 use crate::request::{Request, body};
 use crate::text::{time, version};
@@ -22,6 +26,12 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "client":
          place("topic", ("t", "topic"), "a topic to which it sends")], producers;
     "list-producers", Look, ["producer"], "List all producers that are connected to a broker",
         [required("broker", ("b", "broker"), "address of a broker, or name of a broker set")], list_producers;
+    "status", Look, ["consumerStatus"],
+        "Show what a member of a consumer group says of itself; without a member, write what each says to a file",
+        [place("group", ("g", "consumerGroup"), "name of the consumer group"),
+         optional("client", ("i", "clientId"), "id of the member"),
+         optional("broker", ("b", "brokerAddr"), "the broker that is asked, otherwise one of the group"),
+         switch("stack", ("s", "jstack"), "with the stacks of its threads")], status::status;
 };
 
 /// A connected client.

@@ -1,11 +1,12 @@
 //! Operations on consumer groups: their rows of the table.
 
 mod change;
+mod monitor;
 mod progress;
 mod settings;
 
 use crate::Argument;
-use crate::arguments::{BROKER, MASTERS, optional, place};
+use crate::arguments::{BROKER, INTERVAL, MASTERS, optional, place};
 use crate::operation::{Operation, operations};
 use serde_json::Value;
 
@@ -21,6 +22,9 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "group":
         [], |session, _| progress::list(session);
     "names", Look, [], "List the names of all groups, with one request to each master",
         [], |session, _| settings::names(session);
+    "monitor", Look, ["startMonitoring"],
+        "Show the lag of all groups with members, differing subscriptions, and queues that stand still",
+        [INTERVAL], |session, _| monitor::monitor(session);
     "config", Look, ["getConsumerConfig"], "Show the settings of a group on each broker",
         [GROUP], settings::config;
     "create", Change, ["updateSubGroup"],

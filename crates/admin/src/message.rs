@@ -1,5 +1,6 @@
 //! Operations on messages: their rows of the table.
 
+mod consume;
 mod find;
 mod print;
 mod send;
@@ -67,6 +68,16 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "message":
          optional("broker", ("b", "broker"), "name of the broker set of the queue"),
          optional("queue", ("i", "qid"), "id of the queue, with a broker set"),
          optional("properties", ("", ""), "more properties: name=value,name=value")], send::send;
+    "consume", Look, ["consumeMessage"], "Print the oldest messages of a topic or a queue; no offset moves",
+        [TOPIC, optional("broker", ("b", "brokerName"), "name of the broker set of the queue"),
+         optional("queue", ("i", "queueId"), "id of the queue, with a broker set"),
+         optional("offset", ("o", "offset"), "offset in the queue from which on"),
+         optional("group", ("g", "consumerGroup"), "taken for compatibility, without effect"),
+         optional("begin", ("s", "beginTimestamp"), "store time from which on"),
+         optional("end", ("e", "endTimestamp"), "store time before which"),
+         optional("count", ("c", "MessageNumber"), "most messages; 128 if left out")], consume::consume;
+    "dump-compaction", Look, ["dumpCompactionLog"], "Print the messages of a file of the compaction log",
+        [place("file", ("f", "file"), "the file")], consume::dump;
     "send-broker", Change, ["sendMsgStatus"], "Send messages to the topic named as a broker set, and time each",
         [place("broker", ("b", "brokerName"), "name of the broker set"), SIZE,
          optional("count", ("c", "count"), "messages; 50 if left out")], send_time::to_broker;

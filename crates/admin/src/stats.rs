@@ -5,7 +5,8 @@ use crate::{Arguments, Error, Session};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
-use wire::body::{ConsumeStats, ConsumerConnection, GroupList, TopicList};
+use std::path::Path;
+use wire::body::{ConsumeStats, ConsumerConnection, ConsumerRunningInfo, GroupList, MessageQueue, TopicList};
 use wire::codes::request;
 use wire::json;
 use wire::names::RETRY_PREFIX;
@@ -60,24 +61,53 @@ pub(crate) async fn groups_of(session: &Session, broker: &str, topic: &str) -> R
     Ok(groups.group_list)
 }
 
+/// A broker of a group: the given one, otherwise one that has its retry topic.
+pub(crate) async fn broker_of_group(
+    session: &Session,
+    group: &str,
+    broker: Option<&str>,
+) -> Result<String, Error> {
+    match broker {
+        Some(broker) => session.broker(broker).await,
+        None => session.first_of(&format!("{RETRY_PREFIX}{group}")).await,
+    }
+}
+
 /// The members of a group, by the account of a broker that has its retry topic.
 pub(crate) async fn consumer_connection(
     session: &Session,
     group: &str,
     broker: Option<&str>,
 ) -> Result<ConsumerConnection, Error> {
-    let address = match broker {
-        Some(broker) => session.broker(broker).await?,
-        None => {
-            let brokers = session.brokers_of(&format!("{RETRY_PREFIX}{group}")).await?;
-            let first = brokers.into_iter().next().map(|(_, address)| address);
-            first.ok_or_else(|| {
-                Error::NotFound(format!("no broker has the retry topic of the group {group}"))
-            })?
-        }
-    };
+    let address = broker_of_group(session, group, broker).await?;
     let ask = Request::new(request::GET_CONSUMER_CONNECTION_LIST).with("consumerGroup", group);
     body(&address, &session.look(&address, &ask).await?)
+}
+
+/// What a member of a group says of itself, asked through a broker that it is connected to.
+pub(crate) async fn running_info(
+    session: &Session,
+    broker: &str,
+    (group, client): (&str, &str),
+    has_stack: bool,
+) -> Result<ConsumerRunningInfo, Error> {
+    let ask = Request::new(request::GET_CONSUMER_RUNNING_INFO)
+        .with("consumerGroup", group)
+        .with("clientId", client)
+        .with("jstackEnable", has_stack);
+    body(broker, &session.look(broker, &ask).await?)
+}
+
+/// A queue as `MessageQueue.toString` writes it.
+pub(crate) fn queue_text(queue: &MessageQueue) -> String {
+    let MessageQueue { topic, broker_name, queue_id } = queue;
+    format!("MessageQueue [topic={topic}, brokerName={broker_name}, queueId={queue_id}]")
+}
+
+/// Writes a file and the directories above it.
+pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), Error> {
+    path.parent().map(std::fs::create_dir_all).transpose()?;
+    Ok(std::fs::write(path, text)?)
 }
 
 /// The progress of a group in a topic, or in all of its topics, on all brokers that have its retry topic, or the topic

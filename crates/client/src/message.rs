@@ -150,6 +150,16 @@ impl Received {
     }
 }
 
+impl Received {
+    /// Decodes a stored record. The broker set of its queue is left empty.
+    ///
+    /// # Errors
+    /// What is wrong with the record.
+    pub fn decode(record: &[u8]) -> Result<Self, String> {
+        decode_one(record, "")
+    }
+}
+
 /// Decodes a single record, as requests of brokers contain it.
 pub(crate) fn decode_one(body: &[u8], broker: &str) -> Result<Received, String> {
     let record = RecordView::parse(body).map_err(|error| error.to_string())?;

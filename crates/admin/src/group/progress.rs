@@ -1,14 +1,12 @@
 //! How far groups are.
 
 use crate::operation::Typed;
-use crate::request::{Request, body};
 use crate::text::{front, time, time_to_second, version};
 use crate::{Arguments, Error, Session, stats};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use wire::body::{ConsumeType, ConsumerConnection, ConsumerRunningInfo, MessageQueue};
-use wire::codes::request;
+use wire::body::{ConsumeType, ConsumerConnection, MessageQueue};
 use wire::names::RETRY_PREFIX;
 
 /// The progress of a group.
@@ -118,14 +116,7 @@ async fn owners(session: &Session, group: &str) -> BTreeMap<MessageQueue, (Strin
     let Some((_, broker)) = brokers.first() else { return owners };
     let Ok(members) = stats::consumer_connection(session, group, Some(broker)).await else { return owners };
     for member in members.connection_set {
-        let ask = Request::new(request::GET_CONSUMER_RUNNING_INFO)
-            .with("consumerGroup", group)
-            .with("clientId", &member.client_id)
-            .with("jstackEnable", false);
-        let info = match session.look(broker, &ask).await {
-            Ok(reply) => body::<ConsumerRunningInfo>(broker, &reply),
-            Err(error) => Err(error),
-        };
+        let info = stats::running_info(session, broker, (group, &member.client_id), false).await;
         let ip = member.client_addr.rsplit_once(':').map_or(member.client_addr.as_str(), |(ip, _)| ip);
         let queues = info.map(|info| info.mq_table).unwrap_or_default();
         let owner = (ip.to_owned(), member.client_id.clone());

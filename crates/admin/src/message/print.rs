@@ -3,7 +3,7 @@
 use super::find::{TOOLS_GROUP, time_of};
 use super::view::View;
 use crate::operation::Typed;
-use crate::{Arguments, Error, Session};
+use crate::{Arguments, Error, Session, stats};
 use client::{PullRequest, PullStatus};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -99,10 +99,7 @@ async fn add(
     if arguments.get("end").is_some() {
         end = client.search_offset(queue, time_of(arguments, "end", 0)?).await?;
     }
-    let MessageQueue { topic, broker_name, queue_id } = queue;
-    let title = format!(
-        "minOffset={offset}, maxOffset={end}, MessageQueue [topic={topic}, brokerName={broker_name}, queueId={queue_id}]"
-    );
+    let title = format!("minOffset={offset}, maxOffset={end}, {}", stats::queue_text(queue));
     let first = printed.messages.len();
     let expression = Some(arguments.get("tags").unwrap_or("*"));
     while offset < end && printed.messages.len() < limit {

@@ -1,0 +1,54 @@
+//! A round of `startMonitoring`: lag, differing subscriptions and queues that stand still, of all groups
+//! (`MonitorService`, whose findings go to a log file; these are printed).
+
+use crate::connection::verdict;
+use crate::operation::Written;
+use crate::{Error, Session, stats};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use wire::names::RETRY_PREFIX;
+
+pub(super) async fn monitor(session: &Session) -> Result<Written, Error> {
+    let (mut rows, mut text) = (Vec::new(), String::new());
+    for topic in stats::topics(session).await? {
+        let Some(group) = topic.strip_prefix(RETRY_PREFIX) else { continue };
+        // A group that nobody is in, or that has no offsets, has nothing that a member could be blamed for.
+        let Ok(broker) = stats::broker_of_group(session, group, None).await else { continue };
+        let Ok(members) = stats::consumer_connection(session, group, Some(&broker)).await else { continue };
+        let Ok(progress) = stats::consume_stats(session, group, None).await else { continue };
+        let mut lags: BTreeMap<&str, [i64; 3]> = BTreeMap::new();
+        for (queue, offsets) in &progress.offset_table {
+            let lag = offsets.broker_offset - offsets.consumer_offset;
+            let delay = if lag > 0 { session.now_ms - offsets.last_timestamp } else { 0 };
+            let [total, most, longest] = lags.entry(&queue.topic).or_default();
+            (*total, *most, *longest) = (*total + lag, lag.max(*most), delay.max(*longest));
+        }
+        for (topic, [total, most, delay]) in lags {
+            let _ = writeln!(
+                text,
+                "[MONITOR] reportUndoneMsgs: UndoneMsgs [consumerGroup={group}, topic={topic}, undoneMsgsTotal={total}, \
+                 undoneMsgsSingleMQ={most}, undoneMsgsDelayTimeMills={delay}]"
+            );
+            rows.push(json!({"group": group, "topic": topic, "lag": total, "queue_lag_max": most, "delay_ms": delay}));
+        }
+        let mut infos = BTreeMap::new();
+        for member in members.connection_set {
+            if let Ok(info) = stats::running_info(session, &broker, (group, &member.client_id), false).await {
+                infos.insert(member.client_id, info);
+            }
+        }
+        let found = verdict(&infos, session.now_ms);
+        for line in found
+            .lines()
+            .filter(|line| line.starts_with("WARN") || line.contains(" can't ") || line.contains("unlock"))
+        {
+            let _ = writeln!(
+                text,
+                "[MONITOR]  [NOTIFY] reportConsumerRunningInfo: ConsumerGroup: {group}, {line}"
+            );
+            rows.push(json!({"group": group, "finding": line}));
+        }
+    }
+    Ok(Written::new(rows, text))
+}

@@ -1,0 +1,135 @@
+//! Messages as `consumeMessage` reads them: a number of the oldest ones, without moving any group's offset.
+
+use super::find::{TOOLS_GROUP, time_of};
+use super::view::View;
+use crate::operation::Written;
+use crate::stats::queue_text;
+use crate::{Arguments, Error, Session};
+use client::{PullRequest, PullStatus};
+use std::fmt::Write as _;
+use wire::body::MessageQueue;
+
+/// Most messages unless the operator says how many (`ConsumeMessageCommand.messageCount`).
+const COUNT: i64 = 128;
+
+pub(super) async fn consume(session: &Session, arguments: &Arguments) -> Result<Written, Error> {
+    let topic = arguments.need("topic")?;
+    let count = arguments.parse("count")?.unwrap_or(COUNT);
+    let first: Option<i64> = arguments.parse("offset")?;
+    let queue = match (arguments.get("broker"), arguments.parse("queue")?) {
+        (Some(broker), Some(queue)) => Some(MessageQueue::new(topic, broker, queue)),
+        (None, Some(_)) => return Err(Error::Usage("Please set the brokerName before queueId!".to_owned())),
+        (_, None) if first.is_some() => {
+            return Err(Error::Usage("Please set queueId before offset!".to_owned()));
+        }
+        (_, None) => None,
+    };
+    if count <= 0 {
+        return Err(Error::Usage("Please input a positive messageNumber!".to_owned()));
+    }
+    let queues = match &queue {
+        Some(queue) => vec![queue.clone()],
+        None => session.client.route(topic).await?.subscribe.clone(),
+    };
+    let (mut views, mut text, mut left) = (Vec::new(), String::new(), count);
+    for queue in &queues {
+        let (mut begin, mut end) =
+            (session.client.min_offset(queue).await?, session.client.max_offset(queue).await?);
+        if arguments.get("begin").is_some() {
+            begin = session.client.search_offset(queue, time_of(arguments, "begin", 0)?).await?;
+        }
+        if arguments.get("end").is_some() {
+            end = session.client.search_offset(queue, time_of(arguments, "end", 0)?).await?;
+        }
+        if first.is_some_and(|first| first > end) {
+            let _ =
+                writeln!(text, "{} no matched msg, offset={}", queue_text(queue), first.unwrap_or_default());
+            continue;
+        }
+        begin = begin.max(first.unwrap_or_default());
+        if end - begin > left {
+            let _ = match arguments.get("queue") {
+                Some(_) => writeln!(text, "The oldler {left} message will be provided"),
+                None => writeln!(
+                    text,
+                    "The older {left} message of the {} queue will be provided",
+                    queue.queue_id
+                ),
+            };
+            end = begin + left - 1;
+        }
+        left -= end - begin + 1;
+        read(session, queue, (begin, end), (&mut views, &mut text)).await?;
+        if left <= 0 {
+            break;
+        }
+    }
+    Ok(Written::new(views, text))
+}
+
+/// Reads the messages from one offset up to another.
+async fn read(
+    session: &Session,
+    queue: &MessageQueue,
+    (mut offset, last): (i64, i64),
+    (views, text): (&mut Vec<View>, &mut String),
+) -> Result<(), Error> {
+    while offset <= last {
+        let messages_max = i32::try_from(last - offset + 1).unwrap_or(i32::MAX);
+        let ask = PullRequest {
+            messages_max,
+            expression: Some("*"),
+            ..PullRequest::new(TOOLS_GROUP, queue, offset)
+        };
+        let pulled = session.client.pull(&ask).await?;
+        let is_stuck = pulled.next_offset <= offset;
+        offset = pulled.next_offset;
+        let state = match pulled.status {
+            PullStatus::Found => {
+                text.push_str("Consume ok\n");
+                for message in &pulled.messages {
+                    let view = View::new(message);
+                    let _ = writeln!(text, "{}", view.line(true));
+                    views.push(view);
+                }
+                ""
+            }
+            PullStatus::NothingNew => "NO_NEW_MSG",
+            PullStatus::OffsetIllegal => "OFFSET_ILLEGAL",
+            _ => "NO_MATCHED_MSG",
+        };
+        let queue = queue_text(queue);
+        let _ = match state {
+            "" => Ok(()),
+            "NO_MATCHED_MSG" => writeln!(text, "{queue} no matched msg. status={state}, offset={offset}"),
+            _ => writeln!(text, "{queue} print msg finished. status={state}, offset={offset}"),
+        };
+        if is_stuck || state == "NO_NEW_MSG" || state == "OFFSET_ILLEGAL" {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Prints the messages in a file of the compaction log. Such files hold records as the commit log does.
+pub(super) async fn dump(_: &Session, arguments: &Arguments) -> Result<Written, Error> {
+    let file = arguments.need("file")?;
+    let path = std::path::Path::new(file);
+    if !path.exists() {
+        return Err(Error::Usage(format!("file {file} not exist.")));
+    }
+    if path.is_dir() {
+        return Err(Error::Usage(format!("file {file} is a directory.")));
+    }
+    let stored = std::fs::read(path)?;
+    let (mut views, mut text, mut rest) = (Vec::new(), String::new(), &stored[..]);
+    while let Some((size, _)) = rest.split_first_chunk::<4>() {
+        let Some((record, more)) = rest.split_at_checked(u32::from_be_bytes(*size) as usize) else { break };
+        let Ok(message) = client::Received::decode(record) else { break };
+        let view = View::new(&message);
+        let _ = writeln!(text, "{}", view.line(false));
+        views.push(view);
+        rest = more;
+    }
+    Ok(Written::new(views, text))
+}
