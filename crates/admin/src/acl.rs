@@ -1,6 +1,7 @@
 //! Operations on acls (Auth 2.0): what users may do.
 
 use crate::arguments::{BROKER, BROKERS, optional, place, required};
+use crate::copy::Copied;
 use crate::operation::{Operation, Typed, operations};
 use crate::request::{Request, body};
 use crate::{Argument, Arguments, Error, Session};
@@ -35,6 +36,21 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "acl":
         |session, arguments| change(session, arguments, request::AUTH_UPDATE_ACL, "update acl to");
     "delete", Destroy, ["deleteAcl"], "Delete what a user may do with resources, or its whole acl",
         [SUBJECT, BROKER, BROKERS, optional("resources", ("r", "resources"), "only this resource")], delete;
+    "copy", Change, ["copyAcl"], "Copy acls from one broker to another",
+        [place("from", ("f", "fromBroker"), "address or broker set of the source"),
+         place("to", ("t", "toBroker"), "address or broker set of the target"),
+         optional("names", ("s", "subjects"), "only those of these users, as User:name, separated by commas")],
+        |session, arguments| COPIED.copy(session, arguments);
+};
+
+const COPIED: Copied<AclInfo> = Copied {
+    word: "acl",
+    field: "subject",
+    list: request::AUTH_LIST_ACL,
+    get: request::AUTH_GET_ACL,
+    create: request::AUTH_CREATE_ACL,
+    update: request::AUTH_UPDATE_ACL,
+    name: |acl| acl.subject.as_deref().unwrap_or_default(),
 };
 
 /// An entry of an acl of a broker.

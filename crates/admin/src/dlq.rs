@@ -4,10 +4,9 @@ use crate::arguments::{optional, place};
 use crate::message::{self, Sent, TOOLS_GROUP};
 use crate::operation::{Operation, operations};
 use crate::{Argument, Arguments, Error, Session};
-use client::{Message, PullRequest};
+use client::PullRequest;
 use wire::body::MessageQueue;
 use wire::names::{DLQ_PREFIX, RETRY_PREFIX};
-use wire::properties::key;
 
 const GROUP: Argument = place("group", ("", ""), "name of the consumer group");
 
@@ -42,12 +41,6 @@ async fn resend(session: &Session, arguments: &Arguments) -> Result<Sent, Error>
     let dead = pulled.messages.iter().find(|message| message.queue_offset == offset).ok_or_else(|| {
         Error::NotFound(format!("no message with the offset {offset} in queue {} was found", queue.queue_id))
     })?;
-    let mut message = Message::new(format!("{RETRY_PREFIX}{group}"), dead.body.clone());
-    message.flag = dead.flag;
-    let kept = dead.properties.pairs().filter(|(name, _)| {
-        // Of this delivery only; the broker sets them anew.
-        ![key::WAIT_STORE_MSG_OK, key::MIN_OFFSET, key::MAX_OFFSET].contains(name)
-    });
-    message.properties.extend(kept.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    let message = message::copy_of(dead, format!("{RETRY_PREFIX}{group}"));
     message::send_message(session, &message, None).await
 }

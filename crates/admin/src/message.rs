@@ -1,5 +1,6 @@
 //! Operations on messages: their rows of the table.
 
+mod again;
 mod consume;
 mod find;
 mod print;
@@ -9,6 +10,7 @@ mod trace;
 mod track;
 mod view;
 
+pub(crate) use again::copy_of;
 pub(crate) use find::TOOLS_GROUP;
 pub(crate) use print::{Printed, topic as messages_of};
 pub(crate) use send::{Sent, send_message};
@@ -36,6 +38,14 @@ const CHARSET: Argument =
 
 /// The operations on messages.
 pub(crate) const OPERATIONS: &[Operation] = operations! { "message":
+    "consume-directly", Change, ["queryMsgById", "queryMsgByUniqueKey"],
+        "Let a member of a group consume a message now, whatever the group's offsets are",
+        [TOPIC, place("id", ("i", "msgId"), "the broker's or the producer's id of the message"),
+         required("group", ("g", "consumerGroup"), "name of the consumer group"),
+         required("client", ("d", "clientId"), "id of the member")], again::consume;
+    "resend", Change, ["queryMsgById"], "Send a stored message to its topic again",
+        [TOPIC, place("id", ("i", "msgId"), "the broker's or the producer's id of the message"),
+         required("again", ("s", "sendMessage"), "true to send it")], again::resend;
     "get", Look, ["queryMsgById"], "Show a message by its id, and which groups have consumed it",
         [TOPIC, place("id", ("i", "msgId"), "the broker's or the producer's id of the message")], find::by_id;
     "key", Look, ["queryMsgByKey"], "Find messages by key",

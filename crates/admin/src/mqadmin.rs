@@ -36,6 +36,20 @@ pub fn mqadmin(words: &[String]) -> Result<u8, Error> {
     }
 }
 
+/// For completion: the names of all commands, or the options of one.
+pub(crate) fn names_and_options(name: Option<&str>) -> Vec<String> {
+    let Some(name) = name else { return NAMES.into_iter().map(|(name, _)| name.to_owned()).collect() };
+    let shorts = options(&named(name)).into_iter().map(|argument| argument.short).filter(|it| !it.is_empty());
+    shorts.chain(["n", "h"]).map(|short| format!("-{short}")).collect()
+}
+
+/// For completion: the argument that an option of a command gives, if it has a value.
+pub(crate) fn option(name: &str, given: &str) -> Option<&'static str> {
+    let options = options(&named(name)).into_iter();
+    let mut valued = options.filter(|argument| argument.kind != Kind::Switch);
+    valued.find(|argument| options::is_named(argument, given)).map(|argument| argument.name)
+}
+
 /// The operations under a name, in any case.
 fn named(name: &str) -> Vec<&'static Operation> {
     let is_meant = |operation: &&Operation| operation.mqadmin.iter().any(|it| it.eq_ignore_ascii_case(name));
@@ -163,6 +177,14 @@ mod tests {
                 let is_reachable = operation.mqadmin.is_empty() || !argument.long.is_empty();
                 assert!(is_reachable, "{} {} {}", operation.noun, operation.verb, argument.name);
             }
+        }
+    }
+
+    #[test]
+    fn every_name_of_mqadmin_has_an_operation() {
+        for (name, class) in NAMES {
+            assert!(!named(name).is_empty(), "{name}");
+            assert!(class.ends_with("Command"), "{class}");
         }
     }
 

@@ -21,14 +21,19 @@ vostok mqadmin topicRoute -n 127.0.0.1:9876 -t orders
 
 - `-n` names the name servers; otherwise the environment's `NAMESRV_ADDR`, otherwise 127.0.0.1:9876.
 - `-o table|json|yaml|csv` chooses the form of the answer. Names of members are the same in all of them; times are in UTC.
+- `--watch SECONDS` looks again after each pause; `-i SECONDS` of `vostok mqadmin` does where `mqadmin` has it.
 - `--dry-run` prints the requests that would change something, and sends only those that read.
 - What cannot be undone asks before, or wants `--yes`. `vostok mqadmin` does not ask, as `mqadmin` does not.
 - Requests are signed with `accessKey` and `secretKey` of `--credentials FILE`, otherwise of `conf/tools.yml` below `ROCKETMQ_HOME`.
 - A broker is named by its address, or by its broker set, whose master is meant.
 - Exit code 0 when all was done, 1 when a server refused or did not answer, 2 for wrong arguments (of `vostok mqadmin`: 1).
 
+`vostok completion bash|zsh|fish` prints a script that lets the shell complete commands, options, and the names of topics, groups, brokers and
+clusters: `source <(vostok completion bash)`.
+
 A symbolic link named `mqadmin` to the binary makes it `mqadmin` itself. Its differences: times are in UTC, a failed command prints no stack
-trace and ends with exit code 1, and a name that is not in the table below says so.
+trace and ends with exit code 1. All 96 names of `mqadmin` 5.5.0 are there: what a server does not serve is asked, and its refusal printed. Files of
+RocksDB are not read, and the queues of a static topic are not moved.
 
 ## Operations
 

@@ -1,12 +1,12 @@
 //! The one table of operations: the rows of all nouns. A new noun is a module with its rows, and a line here.
 
 use crate::{
-    Operation, acl, broker, cluster, connection, container, controller, dlq, group, kv, message, name_server,
-    offset, rocksdb, topic, user,
+    Operation, acl, broker, cluster, connection, container, controller, dlq, export, group, kv, lite,
+    message, name_server, offset, rocksdb, topic, user,
 };
 
 /// The operations of each noun.
-pub const OPERATIONS: [&[Operation]; 16] = [
+pub const OPERATIONS: [&[Operation]; 18] = [
     topic::OPERATIONS,
     cluster::OPERATIONS,
     broker::OPERATIONS,
@@ -23,6 +23,8 @@ pub const OPERATIONS: [&[Operation]; 16] = [
     controller::REPLICA_OPERATIONS,
     container::OPERATIONS,
     rocksdb::OPERATIONS,
+    export::OPERATIONS,
+    lite::OPERATIONS,
 ];
 
 /// All operations, in the order of the table.

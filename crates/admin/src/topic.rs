@@ -4,11 +4,16 @@ mod change;
 mod look;
 mod queue;
 mod rates;
+mod static_topic;
+
+pub(crate) use rates::sum;
 
 use crate::Argument;
 use crate::arguments::{BROKER, MASTERS, optional, place, required, switch};
 use crate::operation::{Operation, operations};
 
+const MAP_FILE: Argument = optional("map-file", ("mf", "mapFile"), "taken for compatibility, without effect");
+const FORCE: Argument = optional("force", ("fr", "forceReplace"), "taken for compatibility, without effect");
 const TOPIC: Argument = place("topic", ("t", "topic"), "name of the topic");
 
 /// The operations on topics.
@@ -44,6 +49,15 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "topic":
         change::create_list;
     "allocate", Look, ["allocateMQ"], "Show how the queues of a topic are shared out to that many consumers",
         [TOPIC, place("clients", ("i", "ipList"), "names of the consumers, separated by commas")], look::allocate;
+    "static", Change, ["updateStaticTopic"], "Create a static topic, whose number of queues is fixed, or give it more",
+        [TOPIC, place("queues", ("qn", "totalQueueNum"), "number of queues, of all brokers"),
+         optional("brokers", ("b", "brokers"), "broker sets, separated by commas"),
+         optional("clusters", ("c", "clusters"), "clusters, separated by commas"), MAP_FILE, FORCE],
+        static_topic::create;
+    "remap", Change, ["remappingStaticTopic"], "Move queues of a static topic; only says whether there is such a topic",
+        [TOPIC, optional("brokers", ("b", "brokers"), "broker sets, separated by commas"),
+         optional("clusters", ("c", "clusters"), "clusters, separated by commas"), MAP_FILE, FORCE],
+        static_topic::remap;
     "queue", Look, ["queryCq"], "Show entries of a consume queue, and what a group's filter makes of them",
         [TOPIC, place("queue", ("q", "queue"), "id of the queue"),
          place("index", ("i", "index"), "offset in the queue from which on"),

@@ -1,6 +1,7 @@
 //! Operations on users (Auth 2.0).
 
 use crate::arguments::{BROKER, BROKERS, optional, place};
+use crate::copy::Copied;
 use crate::operation::{Operation, Typed, operations};
 use crate::request::{Request, body};
 use crate::session::Member;
@@ -32,6 +33,21 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "user":
         |session, arguments| change(session, arguments, request::AUTH_UPDATE_USER, "update user to");
     "delete", Destroy, ["deleteUser"], "Delete a user with its acl",
         [USER, BROKER, BROKERS], delete;
+    "copy", Change, ["copyUser"], "Copy users from one broker to another, with their passwords",
+        [place("from", ("f", "fromBroker"), "address or broker set of the source"),
+         place("to", ("t", "toBroker"), "address or broker set of the target"),
+         optional("names", ("u", "usernames"), "only these users, separated by commas")],
+        |session, arguments| COPIED.copy(session, arguments);
+};
+
+const COPIED: Copied<UserInfo> = Copied {
+    word: "user",
+    field: "username",
+    list: request::AUTH_LIST_USER,
+    get: request::AUTH_GET_USER,
+    create: request::AUTH_CREATE_USER,
+    update: request::AUTH_UPDATE_USER,
+    name: |user| user.username.as_deref().unwrap_or_default(),
 };
 
 /// A user of a broker. The password is only in the text of `mqadmin`.

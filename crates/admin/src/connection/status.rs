@@ -118,22 +118,9 @@ pub(crate) fn verdict(members: &BTreeMap<String, ConsumerRunningInfo>, now_ms: i
 }
 
 /// Members of `ProcessQueueInfo` in the order of its text.
-const STATE: [&str; 14] = [
-    "commitOffset",
-    "cachedMsgMinOffset",
-    "cachedMsgMaxOffset",
-    "cachedMsgCount",
-    "cachedMsgSizeInMiB",
-    "transactionMsgMinOffset",
-    "transactionMsgMaxOffset",
-    "transactionMsgCount",
-    "locked",
-    "tryUnlockTimes",
-    "lastLockTimestamp",
-    "droped",
-    "lastPullTimestamp",
-    "lastConsumeTimestamp",
-];
+const STATE: &str = "commitOffset cachedMsgMinOffset cachedMsgMaxOffset cachedMsgCount cachedMsgSizeInMiB \
+    transactionMsgMinOffset transactionMsgMaxOffset transactionMsgCount locked tryUnlockTimes \
+    lastLockTimestamp droped lastPullTimestamp lastConsumeTimestamp";
 
 /// What a member says, as `ConsumerRunningInfo.formatString` writes it.
 fn format_info(info: &ConsumerRunningInfo) -> String {
@@ -192,14 +179,14 @@ fn format_info(info: &ConsumerRunningInfo) -> String {
 }
 
 fn state_text(state: &Value) -> String {
-    let members = STATE.map(|name| match state[name].as_i64() {
+    let members = STATE.split(' ').map(|name| match state[name].as_i64() {
         Some(ms) if name.ends_with("Timestamp") => {
             let digits = time_to_ms(ms).chars().filter(char::is_ascii_digit).collect::<String>();
             format!("{name}={digits}")
         }
         _ => format!("{name}={}", state[name]),
     });
-    format!("ProcessQueueInfo [{}]", members.join(", "))
+    format!("ProcessQueueInfo [{}]", members.collect::<Vec<_>>().join(", "))
 }
 
 fn pop_text(state: &Value) -> String {

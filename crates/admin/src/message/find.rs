@@ -40,16 +40,20 @@ pub(super) async fn query(session: &Session, query: &MessageQuery<'_>) -> Result
 }
 
 pub(super) async fn by_id(session: &Session, arguments: &Arguments) -> Result<View, Error> {
-    let (topic, id) = (arguments.need("topic")?, arguments.need("id")?.trim());
+    let message = find(session, arguments.need("topic")?, arguments.need("id")?.trim()).await?;
+    tracked(session, &message).await
+}
+
+/// A message by the id that its broker gave it, or its producer.
+pub(super) async fn find(session: &Session, topic: &str, id: &str) -> Result<Received, Error> {
     if let Some(OffsetId { store_host, log_offset }) = OffsetId::parse(id) {
         let address = store_host.to_string();
         if let Ok(message) = session.client.view_message(&address, topic, log_offset.to_i64()).await {
-            return tracked(session, &message).await;
+            return Ok(message);
         }
     }
     let found = query(session, &MessageQuery { is_unique: true, ..MessageQuery::new(topic, id) }).await?;
-    let message = found.first().ok_or_else(|| missing(&format!("the id {id}")))?;
-    tracked(session, message).await
+    found.into_iter().next().ok_or_else(|| missing(&format!("the id {id}")))
 }
 
 pub(super) async fn by_unique_key(session: &Session, arguments: &Arguments) -> Result<ByUniqueKey, Error> {

@@ -51,7 +51,7 @@ pub(super) fn parse(words: &[String], options: &[&'static Argument]) -> Result<G
     Ok(given)
 }
 
-fn is_named(option: &Argument, name: &str) -> bool {
+pub(super) fn is_named(option: &Argument, name: &str) -> bool {
     match name.strip_prefix("--") {
         Some(long) => option.long == long,
         None => name.strip_prefix('-').is_some_and(|short| !short.is_empty() && option.short == short),

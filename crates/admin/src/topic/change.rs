@@ -41,12 +41,17 @@ fn config_text(config: &TopicConfig) -> String {
 
 /// The request that creates a topic or changes it.
 fn creation(config: &TopicConfig) -> Request {
+    creation_by(request::UPDATE_AND_CREATE_TOPIC, config)
+}
+
+/// A request that has a topic's settings in its header.
+pub(super) fn creation_by(code: i32, config: &TopicConfig) -> Request {
     let changes = config.attributes.iter().map(|(key, value)| match key.starts_with('-') {
         true => key.clone(),
         false => format!("{key}={value}"),
     });
     let changes = changes.collect::<Vec<_>>().join(",");
-    Request::new(request::UPDATE_AND_CREATE_TOPIC)
+    Request::new(code)
         .with("topic", &config.topic_name)
         .with("defaultTopic", DEFAULT_TOPIC)
         .with("readQueueNums", config.read_queue_nums)

@@ -50,7 +50,11 @@ pub(super) async fn queue(session: &Session, arguments: &Arguments) -> Result<Wr
     let rule = "======================================";
     let mut text = String::new();
     if let Some(subscription) = &found.subscription_data {
-        let _ = writeln!(text, "Subscription data: \n{}\n{rule}", indented(&subscription.to_string()));
+        let _ = writeln!(
+            text,
+            "Subscription data: \n{}\n{rule}",
+            indented(&subscription.to_string()).replace(":[]", ":[\n\t]")
+        );
     }
     if let Some(filter) = &found.filter_data {
         let _ = writeln!(text, "Filter data: \n{filter}\n{rule}");

@@ -119,7 +119,12 @@ async fn of_topic(session: &Session, topic: &str) -> Result<Vec<Rates>, Error> {
 
 /// Rate and sum of a figure over brokers. A broker without the figure counts nothing, because a figure exists only from
 /// its first message on.
-async fn sum(session: &Session, brokers: &[(String, String)], name: &str, key: &str) -> (f64, i64) {
+pub(crate) async fn sum(
+    session: &Session,
+    brokers: &[(String, String)],
+    name: &str,
+    key: &str,
+) -> (f64, i64) {
     let ask = Request::new(request::VIEW_BROKER_STATS_DATA).with("statsName", name).with("statsKey", key);
     let (mut tps, mut day) = (0.0, 0);
     for (_, broker) in brokers {
