@@ -22,14 +22,14 @@ pub(crate) struct Part {
 
 /// All checks.
 pub(crate) const PARTS: [Part; 8] = [
-    Part { title: "Reach", checks: &reach::CHECKS },
-    Part { title: "Consumer groups", checks: &groups::CHECKS },
-    Part { title: "Members of consumer groups", checks: &members::CHECKS },
-    Part { title: "Refused requests", checks: &refusals::CHECKS },
-    Part { title: "Store", checks: &store::CHECKS },
-    Part { title: "Replicas", checks: &replicas::CHECKS },
-    Part { title: "Settings", checks: &settings::CHECKS },
-    Part { title: "Machine", checks: &machine::CHECKS },
+    Part { title: "Reach", checks: reach::CHECKS },
+    Part { title: "Consumer groups", checks: groups::CHECKS },
+    Part { title: "Members of consumer groups", checks: members::CHECKS },
+    Part { title: "Refused requests", checks: refusals::CHECKS },
+    Part { title: "Store", checks: store::CHECKS },
+    Part { title: "Replicas", checks: replicas::CHECKS },
+    Part { title: "Settings", checks: settings::CHECKS },
+    Part { title: "Machine", checks: machine::CHECKS },
 ];
 
 /// All checks, in the order of the table.

@@ -41,6 +41,20 @@ pub(crate) struct Check {
     pub look: fn(&Bundle) -> Look,
 }
 
+/// Rows of the table of checks: code, severity, function, what would be wrong, what it needs.
+macro_rules! checks {
+    ($($code:literal, $severity:ident, $look:expr, $about:literal, $needs:expr;)*) => {
+        &[$($crate::doctor::finding::Check {
+            code: $code,
+            severity: $crate::doctor::finding::Severity::$severity,
+            about: $about,
+            needs: $needs,
+            look: $look,
+        }),*]
+    };
+}
+pub(crate) use checks;
+
 /// Something that a check found.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {

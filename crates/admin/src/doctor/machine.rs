@@ -1,7 +1,7 @@
 //! Checks of the machine that a broker runs on. What Java needs and Vostok does not, is checked where a Java broker runs.
 
 use super::bundle::Bundle;
-use super::finding::{Check, Found, Look, Severity};
+use super::finding::{Check, Found, Look, checks};
 use host::Facts;
 
 /// Open files that a broker with many connections and queues needs.
@@ -16,99 +16,41 @@ const DIRTY_PERCENT: i64 = 40;
 const GROUP_BYTES: u64 = 256 << 20;
 const NEEDS: &str = "facts of the machine";
 
-pub(crate) const CHECKS: [Check; 13] = [
-    Check {
-        code: "open-files-limit",
-        severity: Severity::Warning,
-        about: "A broker, or a process that this session would start, may open fewer than 65536 files and connections",
-        needs: NEEDS,
-        look: open_files,
-    },
-    Check {
-        code: "open-files-used-up",
-        severity: Severity::Critical,
-        about: "A broker has more than nine tenths of its files open",
-        needs: "facts of a machine with a broker that may be looked into",
-        look: open_files_used_up,
-    },
-    Check {
-        code: "maps-limit",
-        severity: Severity::Warning,
-        about: "vm.max_map_count is so low that a Java broker cannot map its files",
-        needs: "facts of a machine with a Java broker",
-        look: maps,
-    },
-    Check {
-        code: "huge-pages-always",
-        severity: Severity::Advice,
-        about: "Transparent huge pages are always on, which stalls processes while the kernel moves memory",
-        needs: NEEDS,
-        look: huge_pages,
-    },
-    Check {
-        code: "swap-in-use",
-        severity: Severity::Warning,
-        about: "Memory was swapped out",
-        needs: NEEDS,
-        look: swap_in_use,
-    },
-    Check {
-        code: "swappiness",
-        severity: Severity::Advice,
-        about: "The machine has swap, and the kernel is eager to use it (vm.swappiness above 10)",
-        needs: NEEDS,
-        look: swappiness,
-    },
-    Check {
-        code: "dirty-limits",
-        severity: Severity::Warning,
-        about: "The kernel lets much unwritten data pile up and then stops all writers (vm.dirty_ratio above 40)",
-        needs: NEEDS,
-        look: dirty_limits,
-    },
-    Check {
-        code: "write-back-rare",
-        severity: Severity::Critical,
-        about: "The kernel begins to write back so rarely that a power cut takes minutes of messages (vm.dirty_writeback_centisecs)",
-        needs: NEEDS,
-        look: writeback,
-    },
-    Check {
-        code: "io-scheduler",
-        severity: Severity::Advice,
-        about: "A disk of the store that does not turn has a scheduler that reorders for turning disks",
-        needs: "facts of the machine with the disk of a store",
-        look: scheduler,
-    },
-    Check {
-        code: "file-system",
-        severity: Severity::Warning,
-        about: "The store is on a file system that is shared over a network, in memory, or a layer of a container",
-        needs: "facts of the machine with the directory of a store",
-        look: file_system,
-    },
-    Check {
-        code: "clock-source",
-        severity: Severity::Warning,
-        about: "Reading the clock needs the kernel or the hypervisor each time",
-        needs: NEEDS,
-        look: clock_source,
-    },
-    Check {
-        code: "control-group-memory",
-        severity: Severity::Warning,
-        about: "The control group has little memory, or the kernel already ended processes in it",
-        needs: "facts of a machine with control groups",
-        look: group_memory,
-    },
-    Check {
-        code: "control-group-processor",
-        severity: Severity::Warning,
-        about: "The control group has to wait for processor time in more than one of a hundred periods",
-        needs: "facts of a machine with control groups",
-        look: group_cpu,
-    },
-];
+pub(crate) const CHECKS: &[Check] = checks! {
+    "open-files-limit", Warning, open_files,
+        "A broker, or a process that this session would start, may open fewer than 65536 files and connections",
+        NEEDS;
+    "open-files-used-up", Critical, open_files_used_up, "A broker has more than nine tenths of its files open",
+        "facts of a machine with a broker that may be looked into";
+    "maps-limit", Warning, maps, "vm.max_map_count is so low that a Java broker cannot map its files",
+        "facts of a machine with a Java broker";
+    "huge-pages-always", Advice, huge_pages,
+        "Transparent huge pages are always on, which stalls processes while the kernel moves memory", NEEDS;
+    "swap-in-use", Warning, swap_in_use, "Memory was swapped out",
+        NEEDS;
+    "swappiness", Advice, swappiness,
+        "The machine has swap, and the kernel is eager to use it (vm.swappiness above 10)", NEEDS;
+    "dirty-limits", Warning, dirty_limits,
+        "The kernel lets much unwritten data pile up and then stops all writers (vm.dirty_ratio above 40)",
+        NEEDS;
+    "write-back-rare", Critical, writeback,
+        "The kernel begins to write back so rarely that a power cut takes minutes of messages (vm.dirty_writeback_centisecs)",
+        NEEDS;
+    "io-scheduler", Advice, scheduler,
+        "A disk of the store that does not turn has a scheduler that reorders for turning disks",
+        "facts of the machine with the disk of a store";
+    "file-system", Warning, file_system,
+        "The store is on a file system that is shared over a network, in memory, or a layer of a container",
+        "facts of the machine with the directory of a store";
+    "clock-source", Warning, clock_source, "Reading the clock needs the kernel or the hypervisor each time",
+        NEEDS;
+    "control-group-memory", Warning, group_memory,
+        "The control group has little memory, or the kernel already ended processes in it",
+        "facts of a machine with control groups";
+    "control-group-processor", Warning, group_cpu,
+        "The control group has to wait for processor time in more than one of a hundred periods",
+        "facts of a machine with control groups";
+};
 
 /// Looks at the facts of the machine, if there are any.
 fn facts(bundle: &Bundle, look: impl Fn(&Facts) -> Option<Vec<Found>>) -> Look {

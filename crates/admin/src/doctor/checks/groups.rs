@@ -1,8 +1,9 @@
 //! How far consumer groups are.
 
 use crate::doctor::bundle::{Bundle, Group, Progress};
-use crate::doctor::finding::{Check, Found, Look, Severity};
+use crate::doctor::finding::{Check, Found, Look, checks};
 use crate::text::time;
+use std::collections::BTreeMap;
 use wire::names::{DLQ_PREFIX, RETRY_PREFIX};
 
 const HOUR_MS: i64 = 3_600_000;
@@ -14,57 +15,24 @@ const OLD_PERCENT: i64 = 80;
 const RETRIES: i64 = 1000;
 const STATS: &str = "GET_CONSUME_STATS (208)";
 
-pub(super) const CHECKS: [Check; 7] = [
-    Check {
-        code: "group-offline-with-lag",
-        severity: Severity::Critical,
-        about: "Nobody of a group is online, and messages wait for it",
-        needs: "progress and connections of groups",
-        look: offline_with_lag,
-    },
-    Check {
-        code: "group-not-moving",
-        severity: Severity::Critical,
-        about: "A group is online, messages wait in a queue, and its committed offset did not move between two looks",
-        needs: "two looks at the progress of a group with lag (--sample)",
-        look: not_moving,
-    },
-    Check {
-        code: "group-lag-expires",
-        severity: Severity::Critical,
-        about: "The oldest unconsumed messages will be deleted before they are consumed",
-        needs: "progress of groups with lag",
-        look: lag_expires,
-    },
-    Check {
-        code: "group-offset-outside",
-        severity: Severity::Critical,
-        about: "A committed offset lies outside of its queue",
-        needs: "progress of groups, status of topics",
-        look: offset_outside,
-    },
-    Check {
-        code: "group-dead-letters",
-        severity: Severity::Warning,
-        about: "Messages of a group were given up and lie in its dead letter queue",
-        needs: "status of topics",
-        look: dead_letters,
-    },
-    Check {
-        code: "group-retry-storm",
-        severity: Severity::Warning,
-        about: "Many messages of a group wait for another attempt",
-        needs: "progress of groups",
-        look: retry_storm,
-    },
-    Check {
-        code: "group-disabled",
-        severity: Severity::Warning,
-        about: "A group is not allowed to consume, and messages wait for it",
-        needs: "settings and progress of groups",
-        look: disabled,
-    },
-];
+pub(super) const CHECKS: &[Check] = checks! {
+    "group-offline-with-lag", Critical, offline_with_lag,
+        "Nobody of a group is online, and messages wait for it", "progress and connections of groups";
+    "group-not-moving", Critical, not_moving,
+        "A group is online, messages wait in a queue, and its committed offset did not move between two looks",
+        "two looks at the progress of a group with lag (--sample)";
+    "group-lag-expires", Critical, lag_expires,
+        "The oldest unconsumed messages will be deleted before they are consumed",
+        "progress of groups with lag";
+    "group-offset-outside", Critical, offset_outside, "A committed offset lies outside of its queue",
+        "progress of groups, status of topics";
+    "group-dead-letters", Warning, dead_letters,
+        "Messages of a group were given up and lie in its dead letter queue", "status of topics";
+    "group-retry-storm", Warning, retry_storm, "Many messages of a group wait for another attempt",
+        "progress of groups";
+    "group-disabled", Warning, disabled, "A group is not allowed to consume, and messages wait for it",
+        "settings and progress of groups";
+};
 
 /// Progress in queues with messages that wait. Where a group has committed nothing, brokers count from offset 0.
 fn lagging(group: &Group) -> impl Iterator<Item = &Progress> {
@@ -146,9 +114,12 @@ fn lag_expires(bundle: &Bundle) -> Look {
 
 fn offset_outside(bundle: &Bundle) -> Look {
     let rows = bundle.groups.iter().flat_map(|group| group.progress.iter().map(move |row| (group, row)));
+    // There are as many rows as groups have queues, so that each must not look through all topics.
+    let topics: BTreeMap<&str, _> =
+        bundle.topics.iter().map(|topic| (topic.name.as_str(), &topic.queues)).collect();
     Look::each(rows, |(group, row)| {
-        let topic = bundle.topics.iter().find(|topic| topic.name == row.topic)?;
-        let queue = topic.queues.iter().find(|it| it.broker == row.broker && it.queue == row.queue)?;
+        let queues = topics.get(row.topic.as_str())?;
+        let queue = queues.iter().find(|it| it.broker == row.broker && it.queue == row.queue)?;
         if row.committed <= 0 && queue.min > 0 {
             // Brokers also say 0 of a group that has committed nothing.
             return None;

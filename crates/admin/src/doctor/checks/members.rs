@@ -1,7 +1,7 @@
 //! What the members of consumer groups say of themselves, and how they fit together.
 
 use crate::doctor::bundle::{Bundle, Group, Member, Owned, Progress};
-use crate::doctor::finding::{Check, Found, Look, Severity};
+use crate::doctor::finding::{Check, Found, Look, checks};
 use crate::text::time;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::body::PERM_READ;
@@ -15,71 +15,29 @@ const CONSUME_MS: i64 = 60_000;
 const CACHE: i64 = 1000;
 const RUNNING: &str = "GET_CONSUMER_RUNNING_INFO (307)";
 
-pub(super) const CHECKS: [Check; 9] = [
-    Check {
-        code: "member-silent",
-        severity: Severity::Warning,
-        about: "A connected member does not answer the broker",
-        needs: "members of groups",
-        look: silent,
-    },
-    Check {
-        code: "queue-without-owner",
-        severity: Severity::Critical,
-        about: "A queue is consumed by no member of an online group",
-        needs: "answers of all members of a push group in clustering mode",
-        look: queue_without_owner,
-    },
-    Check {
-        code: "queue-with-two-owners",
-        severity: Severity::Warning,
-        about: "Two members of a group in clustering mode have the same queue",
-        needs: "answers of two members of a group",
-        look: queue_with_two_owners,
-    },
-    Check {
-        code: "subscriptions-conflict",
-        severity: Severity::Critical,
-        about: "Members of one group want different topics or expressions, so that each loses messages",
-        needs: "answers of two members of a group, or subscriptionConflicts of a Vostok broker",
-        look: subscriptions_conflict,
-    },
-    Check {
-        code: "client-ids-equal",
-        severity: Severity::Critical,
-        about: "Two members of a group have the same client id, and get the same queues",
-        needs: "connections of groups",
-        look: client_ids_equal,
-    },
-    Check {
-        code: "members-beyond-queues",
-        severity: Severity::Advice,
-        about: "A group has more members than its topic has queues; the others get nothing",
-        needs: "connections of groups, routes, subscriptions",
-        look: members_beyond_queues,
-    },
-    Check {
-        code: "owner-does-not-pull",
-        severity: Severity::Critical,
-        about: "The member that has a queue with waiting messages does not pull",
-        needs: "answers of members of push groups",
-        look: owner_does_not_pull,
-    },
-    Check {
-        code: "owner-does-not-consume",
-        severity: Severity::Critical,
-        about: "A member holds messages, or as many as it may, and its listener finishes none",
-        needs: "answers of members of push groups",
-        look: owner_does_not_consume,
-    },
-    Check {
-        code: "listener-fails",
-        severity: Severity::Warning,
-        about: "The listener of a member fails on messages",
-        needs: "answers of members of push groups",
-        look: listener_fails,
-    },
-];
+pub(super) const CHECKS: &[Check] = checks! {
+    "member-silent", Warning, silent, "A connected member does not answer the broker",
+        "members of groups";
+    "queue-without-owner", Critical, queue_without_owner, "A queue is consumed by no member of an online group",
+        "answers of all members of a push group in clustering mode";
+    "queue-with-two-owners", Warning, queue_with_two_owners,
+        "Two members of a group in clustering mode have the same queue", "answers of two members of a group";
+    "subscriptions-conflict", Critical, subscriptions_conflict,
+        "Members of one group want different topics or expressions, so that each loses messages",
+        "answers of two members of a group, or subscriptionConflicts of a Vostok broker";
+    "client-ids-equal", Critical, client_ids_equal,
+        "Two members of a group have the same client id, and get the same queues", "connections of groups";
+    "members-beyond-queues", Advice, members_beyond_queues,
+        "A group has more members than its topic has queues; the others get nothing",
+        "connections of groups, routes, subscriptions";
+    "owner-does-not-pull", Critical, owner_does_not_pull,
+        "The member that has a queue with waiting messages does not pull", "answers of members of push groups";
+    "owner-does-not-consume", Critical, owner_does_not_consume,
+        "A member holds messages, or as many as it may, and its listener finishes none",
+        "answers of members of push groups";
+    "listener-fails", Warning, listener_fails, "The listener of a member fails on messages",
+        "answers of members of push groups";
+};
 
 /// Members that answered, with their group.
 fn members(bundle: &Bundle) -> impl Iterator<Item = (&Group, &Member)> {

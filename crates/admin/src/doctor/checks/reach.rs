@@ -1,7 +1,7 @@
 //! Whether clients reach the brokers, and whether name servers tell all of them the same.
 
 use crate::doctor::bundle::{Broker, Bundle, NameServer};
-use crate::doctor::finding::{Check, Found, Look, Severity};
+use crate::doctor::finding::{Check, Found, Look, checks};
 use crate::text::permission;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -12,85 +12,34 @@ const MASTER: i64 = 0;
 const TABLE: &str = "broker table of the name servers";
 const ROUTES: &str = "route tables of the name servers";
 
-pub(super) const CHECKS: [Check; 11] = [
-    Check {
-        code: "name-server-silent",
-        severity: Severity::Critical,
-        about: "A name server does not answer",
-        needs: "the name servers that were given",
-        look: name_server_silent,
-    },
-    Check {
-        code: "broker-silent",
-        severity: Severity::Critical,
-        about: "The address that clients are told of a broker does not answer from here",
-        needs: TABLE,
-        look: broker_silent,
-    },
-    Check {
-        code: "address-loopback",
-        severity: Severity::Critical,
-        about: "Clients are told a loopback address of a broker, while others of the cluster have one of a network",
-        needs: TABLE,
-        look: address_loopback,
-    },
-    Check {
-        code: "address-bridge",
-        severity: Severity::Warning,
-        about: "Clients are told an address of a container or virtual bridge, which other machines do not reach",
-        needs: TABLE,
-        look: address_bridge,
-    },
-    Check {
-        code: "name-servers-disagree",
-        severity: Severity::Critical,
-        about: "Name servers know different brokers",
-        needs: "two name servers that answer",
-        look: name_servers_disagree,
-    },
-    Check {
-        code: "routes-disagree",
-        severity: Severity::Warning,
-        about: "Name servers tell different routes of a topic",
-        needs: "two name servers that answer",
-        look: routes_disagree,
-    },
-    Check {
-        code: "two-masters",
-        severity: Severity::Critical,
-        about: "Two brokers are master under one name, and overwrite each other's routes",
-        needs: "broker table, settings of brokers",
-        look: two_masters,
-    },
-    Check {
-        code: "no-master",
-        severity: Severity::Critical,
-        about: "A broker set has slaves and no master, so that nothing can be sent to it",
-        needs: TABLE,
-        look: no_master,
-    },
-    Check {
-        code: "write-permission-wiped",
-        severity: Severity::Critical,
-        about: "A name server withholds the write permission that the broker gives its topics (wipeWritePerm)",
-        needs: "routes, topics of the masters",
-        look: write_permission_wiped,
-    },
-    Check {
-        code: "broker-permission",
-        severity: Severity::Warning,
-        about: "A broker may not be written or read by its own setting brokerPermission",
-        needs: "settings of brokers",
-        look: broker_permission,
-    },
-    Check {
-        code: "mixed-versions",
-        severity: Severity::Warning,
-        about: "Brokers of one cluster run different versions",
-        needs: "runtime figures of two brokers",
-        look: mixed_versions,
-    },
-];
+pub(super) const CHECKS: &[Check] = checks! {
+    "name-server-silent", Critical, name_server_silent, "A name server does not answer",
+        "the name servers that were given";
+    "broker-silent", Critical, broker_silent,
+        "The address that clients are told of a broker does not answer from here", TABLE;
+    "address-loopback", Critical, address_loopback,
+        "Clients are told a loopback address of a broker, while others of the cluster have one of a network",
+        TABLE;
+    "address-bridge", Warning, address_bridge,
+        "Clients are told an address of a container or virtual bridge, which other machines do not reach",
+        TABLE;
+    "name-servers-disagree", Critical, name_servers_disagree, "Name servers know different brokers",
+        "two name servers that answer";
+    "routes-disagree", Warning, routes_disagree, "Name servers tell different routes of a topic",
+        "two name servers that answer";
+    "two-masters", Critical, two_masters,
+        "Two brokers are master under one name, and overwrite each other's routes",
+        "broker table, settings of brokers";
+    "no-master", Critical, no_master,
+        "A broker set has slaves and no master, so that nothing can be sent to it", TABLE;
+    "write-permission-wiped", Critical, write_permission_wiped,
+        "A name server withholds the write permission that the broker gives its topics (wipeWritePerm)",
+        "routes, topics of the masters";
+    "broker-permission", Warning, broker_permission,
+        "A broker may not be written or read by its own setting brokerPermission", "settings of brokers";
+    "mixed-versions", Warning, mixed_versions, "Brokers of one cluster run different versions",
+        "runtime figures of two brokers";
+};
 
 fn name_server_silent(bundle: &Bundle) -> Look {
     Look::each(&bundle.name_servers, |server| {

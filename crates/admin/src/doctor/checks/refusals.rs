@@ -1,7 +1,7 @@
 //! Requests that brokers refused, by cause. Counts are those since the start of the broker.
 
 use crate::doctor::bundle::Bundle;
-use crate::doctor::finding::{Check, Found, Look, Severity};
+use crate::doctor::finding::{Check, Found, Look, checks};
 
 const RUNTIME: &str = "GET_BROKER_RUNTIME_INFO (28)";
 const NEEDS_VOSTOK: &str = "runtime figures of a Vostok broker";
@@ -11,90 +11,28 @@ const SEND_WAIT_MS: f64 = 200.0;
 /// Time for which the append is locked after which sends are refused (`osPageCacheBusyTimeOutMills`).
 const LOCK_MS: f64 = 1000.0;
 
-pub(super) const CHECKS: [Check; 10] = [
-    Check {
-        code: "refused-fenced",
-        severity: Severity::Critical,
-        about: "A write or flush failed, and the store takes nothing more until it is started again",
-        needs: NEEDS_VOSTOK,
-        look: |bundle| counted(bundle, "refusedFenced", "check the disk (dmesg), then restart the broker"),
-    },
-    Check {
-        code: "refused-disk-full",
-        severity: Severity::Critical,
-        about: "Sends were refused because a disk was full",
-        needs: NEEDS_VOSTOK,
-        look: |bundle| {
-            counted(
-                bundle,
-                "refusedDiskFull",
-                "give the disk room: vostok admin broker clean-log --broker ADDRESS",
-            )
-        },
-    },
-    Check {
-        code: "refused-disk-slow",
-        severity: Severity::Warning,
-        about: "Sends were refused because writing the index of the queues waited for the disk",
-        needs: NEEDS_VOSTOK,
-        look: |bundle| {
-            counted(bundle, "refusedBehind", "a faster disk, or fewer queues: see vostok doctor host")
-        },
-    },
-    Check {
-        code: "refused-cold-reads",
-        severity: Severity::Warning,
-        about: "Pulls were refused because too many waited for the disk",
-        needs: NEEDS_VOSTOK,
-        look: |bundle| {
-            counted(bundle, "refusedColdReads", "find who reads old messages: vostok admin group list")
-        },
-    },
-    Check {
-        code: "refused-changes",
-        severity: Severity::Warning,
-        about: "Requests were refused because too many waited for a topic or group to be written",
-        needs: NEEDS_VOSTOK,
-        look: |bundle| counted(bundle, "refusedChanges", "create topics ahead instead of by sending to them"),
-    },
-    Check {
-        code: "refused-held-pulls",
-        severity: Severity::Warning,
-        about: "Pulls were refused because too many were held at empty queues",
-        needs: NEEDS_VOSTOK,
-        look: |bundle| counted(bundle, "refusedHeldPulls", "fewer consumers, or fewer queues for each"),
-    },
-    Check {
-        code: "puts-failed",
-        severity: Severity::Critical,
-        about: "Messages could not be stored",
-        needs: NEEDS_JAVA,
-        look: |bundle| {
-            counted(bundle, "putMessageFailedTimes", "read store.log and storeerror.log of the broker")
-        },
-    },
-    Check {
-        code: "send-queue-waits",
-        severity: Severity::Warning,
-        about: "Sends wait so long for a thread that they are refused ([TIMEOUT_CLEAN_QUEUE]broker busy)",
-        needs: NEEDS_JAVA,
-        look: |bundle| above(bundle, "sendThreadPoolQueueHeadWaitTimeMills", SEND_WAIT_MS),
-    },
-    Check {
-        code: "append-locked",
-        severity: Severity::Critical,
-        about: "The append is locked so long that all sends are refused ([PCBUSY_CLEAN_QUEUE]broker busy)",
-        needs: NEEDS_JAVA,
-        look: |bundle| above(bundle, "pageCacheLockTimeMills", LOCK_MS),
-    },
-    Check {
-        code: "buffers-used-up",
-        severity: Severity::Critical,
-        about: "The pool of transient store buffers is empty, and sends are refused",
-        needs: NEEDS_JAVA,
-        look: buffers_used_up,
-    },
-];
+pub(super) const CHECKS: &[Check] = checks! {
+    "refused-fenced", Critical, |bundle| counted(bundle, "refusedFenced", "check the disk (dmesg), then restart the broker"),
+        "A write or flush failed, and the store takes nothing more until it is started again", NEEDS_VOSTOK;
+    "refused-disk-full", Critical, |bundle| { counted( bundle, "refusedDiskFull", "give the disk room: vostok admin broker clean-log --broker ADDRESS", ) },
+        "Sends were refused because a disk was full", NEEDS_VOSTOK;
+    "refused-disk-slow", Warning, |bundle| { counted(bundle, "refusedBehind", "a faster disk, or fewer queues: see vostok doctor host") },
+        "Sends were refused because writing the index of the queues waited for the disk", NEEDS_VOSTOK;
+    "refused-cold-reads", Warning, |bundle| { counted(bundle, "refusedColdReads", "find who reads old messages: vostok admin group list") },
+        "Pulls were refused because too many waited for the disk", NEEDS_VOSTOK;
+    "refused-changes", Warning, |bundle| counted(bundle, "refusedChanges", "create topics ahead instead of by sending to them"),
+        "Requests were refused because too many waited for a topic or group to be written", NEEDS_VOSTOK;
+    "refused-held-pulls", Warning, |bundle| counted(bundle, "refusedHeldPulls", "fewer consumers, or fewer queues for each"),
+        "Pulls were refused because too many were held at empty queues", NEEDS_VOSTOK;
+    "puts-failed", Critical, |bundle| { counted(bundle, "putMessageFailedTimes", "read store.log and storeerror.log of the broker") },
+        "Messages could not be stored", NEEDS_JAVA;
+    "send-queue-waits", Warning, |bundle| above(bundle, "sendThreadPoolQueueHeadWaitTimeMills", SEND_WAIT_MS),
+        "Sends wait so long for a thread that they are refused ([TIMEOUT_CLEAN_QUEUE]broker busy)", NEEDS_JAVA;
+    "append-locked", Critical, |bundle| above(bundle, "pageCacheLockTimeMills", LOCK_MS),
+        "The append is locked so long that all sends are refused ([PCBUSY_CLEAN_QUEUE]broker busy)", NEEDS_JAVA;
+    "buffers-used-up", Critical, buffers_used_up,
+        "The pool of transient store buffers is empty, and sends are refused", NEEDS_JAVA;
+};
 
 /// Brokers with a count above 0.
 fn counted(bundle: &Bundle, name: &str, fix: &str) -> Look {

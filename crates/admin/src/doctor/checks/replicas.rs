@@ -1,43 +1,24 @@
 //! Whether the slaves of masters follow.
 
 use crate::doctor::bundle::{Broker, Bundle};
-use crate::doctor::finding::{Check, Found, Look, Severity};
+use crate::doctor::finding::{Check, Found, Look, checks};
 
 /// Bytes that a slave may be behind (`haMaxGapNotInSync` is four times that).
 const GAP_BYTES: i64 = 64 << 20;
 const STATUS: &str = "GET_BROKER_HA_STATUS (907)";
 const NEEDS: &str = "replication status of masters";
 
-pub(super) const CHECKS: [Check; 4] = [
-    Check {
-        code: "slave-not-connected",
-        severity: Severity::Critical,
-        about: "A slave is registered and does not copy from its master",
-        needs: NEEDS,
-        look: not_connected,
-    },
-    Check {
-        code: "slave-not-in-sync",
-        severity: Severity::Critical,
-        about: "A slave is so far behind that its master does not count on it",
-        needs: "a slave that is connected",
-        look: not_in_sync,
-    },
-    Check {
-        code: "slave-behind",
-        severity: Severity::Warning,
-        about: "A slave is more than 64 MiB behind",
-        needs: "a slave that is connected",
-        look: behind,
-    },
-    Check {
-        code: "too-few-in-sync",
-        severity: Severity::Critical,
-        about: "Fewer replicas are in sync than sends need, so that they are refused or wait",
-        needs: "replication status and settings of synchronous masters",
-        look: too_few,
-    },
-];
+pub(super) const CHECKS: &[Check] = checks! {
+    "slave-not-connected", Critical, not_connected, "A slave is registered and does not copy from its master",
+        NEEDS;
+    "slave-not-in-sync", Critical, not_in_sync, "A slave is so far behind that its master does not count on it",
+        "a slave that is connected";
+    "slave-behind", Warning, behind, "A slave is more than 64 MiB behind",
+        "a slave that is connected";
+    "too-few-in-sync", Critical, too_few,
+        "Fewer replicas are in sync than sends need, so that they are refused or wait",
+        "replication status and settings of synchronous masters";
+};
 
 fn masters(bundle: &Bundle) -> impl Iterator<Item = &Broker> {
     bundle.brokers.iter().filter(|broker| broker.replication.as_ref().is_some_and(|status| status.is_master))

@@ -1,7 +1,7 @@
 //! Settings of brokers, and their clocks.
 
 use crate::doctor::bundle::{Broker, Bundle, EXAMPLE};
-use crate::doctor::finding::{Check, Found, Look, Severity};
+use crate::doctor::finding::{Check, Found, Look, checks};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -35,43 +35,22 @@ const ALIKE: [&str; 22] = [
     "transactionTimeOut",
 ];
 
-pub(super) const CHECKS: [Check; 5] = [
-    Check {
-        code: "open-to-everybody",
-        severity: Severity::Warning,
-        about: "A broker serves an address of the network and asks nobody who they are",
-        needs: "settings of brokers",
-        look: open,
-    },
-    Check {
-        code: "keys-of-the-examples",
-        severity: Severity::Critical,
-        about: "A broker uses the secret key of RocketMQ's example files, which everybody knows",
-        needs: "settings of brokers",
-        look: example_keys,
-    },
-    Check {
-        code: "settings-differ",
-        severity: Severity::Warning,
-        about: "Masters of one cluster have different settings where clients expect the same",
-        needs: "settings of two masters of a cluster",
-        look: differ,
-    },
-    Check {
-        code: "clocks-differ",
-        severity: Severity::Warning,
-        about: "The clock of a broker differs from that of the machine with vostok doctor by more than five seconds",
-        needs: "runtime figures of a broker",
-        look: clocks_differ,
-    },
-    Check {
-        code: "master-flushes-alone",
-        severity: Severity::Advice,
-        about: "A synchronous master without a slave and without synchronous flush keeps no promise to its senders",
-        needs: "settings of synchronous masters",
-        look: flushes_alone,
-    },
-];
+pub(super) const CHECKS: &[Check] = checks! {
+    "open-to-everybody", Warning, open,
+        "A broker serves an address of the network and asks nobody who they are", "settings of brokers";
+    "keys-of-the-examples", Critical, example_keys,
+        "A broker uses the secret key of RocketMQ's example files, which everybody knows",
+        "settings of brokers";
+    "settings-differ", Warning, differ,
+        "Masters of one cluster have different settings where clients expect the same",
+        "settings of two masters of a cluster";
+    "clocks-differ", Warning, clocks_differ,
+        "The clock of a broker differs from that of the machine with vostok doctor by more than five seconds",
+        "runtime figures of a broker";
+    "master-flushes-alone", Advice, flushes_alone,
+        "A synchronous master without a slave and without synchronous flush keeps no promise to its senders",
+        "settings of synchronous masters";
+};
 
 fn is_on(broker: &Broker, name: &str) -> bool {
     broker.setting(name) == Some("true")

@@ -1,7 +1,7 @@
 //! Disks and stores of brokers.
 
 use crate::doctor::bundle::{Broker, Bundle};
-use crate::doctor::finding::{Check, Found, Look, Severity};
+use crate::doctor::finding::{Check, Found, Look, checks};
 
 const RUNTIME: &str = "GET_BROKER_RUNTIME_INFO (28)";
 const NEEDS_VOSTOK: &str = "runtime figures of a Vostok broker";
@@ -34,107 +34,33 @@ impl Level {
     }
 }
 
-pub(super) const CHECKS: [Check; 12] = [
-    Check {
-        code: "disk-refuses",
-        severity: Severity::Critical,
-        about: "A disk is over diskSpaceWarningLevelRatio (at most 90), so that sends are refused",
-        needs: NEEDS,
-        look: |bundle| between(bundle, &REFUSED, None, "sends are refused"),
-    },
-    Check {
-        code: "disk-deletes-unexpired",
-        severity: Severity::Critical,
-        about: "A disk is over diskSpaceCleanForciblyRatio (at most 85), so that messages go before their time",
-        needs: NEEDS,
-        look: |bundle| {
-            between(bundle, &FORCED, Some(&REFUSED), "messages are deleted before fileReservedTime")
-        },
-    },
-    Check {
-        code: "disk-deletes-early",
-        severity: Severity::Warning,
-        about: "A disk is over diskMaxUsedSpaceRatio, so that expired files are deleted at any hour",
-        needs: NEEDS,
-        look: |bundle| between(bundle, &CLEAN, Some(&FORCED), "expired files are deleted at any hour"),
-    },
-    Check {
-        code: "disk-full-soon",
-        severity: Severity::Critical,
-        about: "The disk will be full within a day if the log goes on growing as in the last hour",
-        needs: NEEDS_VOSTOK,
-        look: full_soon,
-    },
-    Check {
-        code: "sends-refused-for-space",
-        severity: Severity::Critical,
-        about: "The broker refuses sends at this moment because of its disk",
-        needs: NEEDS_VOSTOK,
-        look: refused_for_space,
-    },
-    Check {
-        code: "queues-lost",
-        severity: Severity::Critical,
-        about: "Queues could not be rebuilt from the log",
-        needs: NEEDS_VOSTOK,
-        look: |bundle| {
-            above(bundle, "lostQueues", 0.0, "stop the broker and run: vostok store verify DIRECTORY")
-        },
-    },
-    Check {
-        code: "messages-damaged",
-        severity: Severity::Critical,
-        about: "Stored messages are damaged and passed over",
-        needs: NEEDS_VOSTOK,
-        look: |bundle| {
-            above(
-                bundle,
-                "damagedMessages",
-                0.0,
-                "check the disk; stop the broker and run: vostok store verify DIRECTORY",
-            )
-        },
-    },
-    Check {
-        code: "messages-undelivered",
-        severity: Severity::Critical,
-        about: "Delayed, timed or popped messages were given up",
-        needs: NEEDS_VOSTOK,
-        look: |bundle| {
-            above(bundle, "undeliveredMessages", 0.0, "read the log of the broker, which names each")
-        },
-    },
-    Check {
-        code: "threads-stopped",
-        severity: Severity::Critical,
-        about: "A thread of the broker ended before it was told to",
-        needs: NEEDS_VOSTOK,
-        look: threads_stopped,
-    },
-    Check {
-        code: "broker-inactive",
-        severity: Severity::Warning,
-        about: "A master does not deliver delayed messages and does not check transactions (brokerActive=false)",
-        needs: NEEDS_JAVA,
-        look: inactive,
-    },
-    Check {
-        code: "dispatch-behind",
-        severity: Severity::Warning,
-        about: "Stored messages are not in their queues yet, so that nobody can consume them",
-        needs: NEEDS,
-        look: dispatch_behind,
-    },
-    Check {
-        code: "timer-behind",
-        severity: Severity::Warning,
-        about: "Timed messages come more than a minute late",
-        needs: NEEDS,
-        look: |bundle| {
-            above(bundle, "timerReadBehind", TIMER_S, "look at the disk: vostok doctor host on its machine")
-        },
-    },
-];
+pub(super) const CHECKS: &[Check] = checks! {
+    "disk-refuses", Critical, |bundle| between(bundle, &REFUSED, None, "sends are refused"),
+        "A disk is over diskSpaceWarningLevelRatio (at most 90), so that sends are refused", NEEDS;
+    "disk-deletes-unexpired", Critical, |bundle| { between(bundle, &FORCED, Some(&REFUSED), "messages are deleted before fileReservedTime") },
+        "A disk is over diskSpaceCleanForciblyRatio (at most 85), so that messages go before their time", NEEDS;
+    "disk-deletes-early", Warning, |bundle| between(bundle, &CLEAN, Some(&FORCED), "expired files are deleted at any hour"),
+        "A disk is over diskMaxUsedSpaceRatio, so that expired files are deleted at any hour", NEEDS;
+    "disk-full-soon", Critical, full_soon,
+        "The disk will be full within a day if the log goes on growing as in the last hour", NEEDS_VOSTOK;
+    "sends-refused-for-space", Critical, refused_for_space,
+        "The broker refuses sends at this moment because of its disk", NEEDS_VOSTOK;
+    "queues-lost", Critical, |bundle| { above(bundle, "lostQueues", 0.0, "stop the broker and run: vostok store verify DIRECTORY") },
+        "Queues could not be rebuilt from the log", NEEDS_VOSTOK;
+    "messages-damaged", Critical, |bundle| { above( bundle, "damagedMessages", 0.0, "check the disk; stop the broker and run: vostok store verify DIRECTORY", ) },
+        "Stored messages are damaged and passed over", NEEDS_VOSTOK;
+    "messages-undelivered", Critical, |bundle| { above(bundle, "undeliveredMessages", 0.0, "read the log of the broker, which names each") },
+        "Delayed, timed or popped messages were given up", NEEDS_VOSTOK;
+    "threads-stopped", Critical, threads_stopped, "A thread of the broker ended before it was told to",
+        NEEDS_VOSTOK;
+    "broker-inactive", Warning, inactive,
+        "A master does not deliver delayed messages and does not check transactions (brokerActive=false)",
+        NEEDS_JAVA;
+    "dispatch-behind", Warning, dispatch_behind,
+        "Stored messages are not in their queues yet, so that nobody can consume them", NEEDS;
+    "timer-behind", Warning, |bundle| { above(bundle, "timerReadBehind", TIMER_S, "look at the disk: vostok doctor host on its machine") },
+        "Timed messages come more than a minute late", NEEDS;
+};
 
 /// Brokers whose fullest disk is over a level and not over the next one.
 fn between(bundle: &Bundle, level: &Level, next: Option<&Level>, means: &str) -> Look {
