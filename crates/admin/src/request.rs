@@ -3,6 +3,9 @@
 use crate::Error;
 use client::Reply;
 use serde::Deserialize;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
 use wire::codes::request;
 use wire::frame::FrameWriter;
 use wire::json;
@@ -64,6 +67,42 @@ impl Request {
     }
 }
 
+/// Requests that are under way at once.
+const AT_ONCE: usize = 16;
+
+/// Makes a call for each item, a few of them at once; the outcomes are in the order of the items.
+pub(crate) async fn for_each<I, F: Future>(
+    items: impl IntoIterator<Item = I>,
+    mut call: impl FnMut(I) -> F,
+) -> Vec<F::Output> {
+    let mut items = items.into_iter();
+    let mut running: Vec<(usize, Pin<Box<F>>)> = Vec::new();
+    let mut outcomes: Vec<Option<F::Output>> = Vec::new();
+    poll_fn(|context| {
+        loop {
+            for item in items.by_ref().take(AT_ONCE - running.len()) {
+                running.push((outcomes.len(), Box::pin(call(item))));
+                outcomes.push(None);
+            }
+            let count = running.len();
+            running.retain_mut(|(place, future)| match future.as_mut().poll(context) {
+                Poll::Ready(outcome) => {
+                    outcomes[*place] = Some(outcome);
+                    false
+                }
+                Poll::Pending => true,
+            });
+            match running.len() {
+                0 if count == 0 => return Poll::Ready(()),
+                left if left == count => return Poll::Pending,
+                _ => {}
+            }
+        }
+    })
+    .await;
+    outcomes.into_iter().flatten().collect()
+}
+
 /// Reads the JSON body of an answer.
 pub(crate) fn body<T: for<'a> Deserialize<'a>>(server: &str, reply: &Reply) -> Result<T, Error> {
     json::from_slice(&reply.body).map_err(|why| malformed(server, why.to_string()))
@@ -83,6 +122,28 @@ fn malformed(server: &str, why: String) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn outcomes_are_in_the_order_of_their_items() {
+        let (mut started, mut most) = (0, 0);
+        let running = std::cell::Cell::new(0);
+        let outcomes = for_each(0..100, |item| {
+            started += 1;
+            running.set(running.get() + 1);
+            most = running.get().max(most);
+            let running = &running;
+            async move {
+                // The even ones are ready later than those after them.
+                for _ in 0..(item + 1) % 2 * 3 {
+                    tokio::task::yield_now().await;
+                }
+                running.set(running.get() - 1);
+                item
+            }
+        });
+        assert_eq!(outcomes.await, (0..100).collect::<Vec<_>>());
+        assert_eq!((started, most), (100, AT_ONCE));
+    }
 
     #[test]
     fn a_secret_is_not_shown() {

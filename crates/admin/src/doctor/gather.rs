@@ -5,7 +5,7 @@ mod groups;
 use super::bundle::{
     Broker, BrokerSet, Bundle, FORMAT, NameServer, Queue, Replication, Route, Slave, Topic, without_secrets,
 };
-use crate::request::{Request, body};
+use crate::request::{Request, body, for_each};
 use crate::{Error, Session};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,11 +68,14 @@ async fn name_server(session: &Session, address: &str, topics: &[String]) -> Nam
         .into_values()
         .map(|set| BrokerSet { cluster: set.cluster, name: set.broker_name, addresses: set.broker_addrs })
         .collect();
-    for topic in topics {
+    let routes = for_each(topics, async |topic| {
         let ask = Request::new(request::GET_ROUTEINFO_BY_TOPIC).with("topic", topic);
-        // A topic without a route at this name server has none in the bundle.
-        let Ok(reply) = session.look(address, &ask).await else { continue };
-        let Ok(route) = body::<TopicRouteData>(address, &reply) else { continue };
+        let reply = session.look(address, &ask).await?;
+        body::<TopicRouteData>(address, &reply)
+    });
+    // A topic without a route at this name server has none in the bundle.
+    for (topic, route) in topics.iter().zip(routes.await) {
+        let Ok(route) = route else { continue };
         let rows = route.queue_datas.into_iter().map(|row| Route {
             broker: row.broker_name,
             read_queues: row.read_queue_nums,
@@ -156,8 +159,7 @@ fn masters(bundle: &Bundle) -> impl Iterator<Item = &Broker> {
 
 /// The range of each queue of the topics, by the masters' account.
 async fn ranges(session: &Session, bundle: &Bundle, names: Vec<String>) -> Vec<Topic> {
-    let mut topics = Vec::new();
-    for name in names {
+    let topics = for_each(names, async |name| {
         let has = |broker: &&Broker| broker.topics.as_ref().is_none_or(|own| own.contains_key(&name));
         let mut queues = Vec::new();
         let mut is_known = false;
@@ -174,11 +176,9 @@ async fn ranges(session: &Session, bundle: &Bundle, names: Vec<String>) -> Vec<T
                 last_ms: range.last_update_timestamp,
             }));
         }
-        if is_known {
-            topics.push(Topic { name, queues });
-        }
-    }
-    topics
+        is_known.then_some(Topic { name, queues })
+    });
+    topics.await.into_iter().flatten().collect()
 }
 
 /// Directories of the stores of brokers that are on this machine.

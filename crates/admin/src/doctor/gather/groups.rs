@@ -1,11 +1,11 @@
 //! Gathers consumer groups: progress, connections, and what each member says of itself.
 
 use super::{Scope, masters};
-use crate::Session;
 use crate::doctor::bundle::{Bundle, Connection, Group, Later, Member, Owned, Progress};
 use crate::message::TOOLS_GROUP;
-use crate::request::{Request, body};
+use crate::request::{Request, body, for_each};
 use crate::text::version;
+use crate::{Error, Session};
 use client::{PullRequest, PullStatus};
 use serde::Serialize;
 use serde_json::Value;
@@ -53,14 +53,18 @@ pub(super) async fn gather(session: &Session, bundle: &Bundle, scope: &Scope) ->
             known = BTreeMap::from([(name.clone(), known.get(name).copied().flatten())]);
         }
         known.retain(|name, _| !name.starts_with(SYSTEM_GROUP_PREFIX) && !SYSTEM.contains(&name.as_str()));
-        for (name, is_enabled) in known {
+        let asked = for_each(known.keys(), async |name| {
+            (progress(session, address, name).await, connections(session, address, name).await)
+        });
+        let asked = asked.await;
+        for ((name, is_enabled), (progress, connected)) in known.into_iter().zip(asked) {
             let group = groups.entry(name.clone()).or_insert_with(|| Group { name, ..Group::default() });
             group.is_enabled = match (group.is_enabled, is_enabled) {
                 (Some(before), Some(now)) => Some(before && now),
                 (before, now) => before.or(now),
             };
-            group.progress.extend(progress(session, address, &group.name).await);
-            connections(session, address, group).await;
+            group.progress.extend(progress);
+            add_connections(address, group, connected);
         }
     }
     let mut silent = 0;
@@ -111,11 +115,15 @@ async fn progress(session: &Session, address: &str, group: &str) -> Vec<Progress
     .collect()
 }
 
-/// Adds the members that are connected to a broker.
-async fn connections(session: &Session, address: &str, group: &mut Group) {
-    let ask = Request::new(request::GET_CONSUMER_CONNECTION_LIST).with("consumerGroup", &group.name);
-    let found = session.look(address, &ask).await;
-    let found = match found.and_then(|reply| body::<ConsumerConnection>(address, &reply)) {
+/// The members that are connected to a broker.
+async fn connections(session: &Session, address: &str, group: &str) -> Result<ConsumerConnection, Error> {
+    let ask = Request::new(request::GET_CONSUMER_CONNECTION_LIST).with("consumerGroup", group);
+    body(address, &session.look(address, &ask).await?)
+}
+
+/// Adds what a broker says of connected members.
+fn add_connections(address: &str, group: &mut Group, found: Result<ConsumerConnection, Error>) {
+    let found = match found {
         Ok(found) => found,
         Err(why) if why.code() == Some(response::CONSUMER_NOT_ONLINE) => {
             group.is_online = group.is_online.or(Some(false));
