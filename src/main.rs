@@ -18,7 +18,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// A drop-in replacement for Apache RocketMQ in one binary.
 #[derive(Parser)]
@@ -45,6 +45,18 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "NAME")]
         words: Vec<String>,
     },
+    /// Print the script that lets a shell complete commands, options and names of the cluster.
+    Completion {
+        /// The shell.
+        shell: admin::Shell,
+    },
+    /// Print what may come next on a command line, for the scripts of `completion`.
+    #[command(hide = true, disable_help_flag = true)]
+    Complete {
+        /// The words so far, the last of which may be incomplete.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
     /// Say what settings mean, find what is wrong with a configuration file, compare the settings of brokers.
     #[command(subcommand)]
     Config(config_command::ConfigCommand),
@@ -69,6 +81,13 @@ fn main() -> ExitCode {
     }
     let outcome = match Arguments::parse().command {
         Command::Mqadmin { words } => return mqadmin(&words),
+        Command::Completion { shell } => print(admin::completion_script(shell)),
+        Command::Complete { words } => print(
+            &admin::complete(Arguments::command(), &words)
+                .into_iter()
+                .map(|it| it + "\n")
+                .collect::<String>(),
+        ),
         Command::Doctor(command) => {
             return match command.run() {
                 Ok(code) => ExitCode::from(code),
@@ -118,6 +137,14 @@ fn main() -> ExitCode {
 fn is_called(name: &str) -> bool {
     let path = std::env::args_os().next().map(PathBuf::from).unwrap_or_default();
     path.file_name().is_some_and(|found| found == name)
+}
+
+/// Prints to standard output, whose reader may be gone.
+fn print(text: &str) -> Result<(), String> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(why) if why.kind() != std::io::ErrorKind::BrokenPipe => Err(why.to_string()),
+        _ => Ok(()),
+    }
 }
 
 /// Runs a command of `mqadmin`.

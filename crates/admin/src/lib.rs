@@ -6,6 +6,7 @@
 //!   doctor's verdict as data.
 //! - [`AdminCommand`]: `vostok admin NOUN VERB`.
 //! - [`DoctorCommand`]: `vostok doctor`, which gathers a [`Bundle`] of a cluster and judges it.
+//! - [`complete`]: what may come next on a command line.
 //! - [`mqadmin`]: `vostok mqadmin NAME`, with the names, flags and texts of Apache RocketMQ's `mqadmin`.
 
 mod acl;
@@ -13,6 +14,7 @@ mod arguments;
 mod broker;
 mod cluster;
 mod command;
+mod complete;
 mod connection;
 mod container;
 mod controller;
@@ -44,6 +46,7 @@ mod yaml;
 
 pub use arguments::{Argument, Arguments, Kind};
 pub use command::AdminCommand;
+pub use complete::{Shell, complete, completion_script};
 pub use doctor::page as doctor_page;
 pub use doctor::{Bundle, DoctorCommand, Finding, Severity, State, Verdict, diagnose, without_secrets};
 pub use error::Error;
