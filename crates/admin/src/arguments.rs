@@ -75,12 +75,9 @@ pub(crate) const BROKERS: Argument = optional("cluster", ("c", "clusterName"), "
 pub(crate) const COUNT: Argument = optional("count", ("a", "amount"), "messages; 100 if left out");
 /// Bytes of a message of a test.
 pub(crate) const TEST_SIZE: Argument = optional("size", ("s", "size"), "bytes of a message; 128 if left out");
-/// For `mqadmin`, whose operations can repeat themselves.
-pub(crate) const INTERVAL: Argument = optional(
-    "interval",
-    ("i", "interval"),
-    "do it again after so many seconds, until interrupted; mqadmin only",
-);
+/// Of operations that repeat themselves in `mqadmin`.
+pub(crate) const INTERVAL: Argument =
+    optional("interval", ("i", "interval"), "do it again after so many seconds, until interrupted");
 
 /// The values that were given for the arguments of an operation, by name.
 #[derive(Clone, Debug, Default)]

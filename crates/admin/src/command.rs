@@ -32,7 +32,8 @@ impl AdminCommand {
         if self.operation.effect == Effect::Destroy && !self.is_confirmed && !self.access.is_dry_run {
             self.confirm()?;
         }
-        if self.pause.is_some() && self.operation.effect != Effect::Look {
+        let is_repeatable = self.operation.effect == Effect::Look || self.arguments.get("interval").is_some();
+        if self.pause.is_some() && !is_repeatable {
             return Err(Error::Usage(
                 "only operations that change nothing are repeated by --watch".to_owned(),
             ));
@@ -194,7 +195,8 @@ impl FromArgMatches for AdminCommand {
             is_dry_run: inner.get_flag("dry-run"),
         };
         let format = inner.get_one("output").copied().unwrap_or(Format::Table);
-        let pause = inner.get_one("watch").copied().map(Duration::from_secs);
+        let interval = arguments.get("interval").and_then(|seconds| seconds.parse().ok());
+        let pause = inner.get_one("watch").copied().or(interval).map(Duration::from_secs);
         Ok(Self { operation, arguments, access, format, is_confirmed: inner.get_flag("yes"), pause })
     }
 
