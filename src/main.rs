@@ -7,6 +7,7 @@ mod cluster;
 mod config_command;
 mod console_role;
 mod controller_command;
+mod logs;
 mod proxy_role;
 mod roles;
 mod security;

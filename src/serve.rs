@@ -5,10 +5,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
 
 use crate::roles::{self, Role, RunningRoles, Settings};
-use crate::{cluster, console_role};
+use crate::{cluster, console_role, logs};
 
 /// Arguments of `vostok serve`.
 #[derive(Args)]
@@ -48,6 +47,8 @@ pub struct Serve {
     /// A RocketMQ properties file (broker.conf, namesrv.conf or controller.conf).
     #[arg(short = 'c', long = "config", value_name = "FILE")]
     config: Option<PathBuf>,
+    #[command(flatten)]
+    log: logs::Settings,
     /// Start a whole cluster on this machine, each member a process of its own: a broker set of three with a controller, or
     /// two or four masters with a slave each. The file of -c is for all brokers, their ports are ten apart, and the
     /// controller's is two above that of the name server unless it is given.
@@ -65,8 +66,8 @@ pub struct Serve {
 
 /// Starts the roles and waits for SIGTERM or SIGINT.
 pub fn run(serve: Serve) -> Result<(), roles::Error> {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    // The process that starts a cluster has no roles itself.
+    serve.log.begin(if serve.cluster.is_some() { &[] } else { &serve.roles })?;
     allow_open_files();
     if serve.stop_with_parent {
         // With SIGTERM, so that the roles stop cleanly.
@@ -81,6 +82,7 @@ pub fn run(serve: Serve) -> Result<(), roles::Error> {
             controller_port: serve.controller_port,
             broker_port: serve.broker_port,
             config: serve.config,
+            log: serve.log,
         });
     }
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -19,7 +19,7 @@ use net::tls::Security;
 use wire::body::parse_key_values;
 
 use crate::roles::Error;
-use crate::{address, security};
+use crate::{address, logs, security};
 pub use members::Kind;
 use members::{Member, Members, Ports};
 use process::Process;
@@ -48,6 +48,8 @@ pub struct Settings {
     pub broker_port: Option<u16>,
     /// File with the settings of all brokers.
     pub config: Option<PathBuf>,
+    /// The log of this process and of all members.
+    pub log: logs::Settings,
 }
 
 impl Settings {
@@ -104,7 +106,7 @@ impl Cluster {
         }
         let name_server = stages[0][0].address();
         let client = asking(&name_server, security)?;
-        let started = self.start(stages, (&client, &name_server), signals).await;
+        let started = self.start(stages, settings, (&client, &name_server), signals).await;
         client.shutdown();
         let Some(ids) = started? else { return Ok(()) };
         say(&self.table(&ids));
@@ -120,13 +122,15 @@ impl Cluster {
     async fn start(
         &mut self,
         stages: Vec<Vec<Member>>,
+        settings: &Settings,
         (client, name_server): (&Client, &str),
         signals: &mut Signals,
     ) -> Result<Option<Registered>, Error> {
         let mut registered = Registered::new();
         for stage in stages {
             for member in stage {
-                self.processes.push(Process::start(member, &self.home)?);
+                let log = settings.log.of_member(&member.name);
+                self.processes.push(Process::start(member, &self.home, &log)?);
             }
             let mut since = Instant::now();
             loop {

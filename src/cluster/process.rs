@@ -1,5 +1,6 @@
 //! A member of a local cluster as a process of its own.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
@@ -24,12 +25,12 @@ pub struct Process {
 }
 
 impl Process {
-    /// Writes the member's settings to `NAME.conf` in the directory of the cluster and starts it. What it prints goes to
-    /// `NAME.log` there.
+    /// Writes the member's settings to `NAME.conf` in the directory of the cluster and starts it with these further arguments.
+    /// What it prints goes to `NAME.log` there.
     ///
     /// # Errors
     /// A file cannot be written, or the program cannot be started.
-    pub fn start(member: Member, home: &Path) -> Result<Self, Error> {
+    pub fn start(member: Member, home: &Path, arguments: &[OsString]) -> Result<Self, Error> {
         let name = &member.name;
         let failed =
             |error: std::io::Error| Error::new(format!("the member {name} cannot be started"), error);
@@ -44,6 +45,7 @@ impl Process {
             .arg(&data)
             .arg("-c")
             .arg(&conf)
+            .args(arguments)
             .stdin(Stdio::null())
             .stdout(output)
             .stderr(errors)

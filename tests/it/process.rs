@@ -52,6 +52,29 @@ fn topics_and_messages_survive_a_kill() {
 }
 
 #[test]
+fn the_log_goes_to_files_as_lines_of_json() {
+    let (mut setup, home) = setup(&[]);
+    let logs = home.path().join("logs");
+    setup.arguments = ["--log", "json", "--log-dir", logs.to_str().unwrap()].map(str::to_owned).into();
+    let server = setup.start().expect("it starts");
+    let printed = fs::read_to_string(setup.log()).unwrap();
+    assert!(server.terminate().success());
+    assert!(printed.contains("boot success") && !printed.contains("INFO"), "{printed}");
+    for (name, module) in [("broker.log", "broker"), ("store.log", "store"), ("broker_default.log", "vostok")]
+    {
+        let text = fs::read_to_string(logs.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(!text.is_empty(), "{name}");
+        for line in text.lines() {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            let target = line["target"].as_str().unwrap();
+            assert!(target.starts_with(module), "{target} in {name}");
+            assert!(line["message"].is_string() && line["timestamp"].is_string(), "{line}");
+        }
+    }
+    assert!(!logs.join("proxy.log").exists(), "a file appears with its first line");
+}
+
+#[test]
 fn settings_changed_while_it_runs_count_after_a_kill_also_without_a_file() {
     let (mut setup, home) = setup(&[]);
     setup.with_conf = false;

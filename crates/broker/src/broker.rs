@@ -33,6 +33,7 @@ use crate::persist::{self, ConfigFiles};
 use crate::refused::Refused;
 use crate::replicas::Replicas;
 use crate::role::Role;
+use crate::slow::{SlowOperations, WaitCause};
 use crate::state::{
     ClientCalls, Light, MetadataQueue, Modes, PollTimeouts, Pops, RegistrationAcks, Retention, Routes,
     Schedule, Stats, TableCopies, TimerState, Transactions,
@@ -78,6 +79,7 @@ pub struct Broker {
     pub(crate) routes: Routes,
     pub(crate) supervisor: Arc<Supervisor>,
     pub(crate) refused: Refused,
+    pub(crate) slow: SlowOperations,
     /// Address that is written into records as the store host and is part of message ids.
     pub(crate) store_host: SocketAddr,
     /// Properties that every sent message gets: region, trace switch, cluster.
@@ -186,6 +188,7 @@ impl Broker {
             client_calls: ClientCalls::default(),
             supervisor: Arc::default(),
             refused: Refused::default(),
+            slow: SlowOperations::default(),
             light: Light::of(&store),
             pops: Pops::new(&config.broker_cluster_name),
             draining: AtomicBool::new(false),
@@ -255,6 +258,13 @@ impl Broker {
                 Some(credentials) => Signed::new(credentials, write).write(writer),
             }
         })
+    }
+
+    /// How long an operation has waited since `begin` on the steady clock, which is logged when that is long.
+    pub(crate) fn note_slow(&self, operation: &str, cause: WaitCause, begin: Duration) -> Duration {
+        let took = self.clock.steady().saturating_sub(begin);
+        self.slow.note(|| self.now_ms(), operation, cause, took);
+        took
     }
 
     /// The time of the broker's clock, in milliseconds since 1970.

@@ -52,6 +52,7 @@ mod schedule;
 mod send;
 mod send_back;
 mod shell;
+mod slow;
 mod sql;
 mod start;
 mod state;

@@ -21,6 +21,7 @@ use crate::caller::Caller;
 use crate::long_polling::{PullAsk, SuspendedPull};
 use crate::refused::Cause;
 use crate::reply_sink::{PullAnswer, ReplySink, ReplyWriter};
+use crate::slow::WaitCause;
 use crate::topics::Queue;
 pub(crate) use scan::Scan;
 use suspend::{HOLD_MAX_MS, Suspension, hold};
@@ -117,8 +118,9 @@ pub(crate) fn pull(
 
 /// Answers a pull from the disk pool, because its messages are not in memory.
 fn read_from_disk(broker: &Arc<Broker>, sink: Arc<dyn ReplySink>, pull: Pull) {
-    let reader = broker.clone();
+    let (reader, queued) = (broker.clone(), broker.clock.steady());
     let read = move |sink: &Arc<dyn ReplySink>| {
+        reader.note_slow("pull", WaitCause::DiskPool, queued);
         let mut units = Vec::new();
         if let Some(scan) = Scan::of(&reader, &pull, Source::Disk, &mut units) {
             sink.write(&mut |out| {
@@ -152,7 +154,11 @@ pub(crate) fn answer(
         Source::Memory => broker.store.read_messages(queue, units, records),
         Source::Disk => broker.store.read_messages_blocking(queue, units, records).map(|()| Read::Done),
     };
-    broker.stats.puts.get_took(broker.clock.steady().saturating_sub(begin));
+    let cause = match source {
+        Source::Memory => WaitCause::MemoryRead,
+        Source::Disk => WaitCause::DiskRead,
+    };
+    broker.stats.puts.get_took(broker.note_slow("pull", cause, begin));
     match read {
         Ok(Read::Done) => {
             let messages = match units.first() {

@@ -7,6 +7,8 @@ mod address;
 mod cluster;
 #[path = "../../../src/console_role.rs"]
 mod console_role;
+#[path = "../../../src/logs/mod.rs"]
+mod logs;
 #[path = "../../../src/proxy_role.rs"]
 mod proxy_role;
 #[path = "../../../src/roles.rs"]

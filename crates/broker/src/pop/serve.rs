@@ -17,6 +17,7 @@ use crate::long_polling::{Ask, Bounds, NoWait, SuspendedPop, Want};
 use crate::pull::Source;
 use crate::reply_sink::{PopStatus, Popped, ReplySink, ReplyWriter};
 use crate::send::not_put;
+use crate::slow::WaitCause;
 use crate::state::Cell;
 use crate::topics::{Queue, Topic};
 
@@ -63,13 +64,16 @@ pub(crate) fn notify(
 
 /// Runs a pop in the disk pool, because its messages are not in memory.
 fn read_from_disk(broker: &Arc<Broker>, sink: Arc<dyn ReplySink>, ask: Arc<Ask>) {
-    let (reader, asked) = (broker.clone(), ask.clone());
+    let (reader, asked, queued) = (broker.clone(), ask.clone(), broker.clock.steady());
     let read = move |sink: &Arc<dyn ReplySink>| {
+        reader.note_slow("pop", WaitCause::DiskPool, queued);
+        let begin = reader.clock.steady();
         sink.write(&mut |out| {
             if let Run::Nothing = run_once(&reader, &asked, Source::Disk, out) {
                 wait(&reader, sink, &asked, out);
             }
         });
+        reader.note_slow("pop", WaitCause::DiskRead, begin);
     };
     let waker = broker.clone();
     broker.disk_pool.answer(&broker.refused, sink, read, move || drive(&waker, left_over(&waker, &ask)));

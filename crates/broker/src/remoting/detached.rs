@@ -2,9 +2,10 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use net::{ConnectionHandle, MemoryCharge};
-use wire::codes::Language;
+use wire::codes::{Language, request};
 use wire::frame::{Command, Encoding, FrameWriter, HEADER_BYTES_MAX, Head};
 
 use super::Dispatcher;
@@ -18,6 +19,7 @@ use crate::broker::Broker;
 use crate::caller::Caller;
 use crate::change::{ROUNDS_MAX, Then};
 use crate::disk_pool::{Kind, Reservation};
+use crate::slow::WaitCause;
 use crate::state::Postponed;
 
 /// An answer of more bytes than this waits until its connection has room for it.
@@ -94,6 +96,11 @@ impl Detached {
         self.caller.remote
     }
 
+    /// The request's name for the log.
+    fn name(&self) -> &'static str {
+        request::name(self.code).unwrap_or("request")
+    }
+
     pub(super) fn bytes(&self) -> usize {
         self.frame.len()
     }
@@ -139,12 +146,16 @@ fn is_for_operators(code: i32) -> bool {
 fn run(broker: &Arc<Broker>, peer: &Arc<ConnectionHandle>, request: Detached, reservation: Reservation) {
     let charge = peer.charge(request.bytes() + ANSWER_BYTES);
     let (broker, peer) = (broker.clone(), peer.clone());
+    let queued = broker.clock.steady();
     reservation.run(move || {
         if is_moot(&peer, request.code()) {
             return;
         }
-        let mut out = Vec::new();
+        let name = request.name();
+        broker.note_slow(name, WaitCause::DiskPool, queued);
+        let (begin, mut out) = (broker.clock.steady(), Vec::new());
         serve_again(&broker, &peer, request, &mut out);
+        broker.note_slow(name, WaitCause::DiskRead, begin);
         give(&peer, out);
         drop(charge);
     });
@@ -193,7 +204,8 @@ fn queue(
     let Some(later) = refusal.later.take() else { return Err(refusal) };
     let request = detach()?;
     let charge = peer.charge(request.bytes() + size_of::<Waiting>());
-    let waiting = Waiting { broker: broker.clone(), peer: peer.clone(), request, charge };
+    let queued = broker.clock.steady();
+    let waiting = Waiting { broker: broker.clone(), peer: peer.clone(), request, charge, queued };
     broker.metadata_queue.add(*later, Box::new(waiting))
 }
 
@@ -203,6 +215,8 @@ struct Waiting {
     peer: Arc<ConnectionHandle>,
     request: Detached,
     charge: MemoryCharge,
+    /// Since when the request waits, as [`crate::clock::Clock::steady`] counts.
+    queued: Duration,
 }
 
 impl Postponed for Waiting {
@@ -211,7 +225,8 @@ impl Postponed for Waiting {
     }
 
     fn go_on(self: Box<Self>, outcome: Result<Then, Refusal>) {
-        let Self { broker, peer, mut request, charge } = *self;
+        let Self { broker, peer, mut request, charge, queued } = *self;
+        broker.note_slow(request.name(), WaitCause::MetadataWriter, queued);
         if outcome == Ok(Then::Again) {
             if request_table::find(request.code(), &Port::Own).is_none_or(|route| !route.needs_disk_pool(0)) {
                 // On the connection's thread, because what the request reads or writes must not hold up the metadata writer. The

@@ -11,6 +11,7 @@ use crate::Refusal;
 use crate::broker::Broker;
 use crate::durability::Outcome;
 use crate::refused::Cause;
+use crate::slow::WaitCause;
 use crate::topics::Queue;
 
 /// Hands out the answers that were given to [`SendAnswers::stored_later`], once it is known how the wait ended.
@@ -72,7 +73,7 @@ pub(crate) fn commit<A: SendAnswers>(broker: &Broker, staged: &mut StagedSends<A
             defer(broker, staged, Appended { delivered_ms, begin }, answers)
         }
         Ok(()) => {
-            took(broker, staged.pending.iter().map(|pending| &pending.queue), since(broker, begin));
+            took(broker, staged.pending.iter().map(|pending| &pending.queue), begin, WaitCause::Append);
             for pending in &staged.pending {
                 answer(staged, pending, delivered_ms, answers);
             }
@@ -108,13 +109,14 @@ pub(crate) fn wake<T>(broker: &Broker, staged: &mut StagedSends<T>) {
     }
 }
 
-/// How long it is since `begin`.
-fn since(broker: &Broker, begin: Duration) -> Duration {
-    broker.clock.steady().saturating_sub(begin)
-}
-
-/// Records, for statistics, how long the requests to these queues took, which were stored together.
-fn took<'a>(broker: &Broker, queues: impl ExactSizeIterator<Item = &'a Arc<Queue>>, time: Duration) {
+/// Records how long the requests to these queues took since `begin`, which were stored together, and what they waited for last.
+fn took<'a>(
+    broker: &Broker,
+    queues: impl ExactSizeIterator<Item = &'a Arc<Queue>>,
+    begin: Duration,
+    cause: WaitCause,
+) {
+    let time = broker.note_slow("send", cause, begin);
     broker.stats.puts.took(time, queues.len());
     if time >= Duration::from_millis(1) {
         queues.for_each(|queue| queue.sent.took(time));
@@ -174,17 +176,17 @@ fn defer<A: SendAnswers>(
         }
         let durability = broker.durability.clone();
         return durability.when(end, move |outcome| {
-            took(&broker, sent.iter(), since(&broker, begin));
+            took(&broker, sent.iter(), begin, WaitCause::Slaves);
             answer.into_iter().for_each(|answer| answer(&outcome));
         });
     }
     let Some(answer) = answer else {
-        took(&broker, sent.iter(), since(&broker, begin));
+        took(&broker, sent.iter(), begin, WaitCause::Append);
         return broker.wake_when_visible(end, queues);
     };
     let store = broker.store.clone();
     let flushed = move |outcome: FlushOutcome| {
-        took(&broker, sent.iter(), since(&broker, begin));
+        took(&broker, sent.iter(), begin, WaitCause::Flush);
         answer(&outcome.clone().into());
         broker.wake_flushed(end, queues, &outcome);
     };
