@@ -39,6 +39,8 @@ enum Command {
     Admin(admin::AdminCommand),
     /// Find out what is wrong in a cluster of Vostok or Apache RocketMQ.
     Doctor(admin::DoctorCommand),
+    /// Show live figures of a cluster of Vostok or Apache RocketMQ.
+    Top(admin::TopCommand),
     /// Run a command of Apache RocketMQ's mqadmin, with its names, flags and texts.
     #[command(disable_help_flag = true)]
     Mqadmin {
@@ -100,6 +102,13 @@ fn main() -> ExitCode {
             };
         }
         Command::Admin(command) => match command.run() {
+            Err(error) => {
+                complain(&error);
+                return ExitCode::from(error.exit_code());
+            }
+            Ok(()) => Ok(()),
+        },
+        Command::Top(command) => match command.run() {
             Err(error) => {
                 complain(&error);
                 return ExitCode::from(error.exit_code());

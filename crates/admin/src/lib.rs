@@ -7,6 +7,7 @@
 //! - [`AdminCommand`]: `vostok admin NOUN VERB`.
 //! - [`DoctorCommand`]: `vostok doctor`, which gathers a [`Bundle`] of a cluster and judges it.
 //! - [`complete`]: what may come next on a command line.
+//! - [`TopCommand`]: `vostok top`, live figures in a terminal.
 //! - [`mqadmin`]: `vostok mqadmin NAME`, with the names, flags and texts of Apache RocketMQ's `mqadmin`.
 
 mod acl;
@@ -40,6 +41,7 @@ mod shell;
 mod stats;
 mod table;
 mod text;
+mod top;
 mod topic;
 mod user;
 mod yaml;
@@ -58,3 +60,4 @@ pub use session::{Planned, Session};
 pub use shell::{Cluster, settings_of};
 pub use table::{OPERATIONS, operation};
 pub use text::time;
+pub use top::TopCommand;

@@ -63,13 +63,18 @@ fn with_cluster<T>(
     access: &Access,
     work: impl AsyncFnOnce(&Cluster) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    let given = access.name_servers.clone().or_else(|| std::env::var("NAMESRV_ADDR").ok());
-    let config = Config::new(given.as_deref().unwrap_or(LOCAL));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let cluster = Cluster::connect(config, access.credentials.as_deref())?;
+    let cluster = connect(access)?;
     let done = runtime.block_on(work(&cluster));
     cluster.close();
     done
+}
+
+/// Connects to the cluster of `access`.
+pub(crate) fn connect(access: &Access) -> Result<Cluster, Error> {
+    let given = access.name_servers.clone().or_else(|| std::env::var("NAMESRV_ADDR").ok());
+    let config = Config::new(given.as_deref().unwrap_or(LOCAL));
+    Cluster::connect(config, access.credentials.as_deref())
 }
 
 /// A lasting connection to a cluster.

@@ -6,7 +6,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::path::Path;
-use wire::body::{ConsumeStats, ConsumerConnection, ConsumerRunningInfo, GroupList, MessageQueue, TopicList};
+use wire::body::{
+    ConsumeStats, ConsumerConnection, ConsumerRunningInfo, GroupList, MessageQueue, OffsetWrapper, TopicList,
+};
 use wire::codes::request;
 use wire::json;
 use wire::names::RETRY_PREFIX;
@@ -134,6 +136,14 @@ pub(crate) async fn consume_stats(
         )));
     }
     Ok(all)
+}
+
+/// Seconds since the last consumed message of a queue was stored, 0 when nothing is left; `None` when nothing was consumed yet.
+pub(crate) fn lag_seconds(offsets: &OffsetWrapper, now_ms: i64) -> Option<i64> {
+    match offsets.broker_offset - offsets.consumer_offset {
+        ..=0 => Some(0),
+        _ => (offsets.last_timestamp > 0).then(|| (now_ms - offsets.last_timestamp).max(0) / 1000),
+    }
 }
 
 /// Deletes a topic on brokers and its route on all name servers.

@@ -3,7 +3,7 @@
 use crate::operation::Typed;
 use crate::request::{Request, body};
 use crate::text::{front, time, time_to_second};
-use crate::{Arguments, Error, Session};
+use crate::{Arguments, Error, Session, stats};
 use serde::Serialize;
 use std::fmt::Write as _;
 use wire::body::ConsumeStatsList;
@@ -25,6 +25,8 @@ struct QueueProgress {
     broker_offset: i64,
     consumer_offset: i64,
     diff: i64,
+    /// Seconds since the last consumed message was stored, 0 when nothing is left; absent when nothing was consumed yet.
+    lag_seconds: Option<i64>,
     /// Store time of the last consumed message, empty without one.
     last_time: String,
     #[serde(skip)]
@@ -71,6 +73,7 @@ pub(super) async fn progress(session: &Session, arguments: &Arguments) -> Result
             broker_offset: offsets.broker_offset,
             consumer_offset: offsets.consumer_offset,
             diff: offsets.broker_offset - offsets.consumer_offset,
+            lag_seconds: stats::lag_seconds(&offsets, session.now_ms),
             last_time: time(offsets.last_timestamp),
             last_ms: offsets.last_timestamp,
         })

@@ -85,11 +85,7 @@ pub(super) async fn progress(session: &Session, arguments: &Arguments) -> Result
         .map(|(queue, offsets)| QueueProgress {
             client_ip: owners.get(&queue).map(|(ip, _)| ip.clone()),
             client_id: owners.get(&queue).map(|(_, id)| id.clone()),
-            lag_seconds: match offsets.broker_offset - offsets.consumer_offset {
-                ..=0 => Some(0),
-                _ => (offsets.last_timestamp > 0)
-                    .then(|| (session.now_ms - offsets.last_timestamp).max(0) / 1000),
-            },
+            lag_seconds: stats::lag_seconds(&offsets, session.now_ms),
             topic: queue.topic,
             broker: queue.broker_name,
             queue: queue.queue_id,

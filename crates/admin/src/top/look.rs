@@ -1,0 +1,228 @@
+//! What the operations told at one moment. Their number does not grow with that of topics and groups.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use wire::names::{DLQ_PREFIX, RETRY_PREFIX};
+
+use crate::{Arguments, Error, Session, operation};
+
+/// Most topics whose ends are asked in one look, of those that no group consumes.
+const TOPICS_AT_ONCE: usize = 16;
+/// Most groups whose members are asked in one look.
+const GROUPS_AT_ONCE: usize = 8;
+/// Broker id of a master.
+const MASTER: i64 = 0;
+
+/// A broker, as `cluster list` tells.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Broker {
+    pub cluster: String,
+    pub broker: String,
+    pub id: i64,
+    pub address: String,
+    pub version: String,
+    pub in_tps: f64,
+    pub out_tps: f64,
+    pub in_today: i64,
+    pub out_today: i64,
+    pub disk_ratio: f64,
+    pub error: Option<String>,
+}
+
+/// A queue and how far a group is in it, as `broker progress` tells.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Progress {
+    pub topic: String,
+    pub group: String,
+    pub broker: String,
+    pub queue: i32,
+    pub broker_offset: i64,
+    pub consumer_offset: i64,
+    pub diff: i64,
+    pub lag_seconds: Option<i64>,
+}
+
+/// A queue, as `topic status` tells.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct End {
+    pub broker: String,
+    pub queue: i32,
+    pub max_offset: i64,
+}
+
+/// A connected client, as `client list-producers` and `client consumers` tell.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Client {
+    pub group: String,
+    pub client_id: String,
+    pub address: String,
+    pub language: String,
+    pub version: String,
+}
+
+#[derive(Deserialize)]
+struct Queues<Q> {
+    queues: Vec<Q>,
+}
+
+#[derive(Deserialize)]
+struct Members {
+    members: Vec<Client>,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    topic: String,
+}
+
+/// What was told at one moment.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Look {
+    /// Time of the look, ms since the epoch.
+    pub at_ms: i64,
+    pub brokers: Vec<Broker>,
+    /// Names of all topics, without those of retries and dead letters.
+    pub topics: BTreeSet<String>,
+    /// Names of all groups.
+    pub groups: BTreeSet<String>,
+    pub progress: Vec<Progress>,
+    /// Queues of the topics that were asked this time.
+    pub ends: BTreeMap<String, Vec<End>>,
+    pub producers: Vec<Client>,
+    /// Members of the groups that were asked this time.
+    pub members: BTreeMap<String, Vec<Client>>,
+    /// What could not be asked.
+    pub errors: Vec<String>,
+}
+
+/// Whose turn it is among those that are asked one by one.
+#[derive(Default)]
+pub(super) struct Turns {
+    topic: String,
+    group: String,
+}
+
+/// Asks the cluster. Brokers that do not answer are named in the look.
+///
+/// # Errors
+/// No name server answers.
+pub(super) async fn look(session: &Session, turns: &mut Turns) -> Result<Look, Error> {
+    let mut look = Look { at_ms: session.now_ms, ..Look::default() };
+    look.brokers = ask(session, ("cluster", "list"), &[]).await?;
+    let masters: Vec<String> = look
+        .brokers
+        .iter()
+        .filter(|it| it.id == MASTER && it.error.is_none())
+        .map(|it| it.address.clone())
+        .collect();
+    for master in &masters {
+        let broker = [("broker", master.as_str())];
+        match ask::<Queues<Progress>>(session, ("broker", "progress"), &broker).await {
+            Ok(told) => look.progress.extend(told.queues),
+            Err(error) => look.errors.push(error.to_string()),
+        }
+        match ask::<Vec<Client>>(session, ("client", "list-producers"), &broker).await {
+            Ok(told) => look.producers.extend(told),
+            Err(error) => look.errors.push(error.to_string()),
+        }
+    }
+    // A producer is connected to every broker to which it sends.
+    look.producers.sort_by(|one, other| (&one.group, &one.client_id).cmp(&(&other.group, &other.client_id)));
+    look.producers.dedup_by(|one, other| (&one.group, &one.client_id) == (&other.group, &other.client_id));
+    let named: Vec<Named> = ask(session, ("topic", "list"), &[]).await?;
+    look.take_names(named.into_iter().map(|named| named.topic));
+    look.ask_in_turn(session, turns).await;
+    Ok(look)
+}
+
+impl Look {
+    /// Takes over the names of topics, and of groups, of which each has a retry topic.
+    fn take_names(&mut self, names: impl Iterator<Item = String>) {
+        let mut retried = BTreeSet::new();
+        for name in names.filter(|name| !name.starts_with(DLQ_PREFIX)) {
+            match name.strip_prefix(RETRY_PREFIX) {
+                Some(group) => retried.insert(group.to_owned()),
+                None => self.topics.insert(name),
+            };
+        }
+        // The retry topic of popped messages has the name of their topic behind that of the group.
+        let is_group = |name: &&String| {
+            let mut parts = name.match_indices(['_', '+']).map(|(at, _)| (&name[..at], &name[at + 1..]));
+            !parts.any(|(group, topic)| retried.contains(group) && self.topics.contains(topic))
+        };
+        let known = self.progress.iter().map(|row| &row.group);
+        self.groups = retried.iter().filter(is_group).chain(known).cloned().collect();
+    }
+
+    /// Asks for what has no call for all at once: ends of topics that no group consumes, and members of groups.
+    async fn ask_in_turn(&mut self, session: &Session, turns: &mut Turns) {
+        let consumed: BTreeSet<&str> = self.progress.iter().map(|row| row.topic.as_str()).collect();
+        let others = self.topics.iter().filter(|topic| !consumed.contains(topic.as_str()));
+        for topic in next(&mut turns.topic, others, TOPICS_AT_ONCE) {
+            // A topic may be deleted meanwhile, or have no queue yet.
+            let told = ask::<Queues<End>>(session, ("topic", "status"), &[("topic", &topic)]).await;
+            self.ends.insert(topic, told.map(|told| told.queues).unwrap_or_default());
+        }
+        for group in next(&mut turns.group, self.groups.iter(), GROUPS_AT_ONCE) {
+            // A group without members is refused.
+            let told = ask::<Members>(session, ("client", "consumers"), &[("group", &group)]).await;
+            self.members.insert(group, told.map(|told| told.members).unwrap_or_default());
+        }
+    }
+}
+
+/// The names whose turn it is: those behind `last`, from the first one on again after the last one.
+fn next<'a>(last: &mut String, names: impl Iterator<Item = &'a String> + Clone, count: usize) -> Vec<String> {
+    let behind = names.clone().filter(|name| *name > last);
+    let before = names.filter(|name| *name <= last);
+    let chosen: Vec<String> = behind.chain(before).take(count).cloned().collect();
+    *last = chosen.last().cloned().unwrap_or_default();
+    chosen
+}
+
+/// Performs an operation of the table, and reads its answer.
+async fn ask<T: DeserializeOwned>(
+    session: &Session,
+    (noun, verb): (&str, &str),
+    given: &[(&'static str, &str)],
+) -> Result<T, Error> {
+    let operation =
+        operation(noun, verb).ok_or_else(|| Error::Usage(format!("no operation {noun} {verb}")))?;
+    let mut arguments = Arguments::default();
+    given.iter().for_each(|(name, value)| arguments.set(name, *value));
+    let answer = operation.perform(session, &arguments).await?;
+    serde_json::from_value(answer.value())
+        .map_err(|error| Error::Usage(format!("{noun} {verb} answered with something else: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everybody_has_a_turn() {
+        let names: BTreeSet<String> = (0..5).map(|number| format!("T{number}")).collect();
+        let mut last = String::new();
+        let mut turn = || next(&mut last, names.iter(), 2).join(" ");
+        assert_eq!([turn(), turn(), turn()], ["T0 T1", "T2 T3", "T4 T0"]);
+        let few: BTreeSet<String> = ["A".to_owned()].into();
+        assert_eq!(next(&mut "Z".to_owned(), few.iter(), 2), ["A"], "nobody has two turns");
+    }
+
+    #[test]
+    fn groups_are_known_by_their_offsets_and_retry_topics() {
+        let row = Progress { group: "Reader".to_owned(), ..Progress::default() };
+        let mut look = Look { progress: vec![row], ..Look::default() };
+        let names =
+            ["T", "%RETRY%Other_T2", "%RETRY%Reader", "%RETRY%Reader_T", "%RETRY%Reader+T", "%DLQ%Other"];
+        look.take_names(names.into_iter().map(str::to_owned));
+        assert_eq!(look.groups.into_iter().collect::<Vec<_>>(), ["Other_T2", "Reader"]);
+        assert_eq!(look.topics.into_iter().collect::<Vec<_>>(), ["T"]);
+    }
+}

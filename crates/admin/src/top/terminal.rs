@@ -1,0 +1,92 @@
+//! The shell of `vostok top`: the terminal, its keys, and the thread that looks at the cluster.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use tokio::sync::oneshot;
+
+use super::command::INTERVAL;
+use super::draw::draw;
+use super::look::{Turns, look};
+use super::sample::{History, Sample};
+use super::view::View;
+use crate::Error;
+use crate::shell::{Access, Cluster, connect};
+
+/// How long a key is waited for before it is asked whether there is a new sample.
+const KEY_WAIT: Duration = Duration::from_millis(100);
+
+/// A sample, or why there is none.
+type Told = Result<Sample, String>;
+
+/// Shows figures until the user ends it.
+///
+/// # Errors
+/// The cluster cannot be connected, or the terminal not be used.
+pub(super) fn run(access: &Access) -> Result<(), Error> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let cluster = connect(access)?;
+    let (samples, told) = channel();
+    let (end, ended) = oneshot::channel::<()>();
+    let looks = std::thread::Builder::new().name("top-looks".to_owned()).spawn(move || {
+        runtime.block_on(async {
+            tokio::select! {
+                () = keep_looking(&cluster, &samples) => {}
+                // Also when the screen has panicked.
+                _ = ended => {}
+            }
+        });
+        cluster.close();
+    })?;
+    let shown = ratatui::try_init().and_then(|mut terminal| show(&mut terminal, &told));
+    ratatui::restore();
+    drop(end);
+    // A panic of the thread was printed by itself.
+    let _ = looks.join();
+    Ok(shown?)
+}
+
+/// Looks at the cluster each second, or with as much rest between two looks as the first of them took.
+async fn keep_looking(cluster: &Cluster, samples: &Sender<Told>) {
+    let (mut turns, mut history) = (Turns::default(), History::default());
+    loop {
+        let begin = Instant::now();
+        let told = look(&cluster.session(false), &mut turns).await;
+        let told = told.map(|look| history.take(look)).map_err(|error| error.to_string());
+        if samples.send(told).is_err() {
+            return;
+        }
+        let took = begin.elapsed();
+        tokio::time::sleep(took.max(INTERVAL.saturating_sub(took))).await;
+    }
+}
+
+/// Draws samples as they come, and does what keys say.
+fn show(terminal: &mut DefaultTerminal, told: &Receiver<Told>) -> std::io::Result<()> {
+    let (mut view, mut sample) = (View::new(), Sample::default());
+    let mut is_changed = true;
+    loop {
+        for new in told.try_iter() {
+            match new {
+                Ok(_) if view.is_paused => {}
+                Ok(new) => sample = new,
+                Err(error) => sample.errors = vec![error],
+            }
+            is_changed = true;
+        }
+        if std::mem::take(&mut is_changed) {
+            terminal.draw(|frame| draw(frame, &sample, &view))?;
+        }
+        if !event::poll(KEY_WAIT)? {
+            continue;
+        }
+        is_changed = true;
+        let Event::Key(key) = event::read()? else { continue };
+        let is_interrupt = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
+        if is_interrupt || key.kind == KeyEventKind::Press && view.key(key.code, &sample) {
+            return Ok(());
+        }
+    }
+}
