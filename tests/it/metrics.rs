@@ -7,7 +7,7 @@ use wire::codes::request;
 use wire::header::SendHeader;
 
 use crate::common::wire_client::{PATIENCE, pull_header, send_header};
-use crate::stage::{Stage, beat, heartbeat, records};
+use crate::stage::{Stage, beat, eventually, heartbeat, records};
 
 /// The settings of a broker with metrics on a free port.
 const SETTINGS: [&str; 4] =
@@ -116,6 +116,15 @@ fn what_is_sent_and_consumed_is_counted() {
     assert_eq!(of("rocketmq_broker_permission", &everywhere), 6.0);
     assert_eq!(of("vostok_stopped_threads", &everywhere), 0.0);
     assert!(of("rocketmq_storage_size_bytes", &[("storage_type", "local")]) > 0.0);
+
+    let (status, _, text) = get(address(&stage), "/metrics/exporter");
+    assert_eq!(status, "HTTP/1.1 200 OK");
+    let of = |name: &str, labels: &[(&str, &str)]| value(&text, name, labels);
+    assert_eq!(of("rocketmq_producer_offset", &[("topic", "Counted"), ("broker", "broker-m")]), 6.0);
+    let group = [("group", "CG"), ("topic", "Counted"), ("countOfOnlineConsumers", "1"), ("msgModel", "1")];
+    assert_eq!(of("rocketmq_group_diff", &group), 2.0);
+    assert_eq!(of("rocketmq_group_count", &[("group", "CG"), ("localaddr", "c1")]), 1.0);
+    assert!(of("rocketmq_brokeruntime_commitlog_maxoffset", &[("des", "V5_5_0")]) > 0.0);
 }
 
 #[test]
@@ -140,9 +149,28 @@ fn without_the_setting_nothing_is_served_and_what_is_not_served_stops_the_start(
     let log = std::fs::read_to_string(stage.server.setup().log()).unwrap();
     assert!(!log.contains("metrics are served"), "{log}");
 
-    let (setup, _home) = crate::stage::setup(&["metricsExporterType=OTLP_GRPC"]);
+    let lines = ["metricsExporterType=OTLP_GRPC", "metricsGrpcExporterTarget=https://collector:4317"];
+    let (setup, _home) = crate::stage::setup(&lines);
     let status = setup.spawn().unwrap().wait().expect("it ends by itself");
     assert!(!status.success());
     let log = std::fs::read_to_string(setup.log()).unwrap();
-    assert!(log.contains("only PROM is served"), "{log}");
+    assert!(log.contains("not reached by TLS"), "{log}");
+}
+
+#[test]
+fn metrics_are_written_to_a_log_of_their_own() {
+    let lines =
+        ["metricsExporterType=LOG", "metricLoggingExporterIntervalInMills=100", "brokerName=broker-m"];
+    let (mut setup, home) = crate::stage::setup(&lines);
+    let logs = home.path().join("logs");
+    setup.arguments = ["--log", "json", "--log-dir", logs.to_str().unwrap()].map(str::to_owned).into();
+    let server = setup.start().expect("it starts");
+    let line = eventually("a metric is logged", || {
+        let text = std::fs::read_to_string(logs.join("broker_metrics.log")).ok()?;
+        let mut lines = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        lines.find(|line| line["name"] == "rocketmq_broker_permission")
+    });
+    assert_eq!(line["value"], "6.0");
+    assert!(line["labels"].as_str().is_some_and(|labels| labels.contains("node_id=broker-m")), "{line}");
+    assert!(server.terminate().success());
 }

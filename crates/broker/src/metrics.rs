@@ -1,20 +1,26 @@
-//! Metrics of a running broker for Prometheus (`BrokerMetricsManager`, `DefaultStoreMetricsManager`, `PopMetricsManager`), and
+//! Metrics of a running broker, for Prometheus, an OpenTelemetry collector or the log (`BrokerMetricsManager`, `DefaultStoreMetricsManager`, `PopMetricsManager`), and
 //! whether the broker lives and serves.
 //!
-//! Nothing is kept for metrics alone but a few counts beside those of statistics. A scrape sums up what the broker's tables hold
+//! Nothing is kept for metrics alone but a few counts beside those of statistics. A scrape or export sums up what the broker's tables hold
 //! at that moment, on the exporter's own thread `metrics-0`, which may wait for the disk: it reads store times of messages.
 
 mod catalogue;
 mod clients;
+mod collector;
 mod decisions;
+mod export;
 mod exporter;
 mod exposition;
 mod http;
 mod labels;
 mod lag;
+mod logging;
 mod node;
+mod otlp;
 #[cfg(test)]
 mod page;
+mod rocketmq_exporter;
+mod scrape;
 mod store_figures;
 mod traffic;
 

@@ -1,11 +1,13 @@
 //! Settings of metrics.
 
-use super::value::{Fault, host, number};
+use std::time::Duration;
 
-/// Whether and how metrics are served.
+use super::value::{Fault, host, number, one_of};
+
+/// Whether and how metrics leave the broker.
 #[derive(Clone, Debug)]
 pub struct Metrics {
-    /// `metricsExporterType`: metrics are served to Prometheus.
+    /// `metricsExporterType`
     pub exporter: Exporter,
     /// `metricsPromExporterHost`: address that the metrics' port is bound to; empty for that of `brokerIP1`.
     pub host: String,
@@ -15,6 +17,20 @@ pub struct Metrics {
     pub labels: String,
     /// `metricsOtelCardinalityLimit`: most series of one metric; what exceeds it is summed up in one.
     pub series_max: usize,
+    /// `metricsGrpcExporterTarget`: `http://HOST:PORT` of an OpenTelemetry collector; empty for none.
+    pub otlp_target: String,
+    /// `metricsGrpcExporterHeader`: headers of each export, `name:value` separated by commas.
+    pub otlp_headers: String,
+    /// `metricGrpcExporterTimeOutInMills`
+    pub otlp_timeout: Duration,
+    /// `metricGrpcExporterIntervalInMills`
+    pub otlp_interval: Duration,
+    /// `metricLoggingExporterIntervalInMills`
+    pub log_interval: Duration,
+    /// `metricsInDelta`: counts are exported as what was added since the export before.
+    pub is_delta: bool,
+    /// `metricsExportBatchMaxDataPoints`: most series in one request to the collector.
+    pub batch_max: usize,
 }
 
 /// How metrics leave the broker.
@@ -22,25 +38,25 @@ pub struct Metrics {
 pub enum Exporter {
     /// Metrics are not served.
     Disable,
+    /// They are sent to an OpenTelemetry collector.
+    OtlpGrpc,
     /// Prometheus fetches them.
     Prom,
+    /// They are written to the log.
+    Log,
 }
 
 impl Exporter {
     /// The words of the setting, Java's default first.
-    pub(super) const WORDS: [(&str, Self); 2] = [("DISABLE", Self::Disable), ("PROM", Self::Prom)];
+    pub(super) const WORDS: [(&str, Self); 4] =
+        [("DISABLE", Self::Disable), ("OTLP_GRPC", Self::OtlpGrpc), ("PROM", Self::Prom), ("LOG", Self::Log)];
 
     /// Parses the type of exporter by name or by number (`MetricsExporterType`).
     pub(super) fn parse(text: &str) -> Result<Self, Fault> {
-        match text.to_ascii_uppercase().as_str() {
-            "DISABLE" | "0" => Ok(Self::Disable),
-            "PROM" | "2" => Ok(Self::Prom),
-            "OTLP_GRPC" | "1" | "LOG" | "3" => Err(Fault::Refused(
-                "only PROM is served; set it, and let a Prometheus or an OpenTelemetry collector fetch /metrics at \
-                 metricsPromExporterPort"
-                    .to_owned(),
-            )),
-            _ => Err(Fault::Invalid("DISABLE or PROM".to_owned())),
+        let number = text.parse::<usize>().ok().and_then(|number| Self::WORDS.get(number));
+        match number {
+            Some((_, exporter)) => Ok(*exporter),
+            None => one_of(&text.to_ascii_uppercase(), &Self::WORDS),
         }
     }
 }
@@ -53,6 +69,13 @@ impl Default for Metrics {
             port: 5557,
             labels: String::new(),
             series_max: 50_000,
+            otlp_target: String::new(),
+            otlp_headers: String::new(),
+            otlp_timeout: Duration::from_secs(3),
+            otlp_interval: Duration::from_secs(60),
+            log_interval: Duration::from_secs(10),
+            is_delta: false,
+            batch_max: 1000,
         }
     }
 }
@@ -78,10 +101,54 @@ impl Metrics {
         }
     }
 
+    /// The headers of each export, in the order of the setting.
+    pub(crate) fn otlp_headers(&self) -> impl Iterator<Item = (&str, &str)> {
+        headers(&self.otlp_headers).flatten()
+    }
+
+    /// Checks the headers of exports.
+    pub(super) fn parse_headers(text: &str) -> Result<String, Fault> {
+        match headers(text).all(|header| header.is_ok()) {
+            true => Ok(text.to_owned()),
+            // The value may be a secret.
+            false => Err(Fault::Invalid("name:value separated by commas".to_owned())),
+        }
+    }
+
+    /// Checks the address of the collector. Java takes `https://` for an address without a scheme.
+    pub(super) fn parse_target(text: &str) -> Result<String, Fault> {
+        let expected = || Fault::Invalid("http://HOST:PORT".to_owned());
+        let Some(rest) = text.strip_prefix("http://") else {
+            return match text {
+                "" => Ok(String::new()),
+                _ => Err(Fault::Refused(
+                    "the collector is not reached by TLS; run one beside the broker and give http://HOST:PORT".to_owned(),
+                )),
+            };
+        };
+        let (name, port) = rest.trim_end_matches('/').rsplit_once(':').ok_or_else(expected)?;
+        number::<u16>(port, 1..=65_535).map_err(|_| expected())?;
+        host(name.trim_matches(['[', ']'])).map_err(|_| expected())?;
+        Ok(text.trim_end_matches('/').to_owned())
+    }
+
     /// Parses the most series of one metric.
     pub(super) fn parse_series(text: &str) -> Result<usize, Fault> {
         number(text, 1..=i64::from(i32::MAX))
     }
+}
+
+/// The headers of the setting; an error stands for a part that is none.
+fn headers(text: &str) -> impl Iterator<Item = Result<(&str, &str), ()>> {
+    let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+    parts.map(|part| {
+        let (name, value) = part.split_once(':').ok_or(())?;
+        let (name, value) = (name.trim(), value.trim());
+        let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+        let is_header =
+            !name.is_empty() && name.bytes().all(is_letter) && value.bytes().all(|byte| byte >= b' ');
+        if is_header { Ok((name, value)) } else { Err(()) }
+    })
 }
 
 /// The labels of the setting; an error holds a part that is none.
@@ -103,17 +170,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exporters_go_by_name_or_number_and_what_is_not_served_is_refused() {
-        for text in ["PROM", "prom", "2"] {
-            assert_eq!(Exporter::parse(text), Ok(Exporter::Prom), "{text}");
-        }
-        for text in ["DISABLE", "0"] {
-            assert_eq!(Exporter::parse(text), Ok(Exporter::Disable), "{text}");
-        }
-        for text in ["OTLP_GRPC", "1", "LOG", "3"] {
-            assert!(matches!(Exporter::parse(text), Err(Fault::Refused(_))), "{text}");
-        }
+    fn exporters_go_by_name_or_number() {
+        let check = |text, expected| assert_eq!(Exporter::parse(text), Ok(expected), "{text}");
+        ["PROM", "prom", "2"].into_iter().for_each(|text| check(text, Exporter::Prom));
+        ["DISABLE", "0"].into_iter().for_each(|text| check(text, Exporter::Disable));
+        ["OTLP_GRPC", "1"].into_iter().for_each(|text| check(text, Exporter::OtlpGrpc));
+        ["log", "3"].into_iter().for_each(|text| check(text, Exporter::Log));
         assert!(matches!(Exporter::parse("7"), Err(Fault::Invalid(_))));
+    }
+
+    #[test]
+    fn a_collector_is_reached_without_tls() {
+        for (text, expected) in
+            [("", ""), ("http://c:4317", "http://c:4317"), ("http://[::1]:4317/", "http://[::1]:4317")]
+        {
+            assert_eq!(Metrics::parse_target(text), Ok(expected.to_owned()));
+        }
+        for text in ["c:4317", "https://c:4317"] {
+            assert!(matches!(Metrics::parse_target(text), Err(Fault::Refused(_))), "{text}");
+        }
+        for text in ["http://c", "http://c:0", "http://:4317"] {
+            assert!(matches!(Metrics::parse_target(text), Err(Fault::Invalid(_))), "{text}");
+        }
+    }
+
+    #[test]
+    fn headers_are_names_and_values_and_a_wrong_one_is_not_repeated() {
+        let settings =
+            Metrics { otlp_headers: "authorization: Basic a:b, x-scope:1".to_owned(), ..Metrics::default() };
+        let found: Vec<_> = settings.otlp_headers().collect();
+        assert_eq!(found, [("authorization", "Basic a:b"), ("x-scope", "1")]);
+        let Err(Fault::Invalid(text)) = Metrics::parse_headers("secret") else { panic!("it is no header") };
+        assert!(!text.contains("secret"));
+        assert!(Metrics::parse_headers("a b:c").is_err());
     }
 
     #[test]

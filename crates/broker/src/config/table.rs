@@ -198,7 +198,7 @@ properties! {
         broker_permission = |text| number(text, 0..=7), show
     }
     "regionId" Restart "region written into messages" { region_id = |text: &str| Ok(text.to_owned()), show }
-    "metricsExporterType" Restart "PROM serves metrics to Prometheus at metricsPromExporterPort, DISABLE does not" {
+    "metricsExporterType" Restart "PROM serves metrics to Prometheus at metricsPromExporterPort, OTLP_GRPC sends them to the collector metricsGrpcExporterTarget, LOG writes them to the log, DISABLE does none of it" {
         metrics.exporter = Exporter::parse, |exporter: &Exporter| show_one_of(*exporter, &Exporter::WORDS)
     }
     "metricsPromExporterHost" Restart "address the metrics' port is bound to; that of brokerIP1 unless it is set" {
@@ -212,6 +212,27 @@ properties! {
     }
     "metricsOtelCardinalityLimit" Restart "most series of one metric; further ones are summed up in one with the label otel_metric_overflow" {
         metrics.series_max = Metrics::parse_series, show
+    }
+    "metricsGrpcExporterTarget" Restart "http://HOST:PORT of an OpenTelemetry collector; without it OTLP_GRPC exports nothing" {
+        metrics.otlp_target = Metrics::parse_target, show
+    }
+    "metricsGrpcExporterHeader" Restart "headers of every export to the collector, name:value separated by commas" {
+        metrics.otlp_headers = Metrics::parse_headers, show
+    }
+    "metricGrpcExporterTimeOutInMills" Restart "longest time for an export to the collector" {
+        metrics.otlp_timeout = |text| milliseconds(text, 1..=600_000), show_milliseconds
+    }
+    "metricGrpcExporterIntervalInMills" Restart "time between two exports to the collector" {
+        metrics.otlp_interval = |text| milliseconds(text, 100..=86_400_000), show_milliseconds
+    }
+    "metricLoggingExporterIntervalInMills" Restart "time between two exports to the log" {
+        metrics.log_interval = |text| milliseconds(text, 100..=86_400_000), show_milliseconds
+    }
+    "metricsInDelta" Restart "OTLP_GRPC and LOG export counts as what was added since the export before" {
+        metrics.is_delta = flag, show
+    }
+    "metricsExportBatchMaxDataPoints" Restart "most series in one request to the collector" {
+        metrics.batch_max = |text| number(text, 1..=i64::from(i32::MAX)), show
     }
     "traceOn" Restart "clients may write message traces" { trace_on = flag, show }
     "traceTopicEnable" Restart "the topic of message traces exists from the start" { trace_topic_enable = flag, show }

@@ -1,7 +1,6 @@
 //! The exporter: the port at which Prometheus fetches metrics, and probes ask whether the broker lives and serves. It has two
 //! threads of its own: a scrape may wait for the disk, and probes must not wait for it.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener as StdListener};
 use std::sync::Arc;
@@ -12,9 +11,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot};
 
-use super::exposition::{CONTENT_TYPE, Exposition};
+use super::export::{self, Destination};
+use super::exposition::CONTENT_TYPE;
 use super::http::{self, HEAD_BYTES_MAX, Page, Request, Status};
-use super::{clients, decisions, lag, node, store_figures, traffic};
+use super::rocketmq_exporter;
+use super::scrape::scrape;
 use crate::broker::Broker;
 use crate::clock::{pause, within};
 use crate::config::Exporter;
@@ -56,8 +57,18 @@ impl MetricsExporter {
     /// The host does not resolve, the port cannot be bound, or a thread cannot be started.
     pub(crate) fn start(broker: &Arc<Broker>) -> io::Result<Option<Self>> {
         let settings = &broker.config.metrics;
-        if settings.exporter == Exporter::Disable {
-            return Ok(None);
+        match settings.exporter {
+            Exporter::Disable => return Ok(None),
+            Exporter::OtlpGrpc if settings.otlp_target.is_empty() => {
+                // As in Java (`BrokerMetricsManager.checkConfig`).
+                tracing::error!(
+                    "metrics are not exported: metricsExporterType is OTLP_GRPC, and metricsGrpcExporterTarget is not set"
+                );
+                return Ok(None);
+            }
+            Exporter::OtlpGrpc => return Self::exports(broker, Destination::Collector).map(Some),
+            Exporter::Log => return Self::exports(broker, Destination::Log).map(Some),
+            Exporter::Prom => {}
         }
         let listener = match settings.host.as_str() {
             "" if broker.config.refuses_strangers.is_some() => {
@@ -80,6 +91,23 @@ impl MetricsExporter {
             #[cfg(test)]
             address,
         }))
+    }
+}
+
+impl MetricsExporter {
+    /// Starts the thread that exports by itself.
+    fn exports(broker: &Arc<Broker>, destination: Destination) -> io::Result<Self> {
+        let workers = Workers::start("metrics", 1, Limits::default())?;
+        let broker = broker.clone();
+        workers.spawn(FRONT, move || async move {
+            let supervisor = broker.supervisor.clone();
+            supervisor.task(SupervisedWork::Metrics, "metrics", export::run(broker, destination)).await;
+        })?;
+        Ok(Self {
+            workers,
+            #[cfg(test)]
+            address: (Ipv4Addr::UNSPECIFIED, 0).into(),
+        })
     }
 }
 
@@ -151,12 +179,13 @@ async fn read_head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
 /// The response to a request; `None` when the exporter stops meanwhile.
 async fn answer(broker: Arc<Broker>, workers: &Workers, request: Request) -> Option<Vec<u8>> {
     let (status, content_type, body) = match request.page {
-        Page::Metrics => {
+        Page::Metrics | Page::ExporterMetrics => {
+            let make = if request.page == Page::Metrics { scrape } else { rocketmq_exporter::scrape };
             let (page, scraped) = oneshot::channel();
             let task = move || async move {
                 // Whoever gave up waiting gets no scrape made any more.
                 if !page.is_closed() {
-                    let _gone = page.send(scrape(&broker));
+                    let _gone = page.send(make(&broker));
                 }
             };
             workers.spawn(SCRAPES, task).ok()?;
@@ -192,30 +221,6 @@ fn not_ready_reason(broker: &Broker) -> Option<String> {
     }
     (broker.role.part() == Part::Fenced)
         .then(|| "the controllers have not said whether this broker is master".to_owned())
-}
-
-/// All metrics as text.
-pub(super) fn scrape(broker: &Broker) -> String {
-    let config = &broker.config;
-    let own = [
-        ("cluster", config.broker_cluster_name.as_str()),
-        ("node_id", &config.broker_name),
-        ("node_type", "broker"),
-        ("otel_scope_name", "broker-meter"),
-    ];
-    let mut common = BTreeMap::new();
-    // The last of two labels with one name counts, as in Java's map, so the broker's own win.
-    for (name, value) in config.metrics.labels().chain(own) {
-        common.insert(name.to_owned(), value.to_owned());
-    }
-    let mut text = Exposition::new(common.into_iter().collect(), config.metrics.series_max);
-    node::write(broker, &mut text);
-    traffic::write(broker, &mut text);
-    clients::write(broker, &mut text);
-    lag::write(broker, &mut text);
-    decisions::write(broker, &mut text);
-    store_figures::write(broker, &mut text);
-    text.finish()
 }
 
 #[cfg(test)]

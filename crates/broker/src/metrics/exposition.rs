@@ -1,8 +1,9 @@
-//! Prometheus' text format, version 0.0.4: families of series with sorted labels.
+//! Families of series: as Prometheus' text format, version 0.0.4, with sorted labels; or as data points to be exported.
 
 use std::fmt::Write;
 
 use super::catalogue::{Kind, Metric};
+use super::otlp::{self, Points};
 
 /// Content type of the text.
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -10,9 +11,16 @@ pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8"
 /// Label of the one series that stands for those beyond the limit, as OpenTelemetry names it.
 const OVERFLOW: &str = "otel_metric_overflow";
 
-/// A text that is being written.
+/// What is written.
+enum Form {
+    Text,
+    Points(Points),
+}
+
+/// A text, or data points, that are being written.
 pub(super) struct Exposition {
     text: String,
+    form: Form,
     /// Labels of every series.
     common: Vec<(String, String)>,
     /// Most series of one metric.
@@ -36,7 +44,12 @@ struct Overflow {
 
 impl Exposition {
     pub(super) fn new(common: Vec<(String, String)>, series_max: usize) -> Self {
-        Self { text: String::with_capacity(16 << 10), common, series_max }
+        Self { text: String::with_capacity(16 << 10), form: Form::Text, common, series_max }
+    }
+
+    /// Data points instead of a text.
+    pub(super) fn points(common: Vec<(String, String)>, series_max: usize, points: Points) -> Self {
+        Self { text: String::new(), form: Form::Points(points), common, series_max }
     }
 
     /// Begins a metric. Its two lines of comment are written with its first series.
@@ -53,13 +66,17 @@ impl Exposition {
         self.text
     }
 
+    /// The metrics, when data points were asked for.
+    pub(super) fn into_metrics(self) -> Vec<otlp::Metric> {
+        match self.form {
+            Form::Points(points) => points.metrics,
+            Form::Text => Vec::new(),
+        }
+    }
+
     /// Writes one line: name, labels sorted by name, value.
     fn line(&mut self, name: (&str, &str), own: &[(&str, &str)], value: &str) {
-        let common = self.common.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        // A label of the metric's own wins over one of the settings with the same name.
-        let common = common.filter(|(name, _)| !own.iter().any(|(other, _)| other == name));
-        let mut labels: Vec<(&str, &str)> = own.iter().copied().chain(common).collect();
-        labels.sort_unstable();
+        let labels = sorted(&self.common, own);
         self.text.push_str(name.0);
         self.text.push_str(name.1);
         for (index, (name, value)) in labels.into_iter().enumerate() {
@@ -75,6 +92,16 @@ impl Exposition {
     }
 }
 
+/// Labels of a series, sorted by name.
+fn sorted<'a>(common: &'a [(String, String)], own: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+    let common = common.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    // A label of the metric's own wins over one of the settings with the same name.
+    let common = common.filter(|(name, _)| !own.iter().any(|(other, _)| other == name));
+    let mut labels: Vec<_> = own.iter().copied().chain(common).collect();
+    labels.sort_unstable();
+    labels
+}
+
 impl Family<'_> {
     /// Writes a series of a counter or gauge, with the values of the metric's labels.
     pub(super) fn value(&mut self, labels: &[&str], value: f64) {
@@ -82,7 +109,7 @@ impl Family<'_> {
         match self.admit() {
             true => {
                 let labels = self.named(labels);
-                self.exposition.line((self.metric.name, ""), &labels, &number(value));
+                self.number(&labels, value);
             }
             false => self.overflow.get_or_insert_default().value += value,
         }
@@ -104,9 +131,10 @@ impl Family<'_> {
     }
 
     /// Writes the one series that stands for those of a counter or gauge beyond the limit.
-    pub(super) fn end(self) {
-        let Self { exposition, metric, overflow: Some(overflow), .. } = self else { return };
-        exposition.line((metric.name, ""), &[(OVERFLOW, "true")], &number(overflow.value));
+    pub(super) fn end(mut self) {
+        if let Some(overflow) = self.overflow.take() {
+            self.number(&[(OVERFLOW, "true")], overflow.value);
+        }
     }
 
     /// As [`Family::end`], for a histogram with these bounds.
@@ -121,7 +149,11 @@ impl Family<'_> {
         if self.series >= self.exposition.series_max {
             return false;
         }
-        if self.series == 0 {
+        if self.series == 0
+            && let Form::Points(points) = &mut self.exposition.form
+        {
+            points.begin(self.metric);
+        } else if self.series == 0 {
             let text = &mut self.exposition.text;
             let _ = write!(text, "# HELP {} ", self.metric.name);
             escape(text, self.metric.doc, false);
@@ -136,7 +168,19 @@ impl Family<'_> {
         self.metric.labels.iter().copied().zip(values.iter().copied()).collect()
     }
 
+    fn number(&mut self, labels: &[(&str, &str)], value: f64) {
+        let Exposition { form, common, .. } = &mut *self.exposition;
+        match form {
+            Form::Points(points) => points.number(&sorted(common, labels), value),
+            Form::Text => self.exposition.line((self.metric.name, ""), labels, &number(value)),
+        }
+    }
+
     fn buckets(&mut self, labels: &[(&str, &str)], bounds: &[u64], counts: &[u64], sum: f64) {
+        let Exposition { form, common, .. } = &mut *self.exposition;
+        if let Form::Points(points) = form {
+            return points.histogram(&sorted(common, labels), bounds, counts, sum);
+        }
         let name = self.metric.name;
         let mut below = 0;
         let ends = bounds.iter().map(|bound| number(*bound as f64)).chain(["+Inf".to_owned()]);
@@ -151,7 +195,7 @@ impl Family<'_> {
 }
 
 /// A number as Java's exporter writes it: always with a decimal point.
-fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     match value {
         value if value.is_nan() => "NaN".to_owned(),
         value if value.is_infinite() => if value > 0.0 { "+Inf" } else { "-Inf" }.to_owned(),

@@ -8,6 +8,8 @@ pub(super) const HEAD_BYTES_MAX: usize = 8 << 10;
 pub(super) enum Page {
     /// `/metrics`.
     Metrics,
+    /// `/metrics/exporter`: with the names of the separate rocketmq-exporter.
+    ExporterMetrics,
     /// `/healthz`: whether the broker works, or needs a restart.
     Health,
     /// `/readyz`: whether the broker serves clients.
@@ -77,6 +79,7 @@ pub(super) fn parse(head: &[u8]) -> Result<Request, Status> {
     }
     let page = match target.split('?').next().unwrap_or_default() {
         "/metrics" => Page::Metrics,
+        "/metrics/exporter" => Page::ExporterMetrics,
         "/healthz" => Page::Health,
         "/readyz" => Page::Readiness,
         _ => return Err(Status::NotFound),
@@ -107,6 +110,7 @@ mod tests {
         let page = |page, is_head| Ok(Request { page, is_head });
         assert_eq!(ask("GET /metrics HTTP/1.1"), page(Page::Metrics, false));
         assert_eq!(ask("GET /metrics?name=x HTTP/1.0"), page(Page::Metrics, false));
+        assert_eq!(ask("GET /metrics/exporter HTTP/1.1"), page(Page::ExporterMetrics, false));
         assert_eq!(ask("HEAD /healthz HTTP/1.1"), page(Page::Health, true));
         assert_eq!(ask("GET /readyz HTTP/1.1"), page(Page::Readiness, false));
         assert_eq!(ask("GET / HTTP/1.1"), Err(Status::NotFound));

@@ -1,0 +1,98 @@
+//! Requests to an OpenTelemetry collector: `MetricsService.Export` of gRPC, over HTTP/2 without TLS.
+
+use std::fmt::Display;
+
+use bytes::Bytes;
+use h2::client::SendRequest;
+use http::{HeaderMap, Method, Uri};
+use tokio::net::TcpStream;
+
+use crate::config::Metrics;
+
+/// Path of the method.
+const EXPORT: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
+
+/// Bytes of an answer that are read; further ones are not looked at.
+const ANSWER_BYTES_MAX: usize = 64 << 10;
+
+/// Sends requests to the collector of the settings, one after the other over one connection.
+///
+/// # Errors
+/// The collector is not reached, or refuses; the text says why.
+pub(super) async fn export(settings: &Metrics, requests: Vec<Vec<u8>>) -> Result<(), String> {
+    let uri: Uri = format!("{}{EXPORT}", settings.otlp_target).parse().map_err(text)?;
+    let authority = uri.authority().ok_or("the target has no address")?;
+    let (host, port) = (authority.host().trim_matches(['[', ']']), authority.port_u16().unwrap_or(4317));
+    let stream = TcpStream::connect((host, port)).await.map_err(text)?;
+    let (mut sender, connection) = h2::client::handshake(stream).await.map_err(text)?;
+    let exports = async {
+        for request in requests {
+            sender = export_one(sender, &uri, settings, request).await?;
+        }
+        Ok(())
+    };
+    tokio::select! {
+        biased;
+        done = exports => done,
+        ended = connection => Err(ended.map_or_else(text, |()| "the collector closed the connection".to_owned())),
+    }
+}
+
+async fn export_one(
+    sender: SendRequest<Bytes>,
+    uri: &Uri,
+    settings: &Metrics,
+    message: Vec<u8>,
+) -> Result<SendRequest<Bytes>, String> {
+    let mut sender = sender.ready().await.map_err(text)?;
+    let mut request = http::Request::builder().method(Method::POST).uri(uri.clone());
+    let own = [("content-type", "application/grpc"), ("te", "trailers")];
+    for (name, value) in own.into_iter().chain(settings.otlp_headers()) {
+        request = request.header(name.to_ascii_lowercase(), value);
+    }
+    let (answer, mut body) = sender.send_request(request.body(()).map_err(text)?, false).map_err(text)?;
+    body.send_data(framed(message)?, true).map_err(text)?;
+    let answer = answer.await.map_err(text)?;
+    if !answer.status().is_success() {
+        return Err(format!("HTTP status {}", answer.status()));
+    }
+    if let Some(refused) = refused(answer.headers()) {
+        return refused.map(|()| sender);
+    }
+    let mut body = answer.into_body();
+    let mut read = 0;
+    while let Some(data) = body.data().await {
+        let count = data.map_err(text)?.len();
+        read += count;
+        if read > ANSWER_BYTES_MAX {
+            return Err("the answer is too long".to_owned());
+        }
+        body.flow_control().release_capacity(count).map_err(text)?;
+    }
+    let trailers = body.trailers().await.map_err(text)?.unwrap_or_default();
+    refused(&trailers).unwrap_or_else(|| Err("the answer has no status".to_owned())).map(|()| sender)
+}
+
+/// A message with the prefix of gRPC: not compressed, and its length.
+fn framed(message: Vec<u8>) -> Result<Bytes, String> {
+    let length = u32::try_from(message.len()).map_err(text)?;
+    let mut frame = vec![0];
+    frame.extend_from_slice(&length.to_be_bytes());
+    frame.extend_from_slice(&message);
+    Ok(frame.into())
+}
+
+/// What the status says; `None` where there is none.
+fn refused(headers: &HeaderMap) -> Option<Result<(), String>> {
+    let status = headers.get("grpc-status")?;
+    if status.as_bytes() == b"0" {
+        return Some(Ok(()));
+    }
+    let message =
+        headers.get("grpc-message").map(|it| String::from_utf8_lossy(it.as_bytes())).unwrap_or_default();
+    Some(Err(format!("gRPC status {}: {message}", String::from_utf8_lossy(status.as_bytes()))))
+}
+
+fn text(error: impl Display) -> String {
+    error.to_string()
+}

@@ -1,0 +1,152 @@
+//! Exports: all metrics at an interval, to an OpenTelemetry collector or to the log (`metricsExporterType` OTLP_GRPC and LOG).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use prost::Message;
+
+use super::exposition::Exposition;
+use super::otlp::{
+    Data, Deltas, KeyValue, Metric, Points, Request, Resource, ResourceMetrics, Scope, ScopeMetrics,
+    attribute,
+};
+use super::scrape::{common_labels, figures};
+use super::{collector, logging};
+use crate::broker::Broker;
+use crate::clock::{pause, within};
+
+/// Name of the meter, as in Java.
+const METER: &str = "broker-meter";
+
+const NS_PER_MS: i64 = 1_000_000;
+
+/// Where exports go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Destination {
+    Collector,
+    Log,
+}
+
+/// Exports for ever.
+pub(super) async fn run(broker: Arc<Broker>, destination: Destination) {
+    let settings = broker.config.metrics.clone();
+    let interval = match destination {
+        Destination::Collector => settings.otlp_interval,
+        Destination::Log => settings.log_interval,
+    };
+    let start_ms = broker.now_ms();
+    let mut deltas = settings.is_delta.then(Deltas::default);
+    let mut failures = 0_u64;
+    loop {
+        pause(interval).await;
+        let now_ms = broker.now_ms();
+        let mut metrics = collect(&broker, start_ms, now_ms);
+        if let Some(deltas) = &mut deltas {
+            deltas.apply(&mut metrics, ns(now_ms));
+        }
+        if destination == Destination::Log {
+            logging::write(&metrics);
+            continue;
+        }
+        let requests =
+            batches(metrics, settings.batch_max).map(|batch| request(&broker, batch).encode_to_vec());
+        let exported = collector::export(&settings, requests.collect());
+        let outcome = within(settings.otlp_timeout, exported).await;
+        match outcome.unwrap_or_else(|| Err(late(settings.otlp_timeout))) {
+            Ok(()) => failures = 0,
+            // Once until it works again: a collector may be away for days.
+            Err(error) if failures == 0 => {
+                failures += 1;
+                tracing::warn!(error, target = settings.otlp_target, "metrics cannot be exported");
+            }
+            Err(_) => failures += 1,
+        }
+    }
+}
+
+fn late(patience: Duration) -> String {
+    format!("no answer within {patience:?}")
+}
+
+fn ns(ms: i64) -> u64 {
+    u64::try_from(ms.saturating_mul(NS_PER_MS)).unwrap_or_default()
+}
+
+/// All metrics as they are now.
+pub(super) fn collect(broker: &Broker, start_ms: i64, now_ms: i64) -> Vec<Metric> {
+    let points = Points { metrics: Vec::new(), start_ns: ns(start_ms), time_ns: ns(now_ms) };
+    let config = &broker.config;
+    // The meter's name stands beside the metrics of an export.
+    let mut common: Vec<_> =
+        common_labels(broker).into_iter().filter(|(name, _)| name != "otel_scope_name").collect();
+    if config.metrics.is_delta {
+        common.push(("aggregation".to_owned(), "delta".to_owned()));
+    }
+    let mut points = Exposition::points(common, config.metrics.series_max, points);
+    figures(broker, &mut points);
+    points.into_metrics()
+}
+
+/// Metrics in batches of at most `points_max` points; a metric with more than that is split.
+fn batches(metrics: Vec<Metric>, points_max: usize) -> impl Iterator<Item = Vec<Metric>> {
+    let mut batches: Vec<Vec<Metric>> = vec![Vec::new()];
+    let mut room = points_max;
+    for mut metric in metrics {
+        while let Some(rest) = split(&mut metric, room) {
+            batches.last_mut().into_iter().for_each(|batch| batch.push(metric.clone()));
+            batches.push(Vec::new());
+            (metric, room) = (rest, points_max);
+        }
+        room -= count(&metric);
+        batches.last_mut().into_iter().for_each(|batch| batch.push(metric.clone()));
+    }
+    batches
+        .into_iter()
+        .map(|mut batch| {
+            batch.retain(|metric| count(metric) > 0);
+            batch
+        })
+        .filter(|batch| !batch.is_empty())
+}
+
+fn count(metric: &Metric) -> usize {
+    match &metric.data {
+        Some(Data::Gauge(gauge)) => gauge.points.len(),
+        Some(Data::Sum(sum)) => sum.points.len(),
+        Some(Data::Histogram(histogram)) => histogram.points.len(),
+        None => 0,
+    }
+}
+
+/// Leaves at most `room` points in a metric; the metric with the others, `None` when there are none.
+fn split(metric: &mut Metric, room: usize) -> Option<Metric> {
+    if count(metric) <= room {
+        return None;
+    }
+    let mut rest = metric.clone();
+    match (&mut metric.data, &mut rest.data) {
+        (Some(Data::Gauge(one)), Some(Data::Gauge(other))) => other.points = one.points.split_off(room),
+        (Some(Data::Sum(one)), Some(Data::Sum(other))) => other.points = one.points.split_off(room),
+        (Some(Data::Histogram(one)), Some(Data::Histogram(other))) => {
+            other.points = one.points.split_off(room)
+        }
+        _ => {}
+    }
+    Some(rest)
+}
+
+/// The request that exports some metrics.
+fn request(broker: &Broker, metrics: Vec<Metric>) -> Request {
+    let own = [
+        ("service.name", "vostok"),
+        ("service.version", env!("CARGO_PKG_VERSION")),
+        ("service.instance.id", broker.config.broker_name.as_str()),
+    ];
+    let attributes: Vec<KeyValue> = own.map(attribute).into();
+    let scope_metrics = vec![ScopeMetrics { scope: Some(Scope { name: METER.to_owned() }), metrics }];
+    let resource = Some(Resource { attributes });
+    Request { resource_metrics: vec![ResourceMetrics { resource, scope_metrics }] }
+}
+
+#[cfg(test)]
+mod tests;
