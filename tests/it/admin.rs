@@ -6,7 +6,7 @@ use serde_json::Value;
 use wire::header::SendHeader;
 
 use crate::common::wire_client::{pull_header, send_header};
-use crate::stage::{Stage, eventually};
+use crate::stage::{Stage, beat, eventually, heartbeat};
 
 fn stage() -> Stage {
     Stage::start(&["brokerName=broker-a"])
@@ -270,4 +270,68 @@ fn a_link_named_mqadmin_is_mqadmin() {
     let output = Command::new(link).output().unwrap();
     let said = text(&output.stdout);
     assert!(said.starts_with("The most commonly used mqadmin commands are:\n   updateTopic "), "{said}");
+}
+
+#[test]
+fn topics_and_groups_are_shown_in_pages() {
+    let stage = stage();
+    let mut connection = stage.connect();
+    for (topic, count) in [("Orders", 1), ("OrdersOld", 3), ("Other", 2)] {
+        (0..count).for_each(|_| _ = connection.stored(&send_header(topic, 0), b"body"));
+    }
+    beat(&mut connection, &heartbeat("c1", "Reader", "Orders", "*", "", 1));
+    let first = admin(&stage, "topic list --contains Orders --limit 1");
+    assert_eq!((names(&first, "topic"), &first[0]["messages"]), (vec!["Orders".to_owned()], &1.into()));
+    assert_eq!(names(&admin(&stage, "topic list --contains Orders --after Orders"), "topic"), ["OrdersOld"]);
+    let busiest = admin(&stage, "topic list --contains O --sort messages --limit 2");
+    assert_eq!(names(&busiest, "topic"), ["OrdersOld", "Other"]);
+    let groups = admin(&stage, "group names --contains Reader");
+    assert_eq!((names(&groups, "group"), &groups[0]["members"]), (vec!["Reader".to_owned()], &1.into()));
+    let (code, why) = refused(&stage, "admin", "topic list --sort size");
+    assert!(code == 1 && why.contains("expected name or messages"), "{why}");
+}
+
+#[test]
+fn top_prints_the_figures_of_one_second() {
+    let stage = stage();
+    let mut connection = stage.connect();
+    for _ in 0..3 {
+        connection.stored(&send_header("Shown", 1), b"body");
+    }
+    admin(&stage, "topic create Alone --cluster DefaultCluster --read-queues 2 --write-queues 2");
+    beat(&mut connection, &heartbeat("c1", "Reader", "Shown", "*", "", 1));
+    let commit = connection.call(
+        wire::codes::request::UPDATE_CONSUMER_OFFSET,
+        |writer| {
+            let writer = writer.text("consumerGroup", "Reader").text("topic", "Shown");
+            writer.text("queueId", "1").text("commitOffset", "1")
+        },
+        b"",
+    );
+    assert_eq!(commit.code, 0, "{commit:?}");
+    let sample = eventually("the name server knows the topics", || {
+        let output = run(&stage, "top", "--once -o json");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let sample: Value = serde_json::from_slice(&output.stdout).unwrap();
+        names(&sample["topics"], "topic").contains(&"Alone".to_owned()).then_some(sample)
+    });
+    let row = |table: &str, member: &str, value: &str| {
+        let rows = sample[table].as_array().expect("rows");
+        let found = rows.iter().find(|row| row[member] == value);
+        found.unwrap_or_else(|| panic!("{value} is not in {table}: {sample}")).clone()
+    };
+    assert_eq!(row("brokers", "broker", "broker-a")["address"], stage.server.setup().broker().to_string());
+    let topic = row("topics", "topic", "Shown");
+    assert_eq!((&topic["end"], &topic["lag"], &topic["groups"]), (&3.into(), &2.into(), &1.into()));
+    assert_eq!(topic["in_tps"], 0.0, "nothing was sent between the looks");
+    let alone = row("topics", "topic", "Alone");
+    assert_eq!((&alone["end"], &alone["groups"]), (&0.into(), &0.into()));
+    let group = row("groups", "group", "Reader");
+    assert_eq!((&group["lag"], &group["members"]), (&2.into(), &1.into()));
+    assert!(group["lag_seconds"].is_i64(), "{group}");
+    let queues = sample["queues"].as_array().expect("rows");
+    let queue = queues.iter().find(|row| row["topic"] == "Shown" && row["queue"] == 1).expect("the queue");
+    assert_eq!((&queue["consumer_offset"], &queue["broker_offset"]), (&1.into(), &3.into()));
+    assert_eq!(row("clients", "client_id", "c1")["kind"], "consumer");
+    assert_eq!(refused(&stage, "top", "").0, 2, "there is no terminal");
 }

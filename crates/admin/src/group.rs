@@ -5,7 +5,7 @@ mod monitor;
 mod progress;
 mod settings;
 
-use crate::Argument;
+use crate::{Argument, pages};
 use crate::arguments::{BROKER, INTERVAL, MASTERS, optional, place};
 use crate::operation::{Operation, operations};
 use serde_json::Value;
@@ -21,7 +21,8 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "group":
     "list", Look, ["consumerProgress"], "List the groups that have a retry topic, with their members and lag",
         [], |session, _| progress::list(session);
     "names", Look, [], "List the names of all groups, with one request to each master",
-        [], |session, _| settings::names(session);
+        [pages::CONTAINS, pages::AFTER, pages::LIMIT,
+         optional("sort", ("", ""), "name, or lag on brokers of Vostok")], settings::names;
     "monitor", Look, ["startMonitoring"],
         "Show the lag of all groups with members, differing subscriptions, and queues that stand still",
         [INTERVAL], |session, _| monitor::monitor(session);

@@ -34,6 +34,7 @@ mod offset;
 mod operation;
 mod output;
 mod page;
+mod pages;
 mod request;
 mod rocksdb;
 mod session;

@@ -23,6 +23,8 @@ vostok mqadmin topicRoute -n 127.0.0.1:9876 -t orders
 - `-o table|json|yaml|csv` chooses the form of the answer. Names of members are the same in all of them; times are in UTC.
 - `--watch SECONDS` looks again after each pause; `-i SECONDS` of `vostok mqadmin` does where `mqadmin` has it.
 - `--dry-run` prints the requests that would change something, and sends only those that read.
+- `--contains`, `--after`, `--limit` and `--sort` show a page of `topic list` and `group names`; brokers of Vostok then tell queues, messages, members and
+  lag as well, of others the names alone are known.
 - What cannot be undone asks before, or wants `--yes`. `vostok mqadmin` does not ask, as `mqadmin` does not.
 - Requests are signed with `accessKey` and `secretKey` of `--credentials FILE`, otherwise of `conf/tools.yml` below `ROCKETMQ_HOME`.
 - A broker is named by its address, or by its broker set, whose master is meant.
@@ -34,6 +36,19 @@ clusters: `source <(vostok completion bash)`.
 A symbolic link named `mqadmin` to the binary makes it `mqadmin` itself. Its differences: times are in UTC, a failed command prints no stack
 trace and ends with exit code 1. All 96 names of `mqadmin` 5.5.0 are there: what a server does not serve is asked, and its refusal printed. Files of
 RocksDB are not read, and the queues of a static topic are not moved.
+
+## Live figures
+
+```
+vostok top -n 127.0.0.1:9876
+vostok top --once -o json
+```
+
+`vostok top` shows brokers, topics, groups, queues and clients in a terminal of at least 80x24, with rates and lag in messages and seconds. `?` lists the
+keys: `1` to `5` choose the screen, `/` shows only rows with a text, `<` `>` and `r` sort, Enter shows the queues of a topic or group, `:` takes a command.
+It looks once a second, or less often where a look takes longer, with RocketMQ's own requests and never one for each row: two for each broker, two for the
+name server, and a few topics without groups and members of a few groups in turn; what was not asked yet is shown as a dash. `--once` prints the figures of
+one second and ends.
 
 ## Operations
 

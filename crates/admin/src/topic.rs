@@ -8,7 +8,7 @@ mod static_topic;
 
 pub(crate) use rates::sum;
 
-use crate::Argument;
+use crate::{Argument, pages};
 use crate::arguments::{BROKER, MASTERS, optional, place, required, switch};
 use crate::operation::{Operation, operations};
 
@@ -19,7 +19,9 @@ const TOPIC: Argument = place("topic", ("t", "topic"), "name of the topic");
 /// The operations on topics.
 pub(crate) const OPERATIONS: &[Operation] = operations! { "topic":
     "list", Look, ["topicList"], "List the topics that the name server knows",
-        [switch("consumers", ("c", "clusterModel"), "with the cluster of each topic and the groups that consume it, without retry and dead letter topics")], look::list;
+        [switch("consumers", ("c", "clusterModel"), "with the cluster of each topic and the groups that consume it, without retry and dead letter topics"),
+         pages::CONTAINS, pages::AFTER, pages::LIMIT,
+         optional("sort", ("", ""), "name, or messages on brokers of Vostok")], look::list;
     "status", Look, ["topicStatus"], "Show the offsets of each queue and the time of its last message",
         [TOPIC], look::status;
     "route", Look, ["topicRoute"], "Show the brokers of a topic and how many queues each has",

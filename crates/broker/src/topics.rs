@@ -258,7 +258,8 @@ impl Topics {
         sorted(self.unsorted())
     }
 
-    fn unsorted(&self) -> Vec<Arc<Topic>> {
+    /// All topics in no order.
+    pub(crate) fn unsorted(&self) -> Vec<Arc<Topic>> {
         self.table.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 

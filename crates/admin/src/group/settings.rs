@@ -2,9 +2,10 @@
 
 use super::policy_text;
 use crate::operation::Typed;
+use crate::pages::Page;
 use crate::request::{Request, body};
 use crate::{Arguments, Error, Session};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -46,7 +47,52 @@ impl Typed for Vec<Setting> {
 #[derive(Serialize)]
 pub(super) struct GroupName {
     group: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     brokers: Vec<String>,
+    #[serde(flatten)]
+    figures: Option<Figures>,
+}
+
+/// What brokers of Vostok tell of a group in a page.
+#[derive(Serialize, Deserialize)]
+struct Figures {
+    members: i64,
+    topics: i64,
+    /// Messages that the group has not consumed.
+    lag: i64,
+}
+
+/// A group in the answer of a broker.
+#[derive(Deserialize)]
+struct Told {
+    group: String,
+    #[serde(flatten)]
+    figures: Figures,
+}
+
+/// A page of the groups. Each master tells of the topics that it has; members are connected to all of them.
+async fn page(session: &Session, page: Page<'_>) -> Result<Vec<GroupName>, Error> {
+    let Some(told) = page.ask::<Told>(session, "groups").await? else {
+        let names = page.of_names(all_names(session).await?.into_iter().map(|row| row.group))?;
+        return Ok(names
+            .into_iter()
+            .map(|group| GroupName { group, brokers: Vec::new(), figures: None })
+            .collect());
+    };
+    let mut rows: BTreeMap<String, Figures> = BTreeMap::new();
+    for Told { group, figures } in told {
+        let row = rows.entry(group).or_insert(Figures { members: 0, topics: 0, lag: 0 });
+        row.members = row.members.max(figures.members);
+        row.topics = row.topics.max(figures.topics);
+        row.lag += figures.lag;
+    }
+    let mut rows: Vec<_> = rows.into_iter().collect();
+    if !page.is_by_name() {
+        rows.sort_by_key(|(_, figures)| std::cmp::Reverse(figures.lag));
+    }
+    rows.truncate(page.limit());
+    let row = |(group, figures)| GroupName { group, brokers: Vec::new(), figures: Some(figures) };
+    Ok(rows.into_iter().map(row).collect())
 }
 
 impl Typed for Vec<GroupName> {
@@ -55,8 +101,15 @@ impl Typed for Vec<GroupName> {
     }
 }
 
+pub(super) async fn names(session: &Session, arguments: &Arguments) -> Result<Vec<GroupName>, Error> {
+    match Page::of(arguments)? {
+        Some(wanted) => page(session, wanted).await,
+        None => all_names(session).await,
+    }
+}
+
 /// The groups of all masters. A master that does not answer is passed over unless none answers.
-pub(super) async fn names(session: &Session) -> Result<Vec<GroupName>, Error> {
+async fn all_names(session: &Session) -> Result<Vec<GroupName>, Error> {
     let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let (mut is_known, mut failure) = (false, None);
     for member in session.members(None).await?.into_iter().filter(|member| member.id == 0) {
@@ -74,7 +127,10 @@ pub(super) async fn names(session: &Session) -> Result<Vec<GroupName>, Error> {
     }
     match failure {
         Some(why) if !is_known => Err(why),
-        _ => Ok(groups.into_iter().map(|(group, brokers)| GroupName { group, brokers }).collect()),
+        _ => Ok(groups
+            .into_iter()
+            .map(|(group, brokers)| GroupName { group, brokers, figures: None })
+            .collect()),
     }
 }
 

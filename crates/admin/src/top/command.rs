@@ -2,20 +2,16 @@
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Args;
 
-use super::look::{Turns, look};
+use super::look::{INTERVAL, Turns, look};
 use super::sample::{History, Sample};
 use super::terminal;
 use crate::Error;
 use crate::command::print;
 use crate::output::{Format, render};
 use crate::shell::{Access, connect};
-
-/// Time between two looks; longer when a look takes longer.
-pub(super) const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Live figures of a cluster of Vostok or Apache RocketMQ: brokers, topics, groups, queues, clients.
 #[derive(Args, Debug)]

@@ -1,6 +1,7 @@
 //! What the operations told at one moment. Their number does not grow with that of topics and groups.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -8,6 +9,8 @@ use wire::names::{DLQ_PREFIX, RETRY_PREFIX};
 
 use crate::{Arguments, Error, Session, operation};
 
+/// Time between two looks; longer when a look takes longer.
+pub(super) const INTERVAL: Duration = Duration::from_secs(1);
 /// Most topics whose ends are asked in one look, of those that no group consumes.
 const TOPICS_AT_ONCE: usize = 16;
 /// Most groups whose members are asked in one look.

@@ -7,9 +7,8 @@ use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use tokio::sync::oneshot;
 
-use super::command::INTERVAL;
 use super::draw::draw;
-use super::look::{Turns, look};
+use super::look::{INTERVAL, Turns, look};
 use super::sample::{History, Sample};
 use super::view::View;
 use crate::Error;

@@ -1,11 +1,12 @@
 //! What is read of topics.
 
 use crate::operation::{Typed, Written};
+use crate::pages::Page;
 use crate::request::{Request, body};
 use crate::stats;
 use crate::text::{front, indented, permission, time, time_to_ms};
 use crate::{Arguments, Error, Session};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use wire::body::{MessageQueue, TopicRouteData, TopicStats};
@@ -21,6 +22,35 @@ pub(super) struct TopicRow {
     cluster: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     group: Option<String>,
+    #[serde(flatten)]
+    figures: Option<Figures>,
+}
+
+impl TopicRow {
+    fn new(topic: String) -> Self {
+        Self { topic, cluster: None, group: None, figures: None }
+    }
+}
+
+/// What brokers of Vostok tell of a topic in a page.
+#[derive(Serialize)]
+struct Figures {
+    read_queues: i32,
+    write_queues: i32,
+    perm: String,
+    /// Sum of the ends of its queues.
+    messages: i64,
+}
+
+/// A topic in the answer of a broker.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Told {
+    topic: String,
+    read_queues: i32,
+    write_queues: i32,
+    perm: i32,
+    messages: i64,
 }
 
 impl Typed for Vec<TopicRow> {
@@ -39,10 +69,38 @@ impl Typed for Vec<TopicRow> {
     }
 }
 
+/// A page of the topics. The queues and messages of a topic on several masters are added up.
+async fn page(session: &Session, page: Page<'_>) -> Result<Vec<TopicRow>, Error> {
+    let Some(told) = page.ask::<Told>(session, "topics").await? else {
+        let names = page.of_names(stats::topics(session).await?.into_iter())?;
+        return Ok(names.into_iter().map(TopicRow::new).collect());
+    };
+    let mut rows: BTreeMap<String, Figures> = BTreeMap::new();
+    for Told { topic, read_queues, write_queues, perm, messages } in told {
+        let none = Figures { read_queues: 0, write_queues: 0, perm: permission(perm), messages: 0 };
+        let row = rows.entry(topic).or_insert(none);
+        row.read_queues += read_queues;
+        row.write_queues += write_queues;
+        row.messages += messages;
+    }
+    let mut rows: Vec<_> = rows.into_iter().collect();
+    if !page.is_by_name() {
+        rows.sort_by_key(|(_, figures)| std::cmp::Reverse(figures.messages));
+    }
+    rows.truncate(page.limit());
+    Ok(rows
+        .into_iter()
+        .map(|(topic, figures)| TopicRow { figures: Some(figures), ..TopicRow::new(topic) })
+        .collect())
+}
+
 pub(super) async fn list(session: &Session, arguments: &Arguments) -> Result<Vec<TopicRow>, Error> {
+    if let Some(wanted) = Page::of(arguments)? {
+        return page(session, wanted).await;
+    }
     let topics = stats::topics(session).await?;
     if !arguments.is_on("consumers") {
-        return Ok(topics.into_iter().map(|topic| TopicRow { topic, cluster: None, group: None }).collect());
+        return Ok(topics.into_iter().map(TopicRow::new).collect());
     }
     let info = session.cluster_info().await?;
     let mut rows = Vec::new();
@@ -55,7 +113,11 @@ pub(super) async fn list(session: &Session, arguments: &Arguments) -> Result<Vec
         let cluster = info.cluster_addr_table.iter().find(|(_, brokers)| brokers.contains(broker));
         let cluster = cluster.map(|(name, _)| name.clone());
         let groups = stats::groups_of(session, address, &topic).await?;
-        let row = |group: Option<String>| TopicRow { topic: topic.clone(), cluster: cluster.clone(), group };
+        let row = |group: Option<String>| TopicRow {
+            cluster: cluster.clone(),
+            group,
+            ..TopicRow::new(topic.clone())
+        };
         match groups.is_empty() {
             true => rows.push(row(None)),
             false => rows.extend(groups.into_iter().map(|group| row(Some(group)))),

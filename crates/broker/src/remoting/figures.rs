@@ -1,4 +1,4 @@
-//! Requests for figures of the broker and the progress of groups: 208, 308, 315, 343 and 907 (`AdminBrokerProcessor`).
+//! Requests for figures of the broker and the progress of groups: 208, 308, 315, 343, 907 and 22094 (`AdminBrokerProcessor`).
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -9,8 +9,20 @@ use wire::body::CorrectionOffsets;
 use super::answer::Answer;
 use super::codec::{json, strict_json};
 use super::incoming::Request;
+use crate::pages::{self, Page};
 use crate::progress::{self, TopicsOfGroup};
 use crate::{Refusal, stats};
+
+/// 22094 `VOSTOK_PAGE`.
+pub(super) fn page(r: &Request<'_>) -> Result<Answer, Refusal> {
+    let wanted = Page {
+        contains: r.text("contains").unwrap_or_default(),
+        after: r.text("after").unwrap_or_default(),
+        limit: r.number_if("limit")?,
+        sort: r.text("sort").unwrap_or("name"),
+    };
+    pages::page(r.broker, r.need("table")?, wanted).map(strict_json)
+}
 
 /// 208 `GET_CONSUME_STATS`: the offsets of a group in the topics the request names, or else in all topics the group committed
 /// offsets in.

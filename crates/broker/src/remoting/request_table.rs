@@ -147,7 +147,7 @@ const CONSUMER_GROUP: &[(&str, ResourceType)] = &[("consumerGroup", Group)];
 
 /// All requests the broker serves, sorted by code.
 #[rustfmt::skip]
-pub(super) static ROUTES: [Route; 98] = [
+pub(super) static ROUTES: [Route; 99] = [
     send(code::SEND_MESSAGE, sends::send),
     Route::new(code::PULL_MESSAGE, Serve::Pull(pulls::pull), Needs::consumption(&[Sub])).not_on_fast_port(),
     answer(code::QUERY_MESSAGE, lookup::query, Needs::fields(&[Sub, Get], TOPIC)).for_operators(),
@@ -237,6 +237,7 @@ pub(super) static ROUTES: [Route; 98] = [
     answer(code::AUTH_DELETE_ACL, users::delete_acl, Needs::cluster(Update)).in_disk_pool_with_body(),
     answer(code::AUTH_GET_ACL, users::acl, Needs::cluster(Get)).in_disk_pool_with_body(),
     answer(code::AUTH_LIST_ACL, users::acls, Needs::cluster(Get)).in_disk_pool_with_body(),
+    answer(code::VOSTOK_PAGE, figures::page, Needs::cluster(Get)).for_operators(),
     own(code::VOSTOK_TABLE_CHANGES, offsets::changes, Needs::cluster(Update)),
     Route::new(code::POP_MESSAGE, Serve::Pop(pops::pop), Needs::fields(&[Sub], CONSUMER_GROUP_AND_TOPIC)).not_on_fast_port(),
     Route::new(code::ACK_MESSAGE, Serve::Ack(pops::ack), Needs::fields(&[Sub], CONSUMER_GROUP_AND_TOPIC)),

@@ -1,0 +1,198 @@
+//! Pages of the tables of topics and groups, for operators of clusters with very many of them: a part of the names, and of those
+//! as many rows as are wanted, by name or by a figure. The request is Vostok's own (`VOSTOK_PAGE`).
+
+use std::collections::{BinaryHeap, HashMap};
+
+use serde_json::{Value, json};
+use wire::codes::response;
+
+use crate::Refusal;
+use crate::broker::Broker;
+
+/// Rows of a page unless the request says how many.
+const ROWS: usize = 100;
+/// Most rows of a page.
+const ROWS_MAX: usize = 2000;
+
+/// Which rows are wanted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Page<'a> {
+    /// Only names with this in them.
+    pub contains: &'a str,
+    /// Only names behind this one; for pages in the order of names.
+    pub after: &'a str,
+    /// How many rows at most.
+    pub limit: Option<usize>,
+    /// `name`, or a figure of the rows, the largest first.
+    pub sort: &'a str,
+}
+
+/// The page of a table, and how many rows fit at all.
+///
+/// # Errors
+/// `INVALID_PARAMETER`: there is no such table, it is not sorted so, or `after` is given beside a figure.
+pub(crate) fn page(broker: &Broker, table: &str, page: Page<'_>) -> Result<Value, Refusal> {
+    let figure = match table {
+        "topics" => "messages",
+        "groups" => "lag",
+        _ => return Err(invalid(format!("expected topics or groups as table, found {table}"))),
+    };
+    let by_figure = page.sort == figure;
+    if !by_figure && page.sort != "name" {
+        return Err(invalid(format!("expected name or {figure} as sort, found {}", page.sort)));
+    }
+    if by_figure && !page.after.is_empty() {
+        return Err(invalid("expected after only together with sort=name".to_owned()));
+    }
+    Ok(if table == "topics" { topics(broker, page, by_figure) } else { groups(broker, page, by_figure) })
+}
+
+fn invalid(remark: String) -> Refusal {
+    Refusal::new(response::INVALID_PARAMETER, remark)
+}
+
+impl Page<'_> {
+    fn takes(&self, name: &str) -> bool {
+        name > self.after && name.contains(self.contains)
+    }
+
+    /// The names of the page and their figures, and how many names fit at all.
+    fn select<'n>(
+        &self,
+        names: impl Iterator<Item = &'n str>,
+        figure: impl Fn(&str) -> i64,
+    ) -> (Vec<(i64, &'n str)>, usize) {
+        let limit = self.limit.unwrap_or(ROWS).min(ROWS_MAX);
+        let mut total = 0;
+        // The largest key is on top. The figure is negative in it, because large ones come first.
+        let mut kept = BinaryHeap::with_capacity(limit + 1);
+        for name in names.filter(|name| self.takes(name)) {
+            total += 1;
+            kept.push((-figure(name), name));
+            if kept.len() > limit {
+                kept.pop();
+            }
+        }
+        (kept.into_sorted_vec(), total)
+    }
+}
+
+fn topics(broker: &Broker, page: Page<'_>, by_messages: bool) -> Value {
+    let mut ends: HashMap<String, i64> = HashMap::new();
+    if by_messages {
+        for queue in broker.store.queues() {
+            *ends.entry(queue.topic().to_owned()).or_default() += queue.max().to_i64();
+        }
+    }
+    let all = broker.topics.unsorted();
+    let names = all.iter().map(|topic| topic.name());
+    let (names, total) = page.select(names, |name| ends.get(name).copied().unwrap_or_default());
+    let rows = names.iter().filter_map(|(_, name)| {
+        let config = &broker.topics.find(name)?.config;
+        let queues = 0..config.write_queue_nums.max(config.read_queue_nums);
+        let messages: i64 =
+            queues.filter_map(|id| broker.store.find_queue(name, id)).map(|queue| queue.max().to_i64()).sum();
+        Some(json!({
+            "topic": name,
+            "readQueues": config.read_queue_nums,
+            "writeQueues": config.write_queue_nums,
+            "perm": config.perm,
+            "messages": messages,
+        }))
+    });
+    json!({ "total": total, "rows": rows.collect::<Vec<_>>() })
+}
+
+fn groups(broker: &Broker, page: Page<'_>, by_lag: bool) -> Value {
+    let all = broker.groups.names();
+    let lag_of = |group: &str| -> i64 {
+        let topics = broker.offsets.topics_of(group);
+        let places = topics.iter().flat_map(|topic| {
+            broker.offsets.places(group, topic).into_iter().filter_map(move |(id, offset)| {
+                let queue = broker.store.find_queue(topic, id)?;
+                Some((queue.max().to_i64() - offset).max(0))
+            })
+        });
+        places.sum()
+    };
+    let names = all.iter().map(String::as_str);
+    let (names, total) = page.select(names, |name| if by_lag { lag_of(name) } else { 0 });
+    let rows = names.iter().map(|(_, group)| {
+        json!({
+            "group": group,
+            "members": broker.clients.client_ids(group).len(),
+            "topics": broker.offsets.topics_of(group).len(),
+            "lag": lag_of(group),
+        })
+    });
+    json!({ "total": total, "rows": rows.collect::<Vec<_>>() })
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::body::group::SubscriptionGroupConfig;
+    use wire::body::topic::TopicConfig;
+
+    use super::*;
+    use crate::testing::Fixture;
+
+    fn fixture() -> Fixture {
+        let fixture = Fixture::new();
+        for (name, count) in [("Orders", 3), ("Audit", 1), ("OrdersOld", 5)] {
+            fixture.broker.topics.put(TopicConfig::new(name, 2, 6), 0).unwrap();
+            (0..count).for_each(|_| fixture.put(name, 1, b"body", b""));
+        }
+        for (group, offset) in [("Slow", 1), ("Quick", 3), ("Idle", -1)] {
+            fixture.broker.groups.put(SubscriptionGroupConfig::new(group), 0).unwrap();
+            if offset >= 0 {
+                assert!(fixture.broker.offsets.commit(group, "Orders", 1, offset));
+            }
+        }
+        fixture
+    }
+
+    /// The names of a page and how many fit at all.
+    fn names(fixture: &Fixture, table: &str, wanted: Page<'_>) -> (Vec<String>, u64) {
+        let found = page(&fixture.broker, table, wanted).unwrap();
+        let key = table.trim_end_matches('s');
+        let names = found["rows"].as_array().unwrap().iter().map(|row| row[key].as_str().unwrap().to_owned());
+        (names.collect(), found["total"].as_u64().unwrap())
+    }
+
+    const ALL: Page<'_> = Page { contains: "", after: "", limit: None, sort: "name" };
+
+    #[test]
+    fn pages_go_by_name_or_figure() {
+        let fixture = fixture();
+        let mine = Page { contains: "Orders", ..ALL };
+        assert_eq!(names(&fixture, "topics", mine), (vec!["Orders".into(), "OrdersOld".into()], 2));
+        let first = Page { limit: Some(1), ..mine };
+        assert_eq!(names(&fixture, "topics", first), (vec!["Orders".into()], 2));
+        let second = Page { after: "Orders", ..first };
+        assert_eq!(names(&fixture, "topics", second), (vec!["OrdersOld".into()], 1));
+        let busiest = Page { sort: "messages", limit: Some(2), ..ALL };
+        assert_eq!(names(&fixture, "topics", busiest).0, ["OrdersOld", "Orders"]);
+        let behind = Page { sort: "lag", limit: Some(1), ..ALL };
+        assert_eq!(names(&fixture, "groups", behind).0, ["Slow"]);
+        let found = page(&fixture.broker, "groups", behind).unwrap();
+        assert_eq!(found["rows"][0], json!({"group": "Slow", "members": 0, "topics": 1, "lag": 2}));
+        let found = page(&fixture.broker, "topics", Page { contains: "Audit", ..ALL }).unwrap();
+        let audit = json!({"topic": "Audit", "readQueues": 2, "writeQueues": 2, "perm": 6, "messages": 1});
+        assert_eq!(found["rows"][0], audit);
+    }
+
+    #[test]
+    fn what_cannot_be_paged_is_refused() {
+        let fixture = fixture();
+        let refused = |table, wanted| page(&fixture.broker, table, wanted).unwrap_err().remark.into_owned();
+        assert_eq!(refused("queues", ALL), "expected topics or groups as table, found queues");
+        assert_eq!(
+            refused("groups", Page { sort: "messages", ..ALL }),
+            "expected name or lag as sort, found messages"
+        );
+        assert_eq!(
+            refused("topics", Page { sort: "messages", after: "A", ..ALL }),
+            "expected after only together with sort=name"
+        );
+    }
+}
