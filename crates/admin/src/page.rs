@@ -48,7 +48,7 @@ vostok top --once -o json
 keys: `1` to `5` choose the screen, `/` shows only rows with a text, `<` `>` and `r` sort, Enter shows the queues of a topic or group, `:` takes a command.
 It looks once a second, or less often where a look takes longer, with RocketMQ's own requests and never one for each row: two for each broker, two for the
 name server, and a few topics without groups and members of a few groups in turn; what was not asked yet is shown as a dash. `--once` prints the figures of
-one second and ends.
+one second and ends; what groups consume is then known only by what they committed in it.
 
 ## Operations
 

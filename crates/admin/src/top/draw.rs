@@ -21,9 +21,10 @@ const HELP: &str = "\
  : COMMAND     a screen's name, sort COLUMN, filter TEXT, help, quit
  q             end
 
- Rates are messages per second between the last two looks. BEHIND says
- how long ago the last consumed message was stored, where messages are
- left. A dash: not known yet; topics without groups and members of
+ Rates are messages per second between the last two looks; those of
+ groups means of ten seconds, since groups commit every five. BEHIND
+ says how long ago the last consumed message was stored, where messages
+ are left. A dash: not known yet; topics without groups and members of
  groups are asked a few at a time.";
 
 const HINTS: &str = " / filter   < > sort   r reverse   Enter queues   : command   ? help   q quit";

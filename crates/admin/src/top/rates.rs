@@ -1,6 +1,6 @@
 //! Counters of looks, and how fast they grow.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 /// How long a counter that is not told any more is remembered.
 const KEPT_MS: i64 = 600_000;
@@ -18,32 +18,41 @@ pub(super) enum Key {
     Consumed(String, String, String, i32),
 }
 
-/// The last two values of a counter that were told at different times.
-#[derive(Clone, Copy, Debug)]
-struct Counter {
-    before: Option<(i64, i64)>,
-    last: (i64, i64),
+impl Key {
+    /// Over which time the rate is a mean. Groups commit their offsets every five seconds only.
+    fn window_ms(&self) -> i64 {
+        if let Self::Consumed(..) = self { 10_000 } else { 0 }
+    }
 }
 
-/// Counters by what they count. Their number is bounded by that of what the cluster told in the last ten minutes.
+/// Counters by what they count: values with the times at which they were told. Their number is bounded by that of what the
+/// cluster told in the last ten minutes.
 #[derive(Default)]
-pub(super) struct Rates(HashMap<Key, Counter>);
+pub(super) struct Rates(HashMap<Key, VecDeque<(i64, i64)>>);
 
 impl Rates {
-    /// Takes over a value, told at `at_ms`; the growth since the one before per second. `None` for the first value, and for one
-    /// that went back, as at midnight or after a reset.
+    /// Takes over a value, told at `at_ms`; the growth per second since the one before, or within the window of the counter.
+    /// `None` for the first value, and for one that went back, as at midnight or after a reset.
     pub fn take(&mut self, key: Key, at_ms: i64, value: i64) -> Option<f64> {
-        let counter = self.0.entry(key).or_insert(Counter { before: None, last: (at_ms, value) });
-        if counter.last.0 < at_ms {
-            *counter = Counter { before: Some(counter.last), last: (at_ms, value) };
+        let window_ms = key.window_ms();
+        let values = self.0.entry(key).or_default();
+        if values.back().is_none_or(|(last_ms, _)| *last_ms < at_ms) {
+            if values.back().is_some_and(|(_, last)| *last > value) {
+                values.clear();
+            }
+            values.push_back((at_ms, value));
         }
-        let ((since_ms, since), (last_ms, last)) = (counter.before?, counter.last);
-        (last >= since).then(|| (last - since) as f64 * 1000.0 / (last_ms - since_ms) as f64)
+        while values.len() > 2 && values[1].0 <= at_ms - window_ms {
+            values.pop_front();
+        }
+        let (since_ms, since) = *values.front()?;
+        let (last_ms, last) = *values.back()?;
+        (last_ms > since_ms).then(|| (last - since) as f64 * 1000.0 / (last_ms - since_ms) as f64)
     }
 
     /// Forgets counters that were not told for long.
     pub fn forget_old(&mut self, now_ms: i64) {
-        self.0.retain(|_, counter| now_ms - counter.last.0 < KEPT_MS);
+        self.0.retain(|_, values| values.back().is_some_and(|(last_ms, _)| now_ms - last_ms < KEPT_MS));
     }
 }
 
@@ -62,5 +71,16 @@ mod tests {
         assert_eq!(take(5000, 6), Some(1.0));
         rates.forget_old(5000 + KEPT_MS);
         assert!(rates.0.is_empty());
+    }
+
+    #[test]
+    fn what_is_committed_every_five_seconds_has_a_steady_rate() {
+        let mut rates = Rates::default();
+        let mut take = |second: i64| {
+            let key = Key::Consumed("G".to_owned(), "T".to_owned(), "a".to_owned(), 0);
+            rates.take(key, second * 1000, second / 5 * 500)
+        };
+        let found: Vec<_> = (0..40).filter_map(&mut take).skip(14).collect();
+        assert!(found.iter().all(|rate| *rate == 100.0), "{found:?}");
     }
 }
