@@ -57,7 +57,7 @@ pub(super) async fn run(broker: Arc<Broker>, destination: Destination) {
             // Once until it works again: a collector may be away for days.
             Err(error) if failures == 0 => {
                 failures += 1;
-                tracing::warn!(error, target = settings.otlp_target, "metrics cannot be exported");
+                tracing::warn!(error, collector = settings.otlp_target, "metrics cannot be exported");
             }
             Err(_) => failures += 1,
         }
