@@ -41,7 +41,7 @@ impl TopCommand {
         if self.once {
             let sample = once(&access)?;
             let value = serde_json::to_value(sample).expect("a sample has text as keys");
-            return print(&render(&value, self.output));
+            return print(&render(&value, self.output)).map(drop);
         }
         if !std::io::stdout().is_terminal() {
             return Err(Error::Usage(
