@@ -2,11 +2,12 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use admin::Cluster;
 use clap::Args;
 use console::RunningConsole;
-use net::tls::Security;
+use net::tls::{Identity, Security, ServerTls, TlsError, TlsMode, TlsSettings};
 
 use crate::roles::Error;
 
@@ -28,6 +29,26 @@ pub struct Settings {
     /// File with accessKey and secretKey, with which the console signs its requests; else conf/tools.yml of ROCKETMQ_HOME.
     #[arg(long = "console-keys", value_name = "FILE")]
     pub keys: Option<PathBuf>,
+    /// PEM file of the certificate chain with which the console serves HTTPS; a changed file is read again.
+    #[arg(long = "console-cert", value_name = "FILE", requires = "key")]
+    pub certificate: Option<PathBuf>,
+    /// PEM file of the certificate's private key.
+    #[arg(long = "console-key", value_name = "FILE", requires = "certificate")]
+    pub key: Option<PathBuf>,
+}
+
+impl Settings {
+    /// TLS with browsers, apart from that of the cluster: a browser wants a certificate that it trusts.
+    fn tls(&self) -> Result<Option<Arc<ServerTls>>, TlsError> {
+        let (Some(certificate), Some(key)) = (self.certificate.clone(), self.key.clone()) else {
+            return Ok(None);
+        };
+        let identity = Identity { certificate, key, password: None };
+        let settings =
+            TlsSettings { mode: TlsMode::Enforcing, server: Some(identity), ..TlsSettings::default() };
+        Security::new(&TlsSettings { client_enabled: Some(false), ..settings })
+            .map(|security| security.server)
+    }
 }
 
 /// Starts the console. A taken port stops the start only when `is_asked_for`, by an address or a process that does nothing
@@ -45,8 +66,14 @@ pub fn start(
     let mut reach = client::Config::new(if name_servers.is_empty() { LOCAL } else { name_servers });
     reach.security = security;
     let cluster = Cluster::connect(reach, settings.keys.as_deref()).map_err(|error| failed(&error))?;
+    let tls = settings.tls().map_err(|error| failed(&error))?;
     let listens = settings.address.unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT));
-    let config = console::Config { listens, names: settings.names.clone(), home: home.join("console") };
+    if settings.keys.is_some() && !home.join("console/users.json").exists() {
+        tracing::warn!(
+            "whoever reaches the console on this machine acts with the keys of --console-keys; make logins with: vostok console user NAME --data DIR"
+        );
+    }
+    let config = console::Config { listens, names: settings.names.clone(), home: home.join("console"), tls };
     match RunningConsole::start(config, cluster) {
         Ok(running) => Ok(Some(running)),
         Err(error) if error.is_port_taken() && !is_asked_for => {

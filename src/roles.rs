@@ -206,7 +206,7 @@ impl RunningRoles {
             lines.extend(proxy.greeting());
         }
         if let Some(console) = &self.console {
-            lines.push(format!("Console:  http://{}/", reached_at(console.address())));
+            lines.push(format!("Console:  {}://{}/", console.scheme(), reached_at(console.address())));
         }
         if let (Some(name_server), Some(broker)) = (&self.name_server, &self.broker) {
             let listens = name_server.local_addr();

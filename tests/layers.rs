@@ -21,7 +21,7 @@ const LAYERS: [(&str, &[&str]); 16] = [
     ("proxy", &["wire", "net", "auth", "broker", "client"]),
     ("lab", &["wire", "net", "client"]),
     ("admin", &["wire", "client", "host"]),
-    ("console", &["wire", "auth", "admin"]),
+    ("console", &["wire", "net", "auth", "admin"]),
     ("sim", &["wire", "store", "replica"]),
     (
         "vostok",

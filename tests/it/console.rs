@@ -14,21 +14,21 @@ use crate::common::wire_client::PATIENCE;
 const EVIL: &str = "<script>alert(1)</script>";
 
 /// A server with a console on a port that the system chose.
-struct Console {
-    server: Server,
+pub struct Console {
+    pub server: Server,
     /// `127.0.0.1:PORT`.
-    host: String,
-    _home: TempDir,
+    pub host: String,
+    pub _home: TempDir,
 }
 
 /// An answer: status, head, body.
-struct Answer {
-    status: u16,
-    head: String,
-    body: String,
+pub struct Answer {
+    pub status: u16,
+    pub head: String,
+    pub body: String,
 }
 
-fn setup(home: &Path, address: &str) -> Setup {
+pub fn setup(home: &Path, address: &str) -> Setup {
     let mut setup = Setup::new(env!("CARGO_BIN_EXE_vostok"), home.join("data"), home.join("desk"));
     setup.roles = "namesrv,broker,console".to_owned();
     setup.arguments = vec!["--console".to_owned(), address.to_owned()];
@@ -36,7 +36,7 @@ fn setup(home: &Path, address: &str) -> Setup {
 }
 
 /// Makes a login and returns its password.
-fn login(home: &Path, name: &str, role: &str) -> String {
+pub fn login(home: &Path, name: &str, role: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vostok"));
     command.args(["console", "user", name, "--role", role, "--data"]).arg(home.join("data"));
     let output = command.output().unwrap();
@@ -45,7 +45,7 @@ fn login(home: &Path, name: &str, role: &str) -> String {
 }
 
 /// Waits until the server printed a line with a text; what stands behind the text.
-fn printed(setup: &Setup, text: &str) -> String {
+pub fn printed(setup: &Setup, text: &str) -> String {
     let began = Instant::now();
     loop {
         let log = std::fs::read_to_string(setup.log()).unwrap();
@@ -58,17 +58,32 @@ fn printed(setup: &Setup, text: &str) -> String {
 }
 
 impl Console {
-    fn start(home: TempDir) -> Self {
-        let server = setup(home.path(), "127.0.0.1:0").start().unwrap();
-        let line = printed(server.setup(), "Console:  http://");
-        let host = line.trim_end_matches('/').to_owned();
+    pub fn start(home: TempDir) -> Self {
+        let setup = setup(home.path(), "127.0.0.1:0");
+        Self::start_as(home, setup)
+    }
+
+    pub fn start_as(home: TempDir, setup: Setup) -> Self {
+        let server = setup.start().unwrap();
+        let line = printed(server.setup(), "Console:  ");
+        let host = line.split("//").nth(1).unwrap().trim_end_matches('/').to_owned();
         Self { server, host, _home: home }
     }
 
     /// Sends a request with some header lines; a form makes it a POST.
-    fn ask(&self, path: &str, headers: &[&str], form: Option<&str>) -> Answer {
-        let mut stream = TcpStream::connect(&self.host).unwrap();
+    pub fn ask(&self, path: &str, headers: &[&str], form: Option<&str>) -> Answer {
+        let mut stream = self.connect();
+        stream.write_all(self.request(path, headers, form).as_bytes()).unwrap();
+        answer(&mut stream)
+    }
+
+    pub fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(&self.host).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
+    pub fn request(&self, path: &str, headers: &[&str], form: Option<&str>) -> String {
         let method = if form.is_some() { "POST" } else { "GET" };
         let mut text = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
         if !headers.iter().any(|line| line.starts_with("Host:")) {
@@ -76,17 +91,11 @@ impl Console {
         }
         headers.iter().for_each(|line| text += &format!("{line}\r\n"));
         let form = form.unwrap_or_default();
-        text += &format!("Content-Length: {}\r\n\r\n{form}", form.len());
-        stream.write_all(text.as_bytes()).unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Answer { status, head: head.to_owned(), body: body.to_owned() }
+        text + &format!("Content-Length: {}\r\n\r\n{form}", form.len())
     }
 
     /// The cookie of a new session and the token that belongs to it.
-    fn session(&self, path: &str) -> (String, String) {
+    pub fn session(&self, path: &str) -> (String, String) {
         let page = self.ask(path, &[], None);
         let cookie = cookie(&page);
         let page = self.ask(path, &[&format!("Cookie: {cookie}")], None);
@@ -111,6 +120,15 @@ impl Console {
         let token = page.body.split("\"token\":\"").nth(1).unwrap_or_else(|| panic!("{}", page.body));
         (cookie, token.split('"').next().unwrap().to_owned())
     }
+}
+
+/// The answer to a request that was sent.
+pub fn answer(stream: &mut impl Read) -> Answer {
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{text:?}"));
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    Answer { status, head: head.to_owned(), body: body.to_owned() }
 }
 
 fn cookie(answer: &Answer) -> String {

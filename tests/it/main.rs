@@ -12,6 +12,7 @@ mod apps;
 mod clients;
 mod cluster;
 mod console;
+mod console_bounds;
 mod controller;
 mod damage;
 mod doctor;

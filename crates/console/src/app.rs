@@ -9,12 +9,13 @@ use crate::request::Fields;
 use crate::users::{Role, Sessions, Users};
 use crate::words::Lang;
 use admin::{Arguments, Cluster, Effect, Operation, Planned};
-use axum::http::StatusCode;
+use http::StatusCode;
+use net::tls::ServerTls;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// Nouns whose changes are an administrator's.
 const ADMIN_NOUNS: [&str; 5] = ["broker", "namesrv", "kv", "user", "acl"];
@@ -24,7 +25,7 @@ const ANSWERS_MAX: usize = 64;
 const HIDDEN: &str = "(not shown)";
 
 /// How the console is served.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Config {
     /// Address and port on which browsers are served.
     pub listens: SocketAddr,
@@ -32,6 +33,8 @@ pub struct Config {
     pub names: Vec<String>,
     /// Directory of users and audit log.
     pub home: PathBuf,
+    /// TLS with browsers; without, pages and passwords can be read on the way.
+    pub tls: Option<Arc<ServerTls>>,
 }
 
 /// Who made a request.
@@ -83,6 +86,8 @@ pub(crate) struct App {
     pub live: Live,
     /// Passwords that may be checked at once; each takes a core for a while.
     pub logins: tokio::sync::Semaphore,
+    /// Forms that may be read at once; each may be as large as a message.
+    pub forms: tokio::sync::Semaphore,
     /// Answers by what was asked, with the time of asking.
     answers: Mutex<HashMap<String, (i64, Value)>>,
 }
@@ -99,6 +104,7 @@ impl App {
             tokens: Tokens::new(secret),
             live: Live::default(),
             logins: tokio::sync::Semaphore::new(2),
+            forms: tokio::sync::Semaphore::new(8),
             answers: Mutex::default(),
             config,
         }

@@ -3,7 +3,7 @@
 use crate::refusal::Refusal;
 use crate::request::header_text;
 use crate::users::hex;
-use axum::http::{HeaderMap, HeaderValue, header};
+use http::{HeaderMap, HeaderValue, header};
 use ring::hmac;
 use std::net::IpAddr;
 
@@ -50,11 +50,11 @@ pub(crate) fn check_host(headers: &HeaderMap, listens: IpAddr, names: &[String])
     )))
 }
 
-/// Refuses a change that does not come from a page of this server.
-pub(crate) fn check_origin(headers: &HeaderMap) -> Result<(), Refusal> {
+/// Refuses a change that does not come from a page of this server. A server without TLS may have a proxy with TLS before it.
+pub(crate) fn check_origin(headers: &HeaderMap, has_tls: bool) -> Result<(), Refusal> {
     let host = header_text(headers, header::HOST).unwrap_or_default();
     let origin = header_text(headers, header::ORIGIN).unwrap_or_default();
-    let own = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    let own = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://").filter(|_| !has_tls));
     match own == Some(host) && !host.is_empty() {
         true => Ok(()),
         false => {
@@ -119,12 +119,14 @@ mod tests {
 
     #[test]
     fn only_own_origins_change_anything() {
-        let is_own = |host: &str, origin: &str| check_origin(&headers(host, origin)).is_ok();
+        let is_own = |host: &str, origin: &str| check_origin(&headers(host, origin), false).is_ok();
         assert!(is_own("localhost:8082", "http://localhost:8082") && is_own("a", "https://a"));
         for origin in ["http://evil.example", "null", "", "http://localhost:1", "localhost:8082"] {
             assert!(!is_own("localhost:8082", origin), "{origin}");
         }
-        assert!(check_origin(&HeaderMap::new()).is_err());
+        assert!(check_origin(&HeaderMap::new(), false).is_err());
+        let with_tls = |origin: &str| check_origin(&headers("a", origin), true).is_ok();
+        assert!(with_tls("https://a") && !with_tls("http://a"));
     }
 
     #[test]

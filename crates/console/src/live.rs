@@ -52,10 +52,23 @@ pub(crate) struct Sample {
     pub error: Option<String>,
 }
 
+impl Sample {
+    /// Whether a broker refuses the console.
+    pub fn is_refused(&self) -> bool {
+        let errors = self.brokers.iter().filter_map(|row| row["error"].as_str());
+        errors.chain(self.error.as_deref()).any(|error| error.contains("NO_PERMISSION"))
+    }
+}
+
 impl Live {
     /// The last figures. Who asks watches.
     pub fn sample(&self) -> Sample {
         self.watched_ms.store(now_ms(), Ordering::Relaxed);
+        self.sample_unwatched()
+    }
+
+    /// The last figures for the console itself, which does not count as watching.
+    pub fn sample_unwatched(&self) -> Sample {
         self.state.lock().expect("short section").sample.clone()
     }
 

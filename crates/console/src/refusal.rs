@@ -1,10 +1,13 @@
 //! Why a request of a browser is not served.
 
-use axum::http::StatusCode;
+use http::StatusCode;
 use wire::codes::response;
 
 /// What servers answer about things that do not exist.
 const MISSING: [i32; 2] = [response::TOPIC_NOT_EXIST, response::SUBSCRIPTION_GROUP_NOT_EXIST];
+
+/// What to do where the brokers refuse the console.
+pub(crate) const KEYS: &str = "where brokers ask for authentication, start the console with --console-keys FILE, a file with accessKey and secretKey";
 
 /// Why a request is not served, in words for the person who made it.
 #[derive(Debug)]
@@ -38,6 +41,8 @@ impl From<admin::Error> for Refusal {
             other if other.code().is_some_and(|code| MISSING.contains(&code)) => StatusCode::NOT_FOUND,
             _ => StatusCode::BAD_GATEWAY,
         };
-        Self { status, text: error.to_string() }
+        let is_refused = error.code() == Some(response::NO_PERMISSION);
+        let text = if is_refused { format!("{error}; {KEYS}") } else { error.to_string() };
+        Self { status, text }
     }
 }

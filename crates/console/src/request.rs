@@ -1,6 +1,6 @@
 //! What a browser sent: names with values from queries and forms, cookies; and the encoding of both for links.
 
-use axum::http::{HeaderMap, header};
+use http::{HeaderMap, header};
 use std::fmt::Write as _;
 
 /// Most values of a request; further ones are dropped.

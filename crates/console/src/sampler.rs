@@ -2,6 +2,7 @@
 
 use crate::answers::{now_ms, rows};
 use crate::app::App;
+use crate::refusal::KEYS;
 use admin::Arguments;
 use serde_json::Value;
 use std::time::Duration;
@@ -15,10 +16,14 @@ const DOCTOR_MS: i64 = 60_000;
 
 /// Samples all brokers for ever.
 pub(crate) async fn sample_brokers(app: &App) {
+    let mut is_warned = false;
     loop {
         let begun_ms = now_ms();
         let told = ask(app, "cluster", "list", &Arguments::default()).await;
         app.live.take(now_ms(), told);
+        if app.live.sample_unwatched().is_refused() && !std::mem::replace(&mut is_warned, true) {
+            tracing::warn!("a broker refuses the console: {KEYS}");
+        }
         // A look at the overview must not wait for the end of an idle step.
         loop {
             let step_ms = if app.live.is_watched() { 1000 } else { IDLE_MS };

@@ -1,31 +1,34 @@
-//! The shell of the console: its thread, its listener, and the way of a request from socket to page.
+//! The way of a request from its head to a page: host, session, method, form, answer.
 
 use crate::answers::now_ms;
-use crate::app::{App, Config, Visitor};
+use crate::app::{App, Visitor};
 use crate::guard::{self, check_host, check_origin};
 use crate::pages::{self, Reply};
 use crate::refusal::Refusal;
 use crate::request::{Fields, cookie, header_text, query};
-use crate::sampler;
-use crate::users::{Role, Users, random_hex};
+use crate::users::{Role, random_hex};
 use crate::view::{Page, document};
 use crate::words::Lang;
-use admin::Cluster;
-use axum::Router;
-use axum::body::{Body, to_bytes};
-use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{HeaderMap, HeaderName, Method, StatusCode, header};
-use axum::response::Response;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, Method, Request, StatusCode, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
 use maud::html;
 use serde_json::{Value, json};
+use std::convert::Infallible;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::IpAddr;
 use std::sync::Arc;
-use std::thread::JoinHandle;
-use tokio::sync::oneshot;
+use std::time::Duration;
+
+type Response = http::Response<Full<Bytes>>;
 
 /// Most bytes of a form, enough for a message of 4 MiB in percent-encoding.
 const FORM_BYTES_MAX: usize = 13 << 20;
+/// Most bytes of the form of somebody who has not come in.
+const LOGIN_BYTES_MAX: usize = 16 << 10;
+/// Time within which a form must have come.
+const FORM_TIMEOUT: Duration = Duration::from_secs(30);
 /// Cookie of a session, and that of the language.
 const SESSION: &str = "vostok_console";
 const LANGUAGE: &str = "vostok_lang";
@@ -33,110 +36,16 @@ const LANGUAGE: &str = "vostok_lang";
 const STYLE: &str = include_str!("console.css");
 const SCRIPT: &str = include_str!("console.js");
 
-/// Why the console does not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The address is in use or not of this machine.
-    #[error("{address}: {error}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// The system's error.
-        error: io::Error,
-    },
-    /// Others could come in, and there is no login.
-    #[error(
-        "{0} can be reached from other machines, and there is no login. Make one with: vostok console user NAME --role admin --data {1}"
-    )]
-    NoLogin(SocketAddr, String),
-    /// Users cannot be read, or the system refuses something.
-    #[error("{0}")]
-    System(#[from] io::Error),
+/// Answers a request.
+pub(crate) async fn handle(
+    app: Arc<App>,
+    peer: IpAddr,
+    request: Request<Incoming>,
+) -> Result<Response, Infallible> {
+    Ok(answered(&app, peer, request).await)
 }
 
-impl StartError {
-    /// Whether another program has the port.
-    #[must_use]
-    pub fn is_port_taken(&self) -> bool {
-        matches!(self, Self::Listen { error, .. } if error.kind() == io::ErrorKind::AddrInUse)
-    }
-}
-
-/// A running console.
-pub struct RunningConsole {
-    address: SocketAddr,
-    stop: oneshot::Sender<()>,
-    thread: JoinHandle<()>,
-}
-
-impl RunningConsole {
-    /// Starts the console on a thread of its own.
-    ///
-    /// # Errors
-    /// [`StartError`]; nothing is left running.
-    pub fn start(config: Config, cluster: Cluster) -> Result<Self, StartError> {
-        let users = Users::read(&config.home)?;
-        let is_local = config.listens.ip().is_loopback();
-        if users.is_empty() && !is_local {
-            let home = config.home.parent().unwrap_or(&config.home).display().to_string();
-            return Err(StartError::NoLogin(config.listens, home));
-        }
-        let failed = |error| StartError::Listen { address: config.listens, error };
-        let listener = TcpListener::bind(config.listens).map_err(failed)?;
-        listener.set_nonblocking(true)?;
-        let address = listener.local_addr()?;
-        if !is_local {
-            tracing::warn!(%address, "the console has no TLS: passwords and pages can be read on the way; put a proxy with TLS before it, or use an SSH tunnel");
-        }
-        let secret = random_hex(32)?;
-        let app = Arc::new(App::new(cluster, config, users, secret.as_bytes()));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (stop, stopped) = oneshot::channel::<()>();
-        let thread = std::thread::Builder::new().name("console".to_owned()).spawn(move || {
-            runtime.block_on(async {
-                tokio::select! {
-                    () = serve(listener, app.clone()) => {}
-                    () = sampler::sample_brokers(&app) => {}
-                    () = sampler::sample_topics(&app) => {}
-                    _ = stopped => {}
-                }
-            });
-            app.cluster.close();
-        })?;
-        Ok(Self { address, stop, thread })
-    }
-
-    /// Address and port on which browsers are served; the real port where any was asked for.
-    #[must_use]
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Stops it.
-    pub fn stop(self) {
-        // Fails only when the thread has ended.
-        let _ = self.stop.send(());
-        let _ = self.thread.join();
-    }
-}
-
-async fn serve(listener: TcpListener, app: Arc<App>) {
-    let router = Router::new().fallback(handle).with_state(app);
-    let service = router.into_make_service_with_connect_info::<SocketAddr>();
-    let served = match tokio::net::TcpListener::from_std(listener) {
-        Ok(listener) => axum::serve(listener, service).await,
-        Err(error) => Err(error),
-    };
-    if let Err(error) = served {
-        tracing::error!(%error, "the console stopped");
-    }
-}
-
-async fn handle(
-    State(app): State<Arc<App>>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    request: Request,
-) -> Response {
+async fn answered(app: &App, peer: IpAddr, request: Request<Incoming>) -> Response {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path().to_owned();
     let is_api = path.starts_with("/api/v1/");
@@ -149,21 +58,21 @@ async fn handle(
         _ => {}
     }
     let fields = Fields::parse(parts.uri.query().unwrap_or_default());
-    let (mut who, is_known) = match visitor(&app, &parts.headers, peer.ip()) {
+    let (mut who, is_known) = match visitor(app, &parts.headers, peer) {
         Ok(found) => found,
         Err(error) => return text(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", error.to_string()),
     };
-    let cookies = new_cookies(&parts.headers, &fields, &mut who);
+    let cookies = new_cookies(app, &parts.headers, &fields, &mut who);
     let address = Address { path: &path, query: parts.uri.query().unwrap_or_default() };
     let reply = match (parts.method, is_known) {
-        (Method::GET | Method::HEAD, true) => get(&app, &who, address, &fields).await,
+        (Method::GET | Method::HEAD, true) => get(app, &who, address, &fields).await,
         (Method::GET | Method::HEAD, false) if path == "/login" => Ok(pages::login(&who, &fields, None)),
         (Method::GET | Method::HEAD, false) if !is_api => {
             Ok(Reply::Redirect(format!("/login{}", query([("next", path.as_str())]))))
         }
         (Method::POST, is_known) if is_known || path == "/login" => {
-            match form(&app, &who, &parts.headers, body).await {
-                Ok(form) => pages::post(&app, &who, &path, &form).await,
+            match form(app, (&who, is_known), &parts.headers, body).await {
+                Ok(form) => pages::post(app, &who, &path, &form).await,
                 Err(refusal) => Err(refusal),
             }
         }
@@ -172,7 +81,7 @@ async fn handle(
         }
         (_, false) => Err(Refusal { status: StatusCode::UNAUTHORIZED, text: "expected a login".to_owned() }),
     };
-    answer(&who, address, is_api, reply, cookies)
+    answer(app, (&who, address, is_api), reply, cookies)
 }
 
 /// The place that was asked for.
@@ -220,10 +129,10 @@ fn visitor(app: &App, headers: &HeaderMap, address: IpAddr) -> io::Result<(Visit
 }
 
 /// Cookies that the browser does not have yet. `lang` of the query chooses the language.
-fn new_cookies(headers: &HeaderMap, fields: &Fields, who: &mut Visitor) -> Vec<String> {
+fn new_cookies(app: &App, headers: &HeaderMap, fields: &Fields, who: &mut Visitor) -> Vec<String> {
     let mut cookies = Vec::new();
     if cookie(headers, SESSION) != Some(&who.cookie) {
-        cookies.push(session_cookie(&who.cookie));
+        cookies.push(session_cookie(app, &who.cookie));
     }
     if let Some(lang) = fields.get("lang").and_then(Lang::of) {
         who.lang = lang;
@@ -232,16 +141,31 @@ fn new_cookies(headers: &HeaderMap, fields: &Fields, who: &mut Visitor) -> Vec<S
     cookies
 }
 
-fn session_cookie(value: &str) -> String {
-    format!("{SESSION}={value}; Path=/; HttpOnly; SameSite=Strict")
+fn session_cookie(app: &App, value: &str) -> String {
+    let secure = if app.config.tls.is_some() { "; Secure" } else { "" };
+    format!("{SESSION}={value}; Path=/; HttpOnly; SameSite=Strict{secure}")
 }
 
 /// Reads a form that changes something. Only pages of this console may send one.
-async fn form(app: &App, who: &Visitor, headers: &HeaderMap, body: Body) -> Result<Fields, Refusal> {
-    check_origin(headers)?;
-    let bytes = to_bytes(body, FORM_BYTES_MAX).await;
-    let bytes =
-        bytes.map_err(|_| Refusal::wrong(format!("expected a form of at most {FORM_BYTES_MAX} bytes")))?;
+async fn form(
+    app: &App,
+    (who, is_known): (&Visitor, bool),
+    headers: &HeaderMap,
+    body: Incoming,
+) -> Result<Fields, Refusal> {
+    check_origin(headers, app.config.tls.is_some())?;
+    let most = if is_known { FORM_BYTES_MAX } else { LOGIN_BYTES_MAX };
+    let read = async {
+        // Those who are not known cannot take the places of those who are.
+        let _place = if is_known { Some(app.forms.acquire().await) } else { None };
+        Limited::new(body, most).collect().await
+    };
+    let Ok(read) = tokio::time::timeout(FORM_TIMEOUT, read).await else {
+        let text = format!("expected the whole form within {FORM_TIMEOUT:?}");
+        return Err(Refusal { status: StatusCode::REQUEST_TIMEOUT, text });
+    };
+    let bytes = read.map_err(|_| Refusal::wrong(format!("expected a form of at most {most} bytes")))?;
+    let bytes = bytes.to_bytes();
     let form = Fields::parse(&String::from_utf8_lossy(&bytes));
     let of_header = header_text(headers, HeaderName::from_static("x-csrf-token"));
     app.tokens.check(&who.cookie, of_header.unwrap_or(form.text("_token")))?;
@@ -249,16 +173,15 @@ async fn form(app: &App, who: &Visitor, headers: &HeaderMap, body: Body) -> Resu
 }
 
 fn answer(
-    who: &Visitor,
-    address: Address<'_>,
-    is_api: bool,
+    app: &App,
+    (who, address, is_api): (&Visitor, Address<'_>, bool),
     reply: Result<Reply, Refusal>,
     mut cookies: Vec<String>,
 ) -> Response {
     let mut response = match reply {
         Ok(Reply::Redirect(to)) => redirect(&to),
         Ok(Reply::LoggedIn { cookie, to }) => {
-            cookies = vec![session_cookie(&cookie)];
+            cookies = vec![session_cookie(app, &cookie)];
             redirect(&to)
         }
         Ok(Reply::Page(page)) => shown(who, address, is_api, StatusCode::OK, &page),
@@ -297,8 +220,8 @@ fn redirect(to: &str) -> Response {
     response
 }
 
-fn text(status: StatusCode, kind: &'static str, body: impl Into<Body>) -> Response {
-    let mut response = Response::new(body.into());
+fn text(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Response {
+    let mut response = Response::new(Full::new(body.into()));
     *response.status_mut() = status;
     response.headers_mut().extend(guard::HEADERS);
     response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));

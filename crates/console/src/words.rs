@@ -1,6 +1,6 @@
 //! The words of the pages in English and Chinese. The English text is the key.
 
-use axum::http::{HeaderMap, header};
+use http::{HeaderMap, header};
 
 /// A language of the pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +84,8 @@ const WORDS: &[(&str, &str)] = &[
     ("Password", "密码"),
     ("Skip to content", "跳到正文"),
     ("Name or password is wrong", "用户名或密码错误"),
-    ("Too many failed logins; wait a minute", "登录失败次数过多，请稍候一分钟"),
+    ("A broker refuses the console", "有 broker 拒绝了控制台"),
+    ("Too many attempts to log in; wait a minute", "登录尝试次数过多，请稍候一分钟"),
     ("Figures taken at", "数据采集于"),
     ("No broker is known", "没有已知的 Broker"),
     ("Is it well?", "集群健康吗？"),

@@ -14,8 +14,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustls::server::Acceptor;
 use rustls::{ClientConfig, ServerConfig};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio_rustls::{LazyConfigAcceptor, TlsConnector, TlsStream};
+use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor, TlsConnector, TlsStream};
 
 use crate::stream::Stream;
 use crate::{Place, TrustedProxies};
@@ -97,6 +98,19 @@ impl ServerTls {
     /// Whether plain connections are refused.
     pub(crate) fn is_required(&self) -> bool {
         self.settings.mode == TlsMode::Enforcing
+    }
+
+    /// Performs the handshake of a connection that is served outside [`Workers`](crate::Workers), as that of a browser.
+    ///
+    /// # Errors
+    /// The handshake fails or takes too long.
+    pub async fn secured(
+        &self,
+        stream: TcpStream,
+    ) -> io::Result<impl AsyncRead + AsyncWrite + Unpin + Send + use<>> {
+        let handshake = TlsAcceptor::from(self.current()).accept(stream);
+        let stream = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await.map_err(|_| late())??;
+        Ok(Stream::Tls(Box::new(TlsStream::Server(stream))))
     }
 
     /// Performs the handshake of an accepted connection, and returns whether it speaks HTTP/2: a client that offers protocols must

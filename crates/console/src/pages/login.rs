@@ -8,7 +8,7 @@ use crate::request::Fields;
 use crate::users::random_hex;
 use crate::view::{Page, token};
 use auth::Answer;
-use axum::http::StatusCode;
+use http::StatusCode;
 use maud::html;
 use serde_json::Value;
 use std::time::Duration;
@@ -29,10 +29,17 @@ pub(crate) fn login(who: &Visitor, fields: &Fields, failure: Option<&str>) -> Re
     Reply::Page(Page::new(lang.say("Log in"), Value::Null, body))
 }
 
-/// Begins a session. Failed attempts of an address are slowed down.
+/// Begins a session. An address with many attempts waits before its password is looked at: a wrong one costs as little time of
+/// the processor as a right one, and no more is learnt from it than from one a second.
 pub(super) async fn begin(app: &App, who: &Visitor, form: &Fields) -> Result<Reply, Refusal> {
     let name = form.text("name").to_owned();
-    let Ok(permit) = app.logins.try_acquire() else { return Err(too_many(who)) };
+    let turn = app.failures.lock().expect("short section").note(now_ms(), who.address);
+    match turn {
+        Answer::Now => {}
+        Answer::After(ms) => tokio::time::sleep(Duration::from_millis(ms.unsigned_abs())).await,
+        Answer::Never => return Err(too_many(who)),
+    }
+    let Ok(permit) = app.logins.acquire().await else { return Err(too_many(who)) };
     let (users, password) =
         (app.users.lock().expect("short section").clone(), form.text("password").to_owned());
     let checked = name.clone();
@@ -42,11 +49,9 @@ pub(super) async fn begin(app: &App, who: &Visitor, form: &Fields) -> Result<Rep
     drop(permit);
     let attempted = Visitor { name: name.chars().take(64).collect(), ..who.clone() };
     if !is_right {
-        let answer = app.failures.lock().expect("short section").note(now_ms(), who.address);
-        match answer {
-            Answer::Now => app.note(&attempted, "login", "refused")?,
-            Answer::After(ms) => tokio::time::sleep(Duration::from_millis(ms.unsigned_abs())).await,
-            Answer::Never => return Err(too_many(who)),
+        // A flood of attempts must not push older lines out of the log.
+        if turn == Answer::Now {
+            app.note(&attempted, "login", "refused")?;
         }
         return Ok(login(who, form, Some(who.lang.say("Name or password is wrong"))));
     }
@@ -58,7 +63,7 @@ pub(super) async fn begin(app: &App, who: &Visitor, form: &Fields) -> Result<Rep
 }
 
 fn too_many(who: &Visitor) -> Refusal {
-    let text = who.lang.say("Too many failed logins; wait a minute").to_owned();
+    let text = who.lang.say("Too many attempts to log in; wait a minute").to_owned();
     Refusal { status: StatusCode::TOO_MANY_REQUESTS, text }
 }
 

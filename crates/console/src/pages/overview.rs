@@ -1,7 +1,7 @@
 //! The overview: is the cluster well, what is to be done, and how much goes through it.
 
 use crate::app::{App, Visitor};
-use crate::refusal::Refusal;
+use crate::refusal::{KEYS, Refusal};
 use crate::request::{Fields, query};
 use crate::view::{Page, columns_table};
 use crate::words::Lang;
@@ -32,6 +32,9 @@ pub(super) async fn overview(app: &App, who: &Visitor) -> Page {
     };
     let body = html! {
         h2 { (lang.say("Is it well?")) }
+        @if sample.is_refused() {
+            p.failure role="alert" { "✗ " (lang.say("A broker refuses the console")) ": " (KEYS) }
+        }
         (verdict(app, who, doctor.as_ref()))
         h2 { (lang.say("Messages per second")) }
         @if let Some(error) = &sample.error { p.failure role="alert" { "✗ " (error) } }

@@ -1,0 +1,86 @@
+//! Connections of browsers: how many there are at once, TLS, and how long each part of a request may take.
+
+use crate::app::App;
+use crate::server::handle;
+use http::Request;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::net::{IpAddr, TcpListener};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+/// Connections at once; further ones are told so and closed. A browser opens at most six.
+const CONNECTIONS_MAX: usize = 256;
+/// Time within which the head of a request must have come, and an idle connection must be used again.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// Most bytes of the head of a request.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+/// Age at which a connection ends after its request, so that nobody holds one for ever.
+const LIFE: Duration = Duration::from_secs(600);
+/// Time that the last request of a connection then still has.
+const END_TIMEOUT: Duration = Duration::from_secs(60);
+/// Pause after a connection could not be accepted, as when there are too many open files.
+const PAUSE: Duration = Duration::from_millis(100);
+/// What a connection above the limit is told.
+const BUSY: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 25\r\n\r\nToo many open connections";
+
+/// Accepts connections for ever.
+pub(crate) async fn serve(listener: TcpListener, app: Arc<App>) {
+    let listener = match tokio::net::TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => return tracing::error!(%error, "the console stopped"),
+    };
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut connections = JoinSet::new();
+    loop {
+        let (mut stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "the console cannot accept a connection");
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            }
+        };
+        while connections.try_join_next().is_some() {}
+        let Ok(place) = places.clone().try_acquire_owned() else {
+            // It fits into the empty buffer of the socket, or is not said.
+            let _ = tokio::time::timeout(PAUSE, stream.write_all(BUSY)).await;
+            continue;
+        };
+        let app = app.clone();
+        connections.spawn(async move {
+            connection(app, stream, peer.ip()).await;
+            drop(place);
+        });
+    }
+}
+
+async fn connection(app: Arc<App>, stream: TcpStream, peer: IpAddr) {
+    match app.config.tls.clone() {
+        None => requests(app, stream, peer).await,
+        Some(tls) => match tls.secured(stream).await {
+            Ok(stream) => requests(app, stream, peer).await,
+            Err(error) => tracing::debug!(%peer, %error, "no TLS with a browser of the console"),
+        },
+    }
+}
+
+/// Serves the requests of a connection until it ends.
+async fn requests(app: Arc<App>, stream: impl AsyncRead + AsyncWrite + Unpin, peer: IpAddr) {
+    let service = service_fn(move |request: Request<_>| handle(app.clone(), peer, request));
+    let mut server = http1::Builder::new();
+    server.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);
+    let mut served = pin!(server.serve_connection(TokioIo::new(stream), service));
+    // How a connection ends is the browser's affair.
+    if tokio::time::timeout(LIFE, served.as_mut()).await.is_err() {
+        served.as_mut().graceful_shutdown();
+        let _ = tokio::time::timeout(END_TIMEOUT, served).await;
+    }
+}
