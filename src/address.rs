@@ -31,10 +31,12 @@ fn is_container_bridge(ip: IpAddr) -> bool {
     matches!(ip, IpAddr::V4(ip) if ip.octets()[..2] == [172, 17])
 }
 
-/// What to paste into a client.
+/// What to paste into a client, and the next three commands.
 pub fn snippet(name_server: SocketAddr) -> String {
     format!(
         "Clients:  producer.setNamesrvAddr(\"{name_server}\");   // Java, Go and others: the name server's address
-Try it:   vostok lab producer -n {name_server} -t Hello -w 1 -s 128 -q 10"
+Next:     vostok lab producer -n {name_server} -t Hello -w 1 -s 128 -q 10
+          vostok admin message print-topic Hello -n {name_server}
+          vostok doctor -n {name_server}"
     )
 }

@@ -8,6 +8,7 @@ mod config_command;
 mod console_role;
 mod controller_command;
 mod logs;
+mod notify;
 mod proxy_role;
 mod roles;
 mod security;
@@ -21,9 +22,15 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+/// What somebody does first.
+const FIRST: &str = "Begin with:
+  vostok serve                                     name server, broker, gRPC, and the console at http://127.0.0.1:8082/
+  vostok lab producer -n 127.0.0.1:9876 -t Hello -w 1 -s 128 -q 10
+  vostok admin message print-topic Hello -n 127.0.0.1:9876";
+
 /// A drop-in replacement for Apache RocketMQ in one binary.
 #[derive(Parser)]
-#[command(name = "vostok", version = env!("VOSTOK_VERSION"))]
+#[command(name = "vostok", version = env!("VOSTOK_VERSION"), after_help = FIRST)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -142,6 +149,9 @@ fn main() -> ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
 
 /// Whether the program was started under this name, through a link.
 fn is_called(name: &str) -> bool {

@@ -7,7 +7,7 @@ use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::roles::{self, Role, RunningRoles, Settings};
-use crate::{cluster, console_role, logs};
+use crate::{cluster, console_role, logs, notify};
 
 /// Arguments of `vostok serve`.
 #[derive(Args)]
@@ -110,11 +110,13 @@ pub fn run(serve: Serve) -> Result<(), roles::Error> {
         })?;
         // Nobody may be reading; the roles run all the same.
         let _ = writeln!(std::io::stdout(), "{}", running.greeting());
+        notify::notify(notify::READY);
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
         tracing::info!("stopping");
+        notify::notify(notify::STOPPING);
         running.stop()
     })
 }

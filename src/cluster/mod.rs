@@ -19,7 +19,7 @@ use net::tls::Security;
 use wire::body::parse_key_values;
 
 use crate::roles::Error;
-use crate::{address, logs, security};
+use crate::{address, logs, notify, security};
 pub use members::Kind;
 use members::{Member, Members, Ports};
 use process::Process;
@@ -114,6 +114,7 @@ impl Cluster {
         if let Ok(address) = name_server.parse::<SocketAddr>() {
             say(&address::snippet(address));
         }
+        notify::notify(notify::READY);
         self.watch(signals).await
     }
 

@@ -1,12 +1,14 @@
 //! The process: start, stop, locks, settings.
 
+use std::net::TcpStream;
+use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 use std::{fs, io};
 
 use wire::codes::request;
 
 use crate::common::server::{exists_below, free_ports};
-use crate::common::wire_client::{pull_header, send_header};
+use crate::common::wire_client::{PATIENCE, pull_header, send_header};
 use crate::stage::{Stage, eventually, records, setup};
 
 #[test]
@@ -264,4 +266,26 @@ fn the_version_says_commit_build_and_target() {
     let text = String::from_utf8(output.stdout).expect("a line of text");
     let wanted = ["vostok 0.1.0 (commit ", " build, ", "linux"];
     assert!(wanted.iter().all(|part| text.contains(part)), "{text}");
+}
+
+#[test]
+fn systemd_is_told_when_everything_serves_and_when_it_ends() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(3 * PATIENCE)).unwrap();
+    let (mut setup, _desk) = setup(&[]);
+    setup.environment = vec![("NOTIFY_SOCKET".to_owned(), path.display().to_string())];
+    let server = setup.spawn().unwrap();
+    let told = || {
+        let mut text = [0; 64];
+        let count = socket.recv(&mut text).expect("the process tells");
+        String::from_utf8_lossy(&text[..count]).into_owned()
+    };
+    assert_eq!(told(), "READY=1");
+    for address in [setup.namesrv(), setup.broker()] {
+        TcpStream::connect(address).expect("what is ready serves");
+    }
+    assert!(server.terminate().success());
+    assert_eq!(told(), "STOPPING=1");
 }

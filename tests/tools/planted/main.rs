@@ -9,6 +9,8 @@ mod cluster;
 mod console_role;
 #[path = "../../../src/logs/mod.rs"]
 mod logs;
+#[path = "../../../src/notify.rs"]
+mod notify;
 #[path = "../../../src/proxy_role.rs"]
 mod proxy_role;
 #[path = "../../../src/roles.rs"]
