@@ -5,7 +5,7 @@
 CARGO ?= cargo
 DATA ?= ./data
 
-.PHONY: run build test unit lint licences sim interop powercut bench bench-quick safe-tps fuzz clean
+.PHONY: run build test unit lint packages licences sim interop powercut bench bench-quick safe-tps fuzz clean
 
 run: build
 	./target/release/vostok serve --data $(DATA)
@@ -52,6 +52,10 @@ bench: build
 
 bench-quick: build
 	bench/run --quick
+
+# .deb, .rpm, a static program, an image, a Helm chart below target/packages, tried with the tools that are here (docs/packages.md).
+packages:
+	ops/packages/build
 
 clean:
 	$(CARGO) clean
