@@ -3,6 +3,7 @@
 mod again;
 mod consume;
 mod find;
+mod half;
 mod print;
 mod send;
 mod send_time;
@@ -99,4 +100,6 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "message":
          optional("trace-topic", ("t", "traceTopic"), "topic of the traces; RMQ_SYS_TRACE_TOPIC if left out"),
          optional("begin", ("b", "beginTimestamp"), BEGIN.help), END,
          optional("max", ("c", "maxNum"), "most messages with traces; 64 if left out")], trace::trace;
+    "check-half", Change, [], "Let the producer be asked again about a half message that the broker gave up",
+        [TOPIC, place("id", ("", ""), "the broker's id of the message in TRANS_CHECK_MAX_TIME_TOPIC")], half::resume;
 };

@@ -34,12 +34,14 @@ pub(crate) fn time_to_second(ms: i64) -> String {
     time_to_ms(ms).split(',').next().unwrap_or_default().to_owned()
 }
 
-/// Reads a time: milliseconds since 1970, or `yyyy-MM-dd#HH:mm:ss:SSS` in UTC; `None` for another text.
-pub(crate) fn parse_time(text: &str) -> Option<i64> {
+/// Reads a time: milliseconds since 1970, `yyyy-MM-dd#HH:mm:ss:SSS` in UTC, or one that [`time`] wrote; `None` for another text.
+#[must_use]
+pub fn parse_time(text: &str) -> Option<i64> {
     if let Ok(ms) = text.parse() {
         return Some(ms);
     }
-    let numbers: Option<Vec<u64>> = text.split(['-', '#', ':']).map(|part| part.parse().ok()).collect();
+    let numbers: Option<Vec<u64>> =
+        text.trim_end_matches('Z').split(['-', '#', 'T', ':', '.']).map(|part| part.parse().ok()).collect();
     let [year, month, day, hour, minute, second, milli] = numbers?[..] else { return None };
     let is_valid = (1970..10_000).contains(&year) && hour < 24 && minute < 60 && second < 60 && milli < 1000;
     if !is_valid {
@@ -130,6 +132,7 @@ mod tests {
     #[test]
     fn times_are_read() {
         assert_eq!(parse_time("2023-11-14#22:13:20:123"), Some(1_700_000_000_123));
+        assert_eq!(parse_time(&time(1_700_000_000_123)), Some(1_700_000_000_123));
         assert_eq!((parse_time("0"), parse_time("-1")), (Some(0), Some(-1)));
         for wrong in
             ["yesterday", "2023-02-30#00:00:00:000", "2023-11-14#25:00:00:000", "1960-01-01#00:00:00:000"]
