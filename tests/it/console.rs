@@ -105,7 +105,7 @@ impl Console {
     }
 
     /// Sends a form as a page of the console does.
-    fn post(&self, path: &str, (cookie, token): &(String, String), form: &str) -> Answer {
+    pub fn post(&self, path: &str, (cookie, token): &(String, String), form: &str) -> Answer {
         let headers = [format!("Cookie: {cookie}"), format!("Origin: http://{}", self.host)];
         self.ask(path, &[&headers[0], &headers[1]], Some(&format!("_token={token}&{form}")))
     }

@@ -13,6 +13,7 @@ mod clients;
 mod cluster;
 mod console;
 mod console_bounds;
+mod console_pages;
 mod controller;
 mod damage;
 mod doctor;

@@ -1,7 +1,12 @@
 //! What modules share that read answers of operations.
 
+use admin::Operation;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What stands for what a visitor may not see.
+const HIDDEN: &str = "(not shown)";
 
 /// The time in ms since the epoch.
 pub(crate) fn now_ms() -> i64 {
@@ -12,4 +17,52 @@ pub(crate) fn now_ms() -> i64 {
 /// The rows of an answer; none when it is no list.
 pub(crate) fn rows(answer: &Value) -> &[Value] {
     answer.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// An answer without secrets, and without bodies of messages for those who may not see them.
+pub(crate) fn without_hidden(sees_bodies: bool, operation: &Operation, mut answer: Value) -> Value {
+    if matches!(operation.noun, "message" | "dlq") && !sees_bodies {
+        hide(&mut answer, &["body", "body_hex"]);
+    }
+    hide(&mut answer, &["password"]);
+    if operation.verb == "config" {
+        for row in answer.as_array_mut().into_iter().flatten() {
+            let (Some(key), Some(value)) = (row["key"].as_str(), row["value"].as_str()) else { continue };
+            let kept = admin::without_secrets(BTreeMap::from([(key.to_owned(), value.to_owned())]));
+            row["value"] = kept.into_values().next().into();
+        }
+    }
+    answer
+}
+
+fn hide(value: &mut Value, names: &[&str]) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| hide(item, names)),
+        Value::Object(members) => {
+            members.iter_mut().for_each(|(name, value)| match names.contains(&name.as_str()) {
+                true => *value = Value::from(HIDDEN),
+                false => hide(value, names),
+            })
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn bodies_and_secrets_are_hidden() {
+        let message = admin::operation("message", "key").unwrap();
+        let answer = json!([{"body": "text", "keys": "k"}]);
+        assert_eq!(without_hidden(false, message, answer.clone())[0]["body"], HIDDEN);
+        assert_eq!(without_hidden(true, message, answer)[0]["body"], "text");
+        let config = admin::operation("broker", "config").unwrap();
+        let answer =
+            json!([{"key": "tlsKeyPassword", "value": "planted"}, {"key": "brokerName", "value": "a"}]);
+        let answer = without_hidden(true, config, answer);
+        assert!(!answer.to_string().contains("planted") && answer.to_string().contains("\"a\""), "{answer}");
+    }
 }

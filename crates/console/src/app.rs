@@ -1,8 +1,9 @@
 //! The console: its cluster, users and log; what a visitor may do, and performing operations for one.
 
-use crate::answers::{now_ms, rows};
+use crate::answers::{now_ms, rows, without_hidden};
 use crate::audit::{Audit, Line};
 use crate::guard::Tokens;
+use crate::lag::Lags;
 use crate::live::Live;
 use crate::refusal::Refusal;
 use crate::request::Fields;
@@ -12,7 +13,7 @@ use admin::{Arguments, Cluster, Effect, Operation, Planned};
 use http::StatusCode;
 use net::tls::ServerTls;
 use serde_json::Value;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -21,8 +22,6 @@ use std::sync::{Arc, Mutex};
 const ADMIN_NOUNS: [&str; 5] = ["broker", "namesrv", "kv", "user", "acl"];
 /// Most answers that are kept for other visitors.
 const ANSWERS_MAX: usize = 64;
-/// What stands for what a visitor may not see.
-const HIDDEN: &str = "(not shown)";
 
 /// How the console is served.
 #[derive(Clone)]
@@ -84,6 +83,7 @@ pub(crate) struct App {
     pub failures: Mutex<auth::Failures>,
     pub tokens: Tokens,
     pub live: Live,
+    pub lags: Lags,
     /// Passwords that may be checked at once; each takes a core for a while.
     pub logins: tokio::sync::Semaphore,
     /// Forms that may be read at once; each may be as large as a message.
@@ -103,6 +103,7 @@ impl App {
             failures: Mutex::default(),
             tokens: Tokens::new(secret),
             live: Live::default(),
+            lags: Lags::default(),
             logins: tokio::sync::Semaphore::new(2),
             forms: tokio::sync::Semaphore::new(8),
             answers: Mutex::default(),
@@ -128,7 +129,11 @@ impl App {
         let key = format!("{noun} {verb} {given:?}");
         let known = self.answers.lock().expect("short section").get(&key).cloned();
         if let Some((_, answer)) = known.filter(|(at_ms, _)| now_ms() - at_ms < fresh_ms) {
-            return if who.may(operation) { Ok(shown(who, operation, answer)) } else { Err(denied(who)) };
+            return if who.may(operation) {
+                Ok(without_hidden(who.bodies, operation, answer))
+            } else {
+                Err(denied(who))
+            };
         }
         let pairs = given.iter().map(|(name, value)| (*name, *value));
         let done = self.perform(who, operation, &arguments(operation, pairs), false).await?;
@@ -163,7 +168,10 @@ impl App {
         if operation.effect != Effect::Look && !is_dry_run {
             self.answers.lock().expect("short section").clear();
         }
-        Ok(Done { answer: shown(who, operation, answer), planned: session.planned().unwrap_or_default() })
+        Ok(Done {
+            answer: without_hidden(who.bodies, operation, answer),
+            planned: session.planned().unwrap_or_default(),
+        })
     }
 
     /// Refuses addresses that are not of brokers of the cluster, so that nobody makes the console connect to others.
@@ -234,49 +242,19 @@ pub(crate) fn arguments_of(operation: &Operation, fields: &Fields) -> Arguments 
     arguments(operation, pairs)
 }
 
-/// An answer without what the visitor may not see.
-fn shown(who: &Visitor, operation: &Operation, mut answer: Value) -> Value {
-    if matches!(operation.noun, "message" | "dlq") && !who.bodies {
-        hide(&mut answer, &["body", "body_hex"]);
-    }
-    hide(&mut answer, &["password"]);
-    if operation.verb == "config" {
-        for row in answer.as_array_mut().into_iter().flatten() {
-            let (Some(key), Some(value)) = (row["key"].as_str(), row["value"].as_str()) else { continue };
-            let kept = admin::without_secrets(BTreeMap::from([(key.to_owned(), value.to_owned())]));
-            row["value"] = kept.into_values().next().into();
-        }
-    }
-    answer
-}
-
-fn hide(value: &mut Value, names: &[&str]) {
-    match value {
-        Value::Array(items) => items.iter_mut().for_each(|item| hide(item, names)),
-        Value::Object(members) => {
-            members.iter_mut().for_each(|(name, value)| match names.contains(&name.as_str()) {
-                true => *value = Value::from(HIDDEN),
-                false => hide(value, names),
-            })
-        }
-        _ => {}
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
-    fn visitor(role: Role, bodies: bool) -> Visitor {
+    fn visitor(role: Role) -> Visitor {
         let [name, cookie, token] = ["v", "", ""].map(str::to_owned);
         let address = IpAddr::from([127, 0, 0, 1]);
-        Visitor { name, role, bodies, address, cookie, token, lang: Lang::En, has_login: true }
+        Visitor { name, role, bodies: false, address, cookie, token, lang: Lang::En, has_login: true }
     }
 
     #[test]
     fn roles_may_what_they_are_for() {
-        let may = |role, noun: &str, verb: &str| visitor(role, false).may(find(noun, verb).unwrap());
+        let may = |role, noun: &str, verb: &str| visitor(role).may(find(noun, verb).unwrap());
         assert!(may(Role::Viewer, "topic", "list") && !may(Role::Viewer, "topic", "create"));
         assert!(!may(Role::Viewer, "message", "send") && !may(Role::Viewer, "user", "list"));
         assert!(may(Role::Operator, "topic", "create") && may(Role::Operator, "offset", "reset"));
@@ -285,16 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_and_secrets_are_hidden() {
-        let message = find("message", "key").unwrap();
-        let answer = json!([{"body": "text", "keys": "k"}]);
-        assert_eq!(shown(&visitor(Role::Admin, false), message, answer.clone())[0]["body"], HIDDEN);
-        assert_eq!(shown(&visitor(Role::Viewer, true), message, answer)[0]["body"], "text");
-        let config = find("broker", "config").unwrap();
-        let answer =
-            json!([{"key": "tlsKeyPassword", "value": "planted"}, {"key": "brokerName", "value": "a"}]);
-        let answer = shown(&visitor(Role::Admin, true), config, answer);
-        assert!(!answer.to_string().contains("planted") && answer.to_string().contains("\"a\""), "{answer}");
+    fn no_file_of_the_server_is_read_for_a_visitor() {
         let create = find("user", "create").unwrap();
         let given =
             arguments(create, [("password-file", "/etc/passwd"), ("user", "alice"), ("foreign", "x")]);

@@ -1,13 +1,19 @@
 //! The pages by their paths.
 
+mod access;
 mod brokers;
+mod client;
+mod dead_letters;
 mod groups;
 mod login;
 mod messages;
 mod operations;
 mod overview;
 mod people;
+mod runtime;
+mod storage;
 mod topics;
+mod waiting;
 
 pub(crate) use login::login;
 
@@ -18,17 +24,22 @@ use crate::view::Page;
 
 /// The text of the pages, for the test of translations.
 #[cfg(test)]
-pub(crate) const SOURCES: [&str; 10] = [
+pub(crate) const SOURCES: [&str; 15] = [
     include_str!("view.rs"),
     include_str!("server.rs"),
+    include_str!("pages/access.rs"),
     include_str!("pages/brokers.rs"),
+    include_str!("pages/client.rs"),
+    include_str!("pages/dead_letters.rs"),
     include_str!("pages/groups.rs"),
     include_str!("pages/login.rs"),
     include_str!("pages/messages.rs"),
     include_str!("pages/operations.rs"),
     include_str!("pages/overview.rs"),
     include_str!("pages/people.rs"),
+    include_str!("pages/storage.rs"),
     include_str!("pages/topics.rs"),
+    include_str!("pages/waiting.rs"),
 ];
 
 /// The answer to a request.
@@ -57,10 +68,16 @@ pub(crate) async fn get(app: &App, who: &Visitor, path: &str, fields: &Fields) -
         "/topic" => topics::one(app, who, fields).await,
         "/groups" => groups::list(app, who, fields).await,
         "/group" => groups::one(app, who, fields).await,
+        "/client" => client::one(app, who, fields).await,
+        "/storage" => storage::storage(app, who).await,
+        "/delays" => waiting::delays(app, who).await,
+        "/transactions" => waiting::transactions(app, who, fields).await,
+        "/pops" => waiting::pops(app, who).await,
+        "/access" => access::access(app, who).await,
         "/clients" => groups::clients(app, who, fields).await,
         "/messages" => messages::list(app, who, fields).await,
         "/message" => messages::one(app, who, fields).await,
-        "/dlq" => messages::dead_letters(app, who, fields).await,
+        "/dlq" => dead_letters::list(app, who, fields).await,
         "/operations" => Ok(operations::list(who)),
         "/session" => people::session(who),
         "/audit" => people::audit(app, who),
@@ -81,6 +98,7 @@ pub(crate) async fn post(app: &App, who: &Visitor, path: &str, form: &Fields) ->
     match path {
         "/login" => login::begin(app, who, form).await,
         "/logout" => login::end(app, who),
+        "/dlq" => dead_letters::resend(app, who, form).await.map(Reply::Page),
         "/users" => people::change(app, who, form).await.map(Reply::Page),
         path => match path.strip_prefix("/op/").and_then(|rest| rest.split_once('/')) {
             Some(name) => operations::change(app, who, name, form).await.map(Reply::Page),

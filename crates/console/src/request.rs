@@ -33,6 +33,11 @@ impl Fields {
         self.get(name).unwrap_or_default()
     }
 
+    /// The names of all values.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| name.as_str())
+    }
+
     /// A number from 1 on; 1 for anything else.
     pub fn page(&self) -> usize {
         self.get("page").and_then(|text| text.parse().ok()).unwrap_or(1).max(1)

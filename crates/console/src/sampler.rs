@@ -1,4 +1,4 @@
-//! The two tasks that keep the live figures up to date.
+//! The tasks that keep the live figures up to date.
 
 use crate::answers::{now_ms, rows};
 use crate::app::App;
@@ -11,6 +11,9 @@ use std::time::Duration;
 const IDLE_MS: i64 = 10_000;
 /// Topics up to which the doctor looks by itself; it asks for each of them.
 const DOCTOR_TOPICS_MAX: usize = 2000;
+/// Time between two looks at the groups, ms; and the least multiple of the time that a look takes.
+const LAG_MS: i64 = 60_000;
+const LAG_SHARE: i64 = 60;
 /// Age from which on the doctor looks again when somebody watches, ms.
 const DOCTOR_MS: i64 = 60_000;
 
@@ -61,6 +64,24 @@ pub(crate) async fn sample_topics(app: &App) {
             }
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
+    }
+}
+
+/// Asks all masters how far their groups are, for ever. A cluster that takes long to answer is asked less often.
+pub(crate) async fn sample_lags(app: &App) {
+    loop {
+        let begun_ms = now_ms();
+        let brokers = ask(app, "cluster", "list", &Arguments::default()).await.unwrap_or_default();
+        let mut told = Vec::new();
+        for row in rows(&brokers).iter().filter(|row| row["id"] == 0 && row["error"].is_null()) {
+            let mut arguments = Arguments::default();
+            arguments.set("broker", row["address"].as_str().unwrap_or_default());
+            told.extend(ask(app, "broker", "progress", &arguments).await);
+        }
+        app.lags.add(now_ms(), &told);
+        let took_ms = now_ms() - begun_ms;
+        let pause_ms = LAG_MS.max(took_ms * LAG_SHARE) - took_ms;
+        tokio::time::sleep(Duration::from_millis(pause_ms.max(0).unsigned_abs())).await;
     }
 }
 

@@ -24,7 +24,7 @@ impl Page {
 }
 
 /// The pages in the order of the navigation.
-const PAGES: [(&str, &str); 10] = [
+const PAGES: [(&str, &str); 15] = [
     ("/", "Overview"),
     ("/brokers", "Brokers"),
     ("/topics", "Topics"),
@@ -32,6 +32,11 @@ const PAGES: [(&str, &str); 10] = [
     ("/clients", "Clients"),
     ("/messages", "Messages"),
     ("/dlq", "Dead letters"),
+    ("/delays", "Delays"),
+    ("/transactions", "Transactions"),
+    ("/pops", "Pops"),
+    ("/storage", "Storage"),
+    ("/access", "Users and acls"),
     ("/operations", "Operations"),
     ("/audit", "Audit"),
     ("/users", "Users"),
@@ -164,6 +169,10 @@ fn cell(row: &Value, column: &str) -> Markup {
         "topic" => Some(format!("/topic{}", query([("name", text.as_str())]))),
         "group" => Some(format!("/group{}", query([("name", text.as_str())]))),
         "broker" if !text.contains(':') => Some(format!("/broker{}", query([("name", text.as_str())]))),
+        "client_id" => row["group"].as_str().map(|group| {
+            let group_and_id = [("group", group), ("id", text.as_str())];
+            format!("/client{}", query(group_and_id))
+        }),
         "message_id" => row["topic"].as_str().map(|topic| {
             let topic_and_id = [("topic", topic), ("id", text.as_str())];
             format!("/message{}", query(topic_and_id))

@@ -1,24 +1,20 @@
 //! Consumer groups and connected clients.
 
+use super::runtime::{masters, shown_failures};
 use super::topics::{NAMES_MS, part};
 use crate::answers::rows;
 use crate::app::{App, Visitor};
+use crate::lag::Lag;
 use crate::refusal::Refusal;
 use crate::request::Fields;
 use crate::view::{Page, answer, columns_table, field, operation_link, taken};
-use maud::html;
+use crate::words::Lang;
+use maud::{Markup, html};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Time for which the lag of all groups is not asked for again, ms.
 const LAG_MS: i64 = 10_000;
-
-/// Names of the masters.
-async fn masters(app: &App, who: &Visitor) -> Result<Vec<String>, Refusal> {
-    let brokers = app.look(who, ("cluster", "list"), &[], NAMES_MS).await?;
-    let masters = rows(&brokers).iter().filter(|row| row["id"] == 0 && row["error"].is_null());
-    Ok(masters.filter_map(|row| row["broker"].as_str()).map(str::to_owned).collect())
-}
 
 /// The messages that are left for each group, with one request to each master; and what was refused.
 async fn lags(app: &App, who: &Visitor) -> Result<(BTreeMap<String, i64>, Vec<String>), Refusal> {
@@ -54,7 +50,7 @@ pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Pa
             (field(lang.say("Search"), "q", fields.text("q")))
             button { (lang.say("Search")) }
         }
-        @for failure in &failures { p.failure role="alert" { "✗ " (failure) } }
+        (shown_failures(&failures))
         (columns_table(lang, &part.rows, &["group", "diff", "brokers"]))
         (part.links(lang, "/groups", fields))
     };
@@ -69,6 +65,8 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
     let progress = [("group", name), ("client-ip", "true")];
     let progress = app.look(who, ("group", "progress"), &progress, 1000).await;
     let members = app.look(who, ("client", "consumers"), &given, 1000).await;
+    let members = members.map(|members| of_group(members, name));
+    let past = app.lags.of(name);
     let settings = app.look(who, ("group", "config"), &given, 5000).await;
     if let (Err(refusal), Err(_)) = (&progress, &members)
         && settings.as_ref().is_ok_and(|settings| rows(settings).is_empty())
@@ -106,6 +104,8 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
             (operation_link(who, lang.say("Change the group"), ("group", "create"), &create))
             (operation_link(who, lang.say("Delete the group"), ("group", "delete"), &create))
         }
+        h2 { (lang.say("Lag in the past hours")) }
+        (charts(lang, &past))
         @for (title, part) in parts {
             h2 { (title) }
             @match part {
@@ -114,8 +114,44 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
             }
         }
     };
-    let data = json!({"progress": progress.ok(), "members": members.ok(), "settings": settings.ok()});
+    let data =
+        json!({"lag": past, "progress": progress.ok(), "members": members.ok(), "settings": settings.ok()});
     Ok(Page::new(format!("{}: {name}", lang.say("Group")), data, body))
+}
+
+/// The members with their group, by which their pages are found.
+fn of_group(mut consumers: Value, group: &str) -> Value {
+    for member in consumers["members"].as_array_mut().into_iter().flatten() {
+        member["group"] = group.into();
+    }
+    consumers
+}
+
+/// The past of a group's lag, in messages and in seconds.
+fn charts(lang: Lang, past: &[Lag]) -> Markup {
+    let (Some(first), Some(last)) = (past.first(), past.last()) else {
+        return html! { p { (lang.say("The group was not behind since the console runs")) } };
+    };
+    let span = (last.at_ms - first.at_ms).max(1) as f64;
+    let chart = |name: &str, class: &str, value: fn(&Lag) -> i64| {
+        let most = past.iter().map(value).max().unwrap_or_default();
+        let points = past.iter().map(|lag| {
+            let x = 800.0 * (lag.at_ms - first.at_ms) as f64 / span;
+            format!("{x:.1},{:.1}", 76.0 - 70.0 * value(lag) as f64 / most.max(1) as f64)
+        });
+        let points = points.collect::<Vec<_>>().join(" ");
+        html! {
+            p { (name) ": " (lang.say("now")) " " (value(last)) ", " (lang.say("most")) " " (most) }
+            svg.chart viewBox="0 0 800 80" preserveAspectRatio="none" role="img" aria-label=(name) {
+                polyline.(class) points=(points) {}
+            }
+        }
+    };
+    html! {
+        (chart(lang.say("Messages"), "in", |lag| lag.messages))
+        (chart(lang.say("Seconds"), "out", |lag| lag.seconds))
+        p.small { time { (admin::time(first.at_ms)) } " – " time { (admin::time(last.at_ms)) } }
+    }
 }
 
 /// Connected producers of all masters, and the members of a group that is named.
@@ -137,7 +173,9 @@ pub(super) async fn clients(app: &App, who: &Visitor, fields: &Fields) -> Result
         row["producer_group"] = group;
     }
     let members = match fields.get("group") {
-        Some(group) => Some(app.look(who, ("client", "consumers"), &[("group", group)], 1000).await?),
+        Some(group) => {
+            Some(of_group(app.look(who, ("client", "consumers"), &[("group", group)], 1000).await?, group))
+        }
         None => None,
     };
     let columns = ["producer_group", "client_id", "address", "language", "version", "last_heartbeat"];
@@ -149,7 +187,7 @@ pub(super) async fn clients(app: &App, who: &Visitor, fields: &Fields) -> Result
         }
         @if let Some(members) = &members { h2 { (lang.say("Consumers")) } (answer(lang, members)) }
         h2 { (lang.say("Producers")) }
-        @for failure in &failures { p.failure role="alert" { "✗ " (failure) } }
+        (shown_failures(&failures))
         (columns_table(lang, &producers, &columns))
     };
     let data = json!({"producers": producers, "consumers": members, "failures": failures});

@@ -1,21 +1,21 @@
-//! Messages: found by key, id, or topic and time; one message with its body, consumption and trace; dead letters.
+//! Messages: found by key, id, or topic and time; one message with its body, consumption and trace.
 
 use crate::answers::rows;
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
-use crate::request::{Fields, query};
+use crate::request::Fields;
 use crate::view::{Page, answer, columns_table, field, operation_link, table};
 use crate::words::Lang;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
 /// Most messages that are looked for by time.
-const LIMIT: &str = "50";
+pub(super) const LIMIT: &str = "50";
 /// Time back to which messages are looked for unless another is given, ms.
 const RECENT_MS: i64 = 3_600_000;
 
 /// A time of a form, `2026-01-31T12:00`, as operations take it; milliseconds are passed on.
-fn time_of(text: &str) -> String {
+pub(super) fn time_of(text: &str) -> String {
     match (text.split_once('T'), text.matches(':').count()) {
         (Some((day, time)), 1) => format!("{day}#{time}:00:000"),
         (Some((day, time)), 2) => format!("{day}#{time}:000"),
@@ -82,7 +82,10 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
             members.remove(name);
         }
     }
+    // A listener is given a message by the broker's id alone.
+    let place = message["offset_id"].as_str().unwrap_or(id).to_owned();
     let body = html! {
+        div.actions { (operation_link(who, lang.say("Let a member consume it"), ("message", "consume"), &[("topic", topic), ("id", &place)])) }
         (answer(lang, &plain))
         h2 { (lang.say("Body")) } (content(&message))
         h2 { (lang.say("Properties")) } (answer(lang, &message["properties"]))
@@ -127,45 +130,6 @@ fn waterfall(lang: Lang, events: &[Value]) -> Markup {
             } }
         }
     }
-}
-
-/// What a group gave up.
-pub(super) async fn dead_letters(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Refusal> {
-    let (lang, group) = (who.lang, fields.text("group"));
-    let begin = time_of(fields.text("begin"));
-    let given = [("group", group), ("begin", &*begin), ("limit", LIMIT)];
-    let found = match group {
-        "" => None,
-        _ => Some(app.look(who, ("dlq", "list"), &given, 0).await),
-    };
-    let body = html! {
-        form.row method="get" action="/dlq" role="search" {
-            (field(lang.say("Group"), "group", group))
-            label { span { (lang.say("From (UTC)")) } input type="datetime-local" name="begin" value=(fields.text("begin")); }
-            button { (lang.say("Find")) }
-        }
-        @match &found {
-            None => {},
-            Some(Err(refusal)) => p { (refusal.text) },
-            Some(Ok(found)) if rows(found).is_empty() => p { (lang.say("Nothing to show")) },
-            Some(Ok(found)) => {
-                ul.cards { @for row in rows(found) {
-                    @let text = |name: &str| crate::view::cell_text(&row[name]);
-                    @let (broker, queue, offset) = (text("broker"), text("queue"), text("queue_offset"));
-                    @let dead_topic = format!("%DLQ%{group}");
-                    li {
-                        a href=(format!("/message{}", query([("topic", &*dead_topic), ("id", &*text("offset_id"))]))) { (text("message_id")) }
-                        " · " (row["properties"]["RETRY_TOPIC"].as_str().unwrap_or_default()) " · " (text("keys")) " · " (text("store_time")) " "
-                        (operation_link(who, lang.say("Resend"), ("dlq", "resend"), &[("group", group), ("broker", &broker), ("queue", &queue), ("offset", &offset)]))
-                        pre tabindex="0" { (text("body")) }
-                    }
-                } }
-                p.small { (lang.say("At most 50 messages are shown")) }
-            },
-        }
-    };
-    let data = found.and_then(Result::ok).unwrap_or_default();
-    Ok(Page::new(lang.say("Dead letters"), data, body))
 }
 
 #[cfg(test)]

@@ -1,0 +1,107 @@
+//! What is kept of the past of groups: how many messages each was behind, and for how long, once a minute.
+
+use crate::answers::rows;
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Mutex;
+
+/// Points of a group: six hours.
+const POINTS_MAX: usize = 360;
+/// Groups that are remembered; those with the fewest messages to read are forgotten.
+const GROUPS_MAX: usize = 500;
+
+/// How far a group was behind at a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Lag {
+    pub at_ms: i64,
+    pub messages: i64,
+    /// Age of the last consumed message of the queue that is furthest behind; 0 when everything is consumed.
+    pub seconds: i64,
+}
+
+/// The past of groups.
+#[derive(Debug, Default)]
+pub(crate) struct Lags(Mutex<BTreeMap<String, VecDeque<Lag>>>);
+
+impl Lags {
+    /// Adds what `broker progress` told of all brokers that answered. A group that is in no answer has no point.
+    pub fn add(&self, now_ms: i64, told: &[Value]) {
+        let mut found: BTreeMap<&str, Lag> = BTreeMap::new();
+        for row in told.iter().flat_map(|progress| rows(&progress["queues"])) {
+            let lag = found.entry(row["group"].as_str().unwrap_or_default()).or_default();
+            let messages = row["diff"].as_i64().unwrap_or_default().max(0);
+            lag.at_ms = now_ms;
+            lag.messages += messages;
+            if messages > 0
+                && let Some(last_ms) = row["last_time"].as_str().and_then(admin::parse_time)
+            {
+                lag.seconds = lag.seconds.max((now_ms - last_ms) / 1000);
+            }
+        }
+        let mut groups = self.0.lock().expect("short section");
+        for (group, lag) in found {
+            // Groups that were never behind need no memory.
+            if lag.messages > 0 || groups.contains_key(group) {
+                let points = groups.entry(group.to_owned()).or_default();
+                points.push_back(lag);
+                if points.len() > POINTS_MAX {
+                    points.pop_front();
+                }
+            }
+        }
+        while groups.len() > GROUPS_MAX {
+            let least = groups.iter().min_by_key(|(_, points)| points.back().map(|lag| lag.messages));
+            let Some(least) = least.map(|(group, _)| group.clone()) else { break };
+            groups.remove(&least);
+        }
+    }
+
+    /// The past of a group, the oldest first.
+    pub fn of(&self, group: &str) -> Vec<Lag> {
+        let groups = self.0.lock().expect("short section");
+        groups.get(group).into_iter().flatten().copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn told(rows: &[(&str, i64, &str)]) -> Vec<Value> {
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|(group, diff, last_time)| json!({"group": group, "diff": diff, "last_time": last_time}))
+            .collect();
+        vec![json!({"queues": rows})]
+    }
+
+    #[test]
+    fn a_group_is_as_far_behind_as_its_slowest_queue() {
+        let lags = Lags::default();
+        let now_ms = admin::parse_time("2026-01-31T12:00:00.000Z").unwrap();
+        let (old, new) = ("2026-01-31T11:59:00.000Z", "2026-01-31T11:59:59.000Z");
+        lags.add(
+            now_ms,
+            &told(&[("g", 5, new), ("g", 2, old), ("g", 0, "2026-01-01T00:00:00.000Z"), ("well", 0, new)]),
+        );
+        assert_eq!(lags.of("g"), [Lag { at_ms: now_ms, messages: 7, seconds: 60 }]);
+        assert!(lags.of("well").is_empty(), "a group that was never behind");
+        lags.add(now_ms + 60_000, &told(&[("g", 0, new)]));
+        assert_eq!(lags.of("g")[1], Lag { at_ms: now_ms + 60_000, messages: 0, seconds: 0 });
+    }
+
+    #[test]
+    fn points_and_groups_are_bounded() {
+        let lags = Lags::default();
+        for minute in 0..400 {
+            lags.add(minute, &told(&[("g", 100_000, "")]));
+        }
+        assert_eq!((lags.of("g").len(), lags.of("g")[0].at_ms), (POINTS_MAX, 40));
+        let names: Vec<String> = (0..600).map(|number| format!("g{number}")).collect();
+        let rows: Vec<_> = (1..).zip(&names).map(|(diff, name)| (name.as_str(), diff, "")).collect();
+        lags.add(1000, &told(&rows));
+        assert!(!lags.of("g").is_empty() && lags.of("g0").is_empty() && !lags.of("g599").is_empty());
+    }
+}

@@ -1,0 +1,57 @@
+//! What several pages ask of all masters: runtime figures, one request to each.
+
+use super::topics::NAMES_MS;
+use crate::answers::rows;
+use crate::app::{App, Visitor};
+use crate::refusal::Refusal;
+use maud::{Markup, html};
+use std::collections::BTreeMap;
+
+/// Most masters whose figures are on a page.
+const MASTERS_MAX: usize = 64;
+/// Time for which runtime figures are not asked for again, ms.
+const RUNTIME_MS: i64 = 2000;
+
+/// The runtime figures of a broker by name.
+pub(super) type Runtime = BTreeMap<String, String>;
+
+/// Names of the masters.
+pub(super) async fn masters(app: &App, who: &Visitor) -> Result<Vec<String>, Refusal> {
+    let brokers = app.look(who, ("cluster", "list"), &[], NAMES_MS).await?;
+    let masters = rows(&brokers).iter().filter(|row| row["id"] == 0 && row["error"].is_null());
+    Ok(masters.filter_map(|row| row["broker"].as_str()).map(str::to_owned).collect())
+}
+
+/// Runtime figures of all masters by name; and what was refused.
+pub(super) async fn runtimes(
+    app: &App,
+    who: &Visitor,
+) -> Result<(BTreeMap<String, Runtime>, Vec<String>), Refusal> {
+    let (mut found, mut failures) = (BTreeMap::new(), Vec::new());
+    let masters = masters(app, who).await?;
+    if masters.len() > MASTERS_MAX {
+        failures.push(format!("{MASTERS_MAX} / {}", masters.len()));
+    }
+    for broker in masters.into_iter().take(MASTERS_MAX) {
+        match app.look(who, ("broker", "status"), &[("broker", &broker)], RUNTIME_MS).await {
+            Ok(status) => {
+                let text = |row: &serde_json::Value, name: &str| row[name].as_str().map(str::to_owned);
+                let figures =
+                    rows(&status).iter().filter_map(|row| Some((text(row, "name")?, text(row, "value")?)));
+                found.insert(broker, figures.collect());
+            }
+            Err(refusal) => failures.push(format!("{broker}: {}", refusal.text)),
+        }
+    }
+    Ok((found, failures))
+}
+
+/// A runtime figure as a number; 0 without one.
+pub(super) fn number(runtime: &Runtime, name: &str) -> i64 {
+    runtime.get(name).and_then(|text| text.parse().ok()).unwrap_or_default()
+}
+
+/// What was refused, above what is shown all the same.
+pub(super) fn shown_failures(failures: &[String]) -> Markup {
+    html! { @for failure in failures { p.failure role="alert" { "✗ " (failure) } } }
+}
