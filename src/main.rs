@@ -24,7 +24,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 /// What somebody does first.
 const FIRST: &str = "Begin with:
-  vostok serve                                     name server, broker, gRPC, and the console at http://127.0.0.1:8082/
+  vostok serve                    everything; the console is at http://127.0.0.1:8082/
   vostok lab producer -n 127.0.0.1:9876 -t Hello -w 1 -s 128 -q 10
   vostok admin message print-topic Hello -n 127.0.0.1:9876";
 
