@@ -51,6 +51,8 @@ fn every_page_is_served_in_both_languages_and_as_json() {
         storage.contains("\"setting\":\"fileReservedTime\"") && storage.contains("\"failures\":[]"),
         "{storage}"
     );
+    let pops = console.ask("/api/v1/pops", &[], None).body;
+    assert!(pops.contains("\"topic\":\"rmq_sys_REVIVE_LOG_DefaultCluster\""), "{pops}");
     let absent = console.ask("/api/v1/client?group=CG&id=nobody", &[], None);
     assert!(absent.status == 404 && absent.body.contains("no connected member"), "{}", absent.body);
 }

@@ -2,6 +2,7 @@
 
 use super::messages::LIMIT;
 use super::runtime::{Runtime, runtimes, shown_failures};
+use super::topics::NAMES_MS;
 use crate::answers::{now_ms, rows};
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
@@ -9,6 +10,8 @@ use crate::request::{Fields, query};
 use crate::view::{Page, cell_text, columns_table, operation_link, table, taken};
 use maud::{Markup, html};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use wire::names::REVIVE_PREFIX;
 
 /// Runtime figures of delay levels begin so; their values are delivered and stored offsets (`ScheduleMessageService.buildRunningStats`).
 const LEVEL: &str = "scheduleMessageOffset_";
@@ -137,14 +140,24 @@ fn list(who: &Visitor, rows: &[Value]) -> Markup {
 /// How far brokers are with popped messages that were not acknowledged.
 pub(super) async fn pops(app: &App, who: &Visitor) -> Result<Page, Refusal> {
     let lang = who.lang;
-    let progress = app.look(who, ("group", "progress"), &[("group", REVIVE)], 2000).await;
-    let (runtimes, failures) = runtimes(app, who).await?;
+    let brokers = app.look(who, ("cluster", "list"), &[], NAMES_MS).await?;
+    let clusters: BTreeSet<&str> = rows(&brokers).iter().filter_map(|row| row["cluster"].as_str()).collect();
+    let (mut revive, mut refused) = (Vec::new(), Vec::new());
+    for cluster in clusters {
+        let topic = format!("{REVIVE_PREFIX}{cluster}");
+        match app.look(who, ("group", "progress"), &[("group", REVIVE), ("topic", &topic)], 2000).await {
+            Ok(progress) => revive.extend(rows(&progress["queues"]).to_vec()),
+            Err(refusal) => refused.push(format!("{cluster}: {}", refusal.text)),
+        }
+    }
+    let (runtimes, mut failures) = runtimes(app, who).await?;
+    failures.extend(refused);
     let figures: Vec<Value> = runtimes
         .iter()
         .flat_map(|(broker, runtime)| {
             let found = runtime.iter().filter(|(name, _)| {
                 let name = name.to_ascii_lowercase();
-                name.contains("pop") || name.contains("revive") || name.starts_with("ack")
+                name.contains("pop") || name.contains("revive")
             });
             found.map(move |(name, value)| json!({"broker": broker, "name": name, "value": value}))
         })
@@ -154,15 +167,12 @@ pub(super) async fn pops(app: &App, who: &Visitor) -> Result<Page, Refusal> {
         (taken(lang))
         (shown_failures(&failures))
         h2 { (lang.say("Revive: bringing back what was not acknowledged")) }
-        @match &progress {
-            Ok(progress) => (columns_table(lang, rows(&progress["queues"]), &columns)),
-            Err(refusal) => p { (refusal.text) },
-        }
+        (columns_table(lang, &revive, &columns))
         p.small { (lang.say("What a member has popped and not acknowledged stands on the member's page")) }
         h2 { (lang.say("Figures of the brokers")) }
         (table(lang, &figures))
     };
-    let data = json!({"revive": progress.ok(), "figures": figures, "failures": failures});
+    let data = json!({"revive": revive, "figures": figures, "failures": failures});
     Ok(Page::new(lang.say("Pops"), data, body))
 }
 
