@@ -31,7 +31,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
         (taken(lang))
         div.actions {
             a.button href=(page) { (lang.say("Compare two thread dumps")) }
-            (operation_link(who, lang.say("Let it consume a message"), ("message", "consume"), &with_stacks[..2]))
+            (operation_link(who, lang.say("Let it consume a message"), ("message", "consume-directly"), &with_stacks[..2]))
         }
         @if let Some(threads) = &threads { h2 { (lang.say("Threads")) } (shown(lang, threads)) }
         h2 { (lang.say("Queues")) } (table(lang, rows(&first["queues"])))

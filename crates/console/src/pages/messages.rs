@@ -85,7 +85,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
     // A listener is given a message by the broker's id alone.
     let place = message["offset_id"].as_str().unwrap_or(id).to_owned();
     let body = html! {
-        div.actions { (operation_link(who, lang.say("Let a member consume it"), ("message", "consume"), &[("topic", topic), ("id", &place)])) }
+        div.actions { (operation_link(who, lang.say("Let a member consume it"), ("message", "consume-directly"), &[("topic", topic), ("id", &place)])) }
         (answer(lang, &plain))
         h2 { (lang.say("Body")) } (content(&message))
         h2 { (lang.say("Properties")) } (answer(lang, &message["properties"]))
