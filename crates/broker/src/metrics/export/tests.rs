@@ -42,11 +42,14 @@ fn an_export_has_the_metrics_of_a_scrape() {
     let metrics = collect(&fixture.broker, 1, 2);
     let text = super::super::scrape::scrape(&fixture.broker);
     assert_eq!(metrics.len(), text.lines().filter(|line| line.starts_with("# TYPE")).count());
-    let stored = metrics.iter().find(|metric| metric.name == "rocketmq_messages_in_total").expect("a metric");
-    let Some(Data::Sum(sum)) = &stored.data else { panic!("{stored:?}") };
+    let refused =
+        metrics.iter().find(|metric| metric.name == "vostok_refused_requests_total").expect("a metric");
+    let Some(Data::Sum(sum)) = &refused.data else { panic!("{refused:?}") };
     let point = &sum.points[0];
-    assert_eq!((point.value, point.start_ns, point.time_ns), (Some(1.0), 1_000_000, 2_000_000));
-    for (name, value) in [("topic", "T"), ("az", "a1"), ("node_type", "broker"), ("aggregation", "delta")] {
+    assert_eq!((point.value, point.start_ns, point.time_ns), (Some(0.0), 1_000_000, 2_000_000));
+    for (name, value) in
+        [("cause", "behind"), ("az", "a1"), ("node_type", "broker"), ("aggregation", "delta")]
+    {
         assert!(point.attributes.contains(&attribute((name, value))), "{name}: {point:?}");
     }
     assert!(!point.attributes.iter().any(|it| it.key == "otel_scope_name"), "{point:?}");
