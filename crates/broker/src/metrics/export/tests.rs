@@ -55,9 +55,11 @@ fn an_export_has_the_metrics_of_a_scrape() {
     assert!(!point.attributes.iter().any(|it| it.key == "otel_scope_name"), "{point:?}");
 }
 
-/// Takes the requests of one connection like a collector, and answers each with this status. The path, a header and the
-/// message of each.
-async fn collect_requests(listener: TcpListener, status: &'static str) -> Vec<(String, String, Request)> {
+/// A request as a collector got it: its path, a header and its message.
+type Taken = (String, String, Request);
+
+/// Takes the requests of one connection like a collector, and answers each with this status.
+async fn collect_requests(listener: TcpListener, status: &'static str) -> Vec<Taken> {
     let (stream, _) = listener.accept().await.unwrap();
     let mut connection = h2::server::handshake(stream).await.unwrap();
     let mut requests = Vec::new();
@@ -91,10 +93,7 @@ async fn collect_requests(listener: TcpListener, status: &'static str) -> Vec<(S
 }
 
 /// What an export of these requests leads to, and what the collector got.
-fn export(
-    requests: &[Request],
-    status: &'static str,
-) -> (Result<(), String>, Vec<(String, String, Request)>) {
+fn export(requests: &[Request], status: &'static str) -> (Result<(), String>, Vec<Taken>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
