@@ -283,7 +283,7 @@ def refused():
     for words in ("getParentTopicInfo -p One", "getLiteTopicInfo -p One -l a", "getLiteClientInfo -p One -g G -c c", "getLiteGroupInfo -p One -g G",
                   "triggerLiteDispatch -p One -g G"):
         yield case(words, "broker-a.* error|CODE: 3  DESC:  request type [0-9]+ not supported", **more)
-    yield case("rocksDBConfigToJson -b {b} -t topics", "export error|request type 355 not supported", **more)
+    yield case("rocksDBConfigToJson -c DefaultCluster -t topics", "RocksDBConfigToJsonCommand command failed", "request type 355 not supported", **more)
     yield case("exportMetadataInRocksDB -p /no/such -t topics", "RocksDB path is invalid", fails=True)
     yield case("dumpCompactionLog -f /no/such", "file /no/such not exist", fails=True)
     yield case("dumpCompactionLog -f {dir}/topics.json", lacks=["MSGID"], title="dumpCompactionLog of a file without messages")
