@@ -9,8 +9,8 @@ use clap::ValueEnum;
 use console::RunningConsole;
 use controller::Controller;
 use namesrv::NameServer;
-use net::tls::{ReplicationTls, Security};
-use net::{Budget, Limits, Workers};
+use net::tls::Security;
+use net::{Budget, Limits, ReplicationTls, Workers};
 use wire::body::{format_key_values, parse_key_values};
 
 use crate::{address, console_role, proxy_role, security, strangers};

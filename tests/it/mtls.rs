@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use net::tls::{ReplicationTls, Security, TlsSettings};
-use net::{Budget, ConnectionHandle, Limits, Service, Workers};
+use net::tls::{Security, TlsSettings};
+use net::{Budget, ConnectionHandle, Limits, ReplicationTls, Service, Workers};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use wire::codes::request;

@@ -2,7 +2,6 @@
 //! and which certificates are trusted.
 
 mod files;
-mod replication;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -21,7 +20,6 @@ use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor, TlsConnector, TlsStream};
 use crate::stream::Stream;
 use crate::{Place, TrustedProxies};
 
-pub use replication::ReplicationTls;
 pub use settings::{ClientAuth, Identity, TlsError, TlsMode, TlsSettings};
 
 /// Longest duration of a handshake.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use net::tls::ReplicationTls;
+use net::ReplicationTls;
 use replica::acks::{AckConfig, Mode};
 use replica::classic::MasterConfig;
 use replica::slave_log::SlaveConfig;

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use tokio::net::TcpStream;
 
-use super::Security;
 use crate::Budget;
 use crate::greeting::greet;
 use crate::stream::Stream;
+use crate::tls::Security;
 
 /// Longest wait for everything before the first frame of a slave. A slave of RocketMQ may be silent for `haSendHeartbeatInterval`.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(20);
