@@ -5,9 +5,9 @@ mod monitor;
 mod progress;
 mod settings;
 
-use crate::{Argument, pages};
 use crate::arguments::{BROKER, INTERVAL, MASTERS, optional, place};
 use crate::operation::{Operation, operations};
+use crate::{Argument, pages};
 use serde_json::Value;
 
 const GROUP: Argument = place("group", ("g", "groupName"), "name of the consumer group");

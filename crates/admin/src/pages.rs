@@ -14,11 +14,9 @@ const ROWS: usize = 100;
 const MASTER: i64 = 0;
 
 /// The arguments that ask for a page.
-pub(crate) const CONTAINS: Argument =
-    optional("contains", ("", ""), "only names with this in them");
+pub(crate) const CONTAINS: Argument = optional("contains", ("", ""), "only names with this in them");
 pub(crate) const AFTER: Argument = optional("after", ("", ""), "only names behind this one");
-pub(crate) const LIMIT: Argument =
-    optional("limit", ("", ""), "most rows, at most 2000; 100 if left out");
+pub(crate) const LIMIT: Argument = optional("limit", ("", ""), "most rows, at most 2000; 100 if left out");
 
 /// What is asked for.
 pub(crate) struct Page<'a> {

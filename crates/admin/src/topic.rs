@@ -8,9 +8,9 @@ mod static_topic;
 
 pub(crate) use rates::sum;
 
-use crate::{Argument, pages};
 use crate::arguments::{BROKER, MASTERS, optional, place, required, switch};
 use crate::operation::{Operation, operations};
+use crate::{Argument, pages};
 
 const MAP_FILE: Argument = optional("map-file", ("mf", "mapFile"), "taken for compatibility, without effect");
 const FORCE: Argument = optional("force", ("fr", "forceReplace"), "taken for compatibility, without effect");

@@ -81,7 +81,7 @@ fn round(broker: &Arc<Broker>, mut waiting: Vec<Waiting>) {
         let outcomes = broker.store_changes(changes);
         let generation = broker.topics.generation();
         let is_known = broker.registration_acks.is_known(generation);
-        let is_copied = table_changes::have_topics_and_groups(broker);
+        let is_copied = table_changes::are_copied(broker, &table_changes::topics_and_groups(broker));
         let mut unacknowledged = Vec::new();
         for ((waiting, outcome), are_topics) in waiting.into_iter().zip(outcomes).zip(are_topics) {
             if outcome.is_ok() && (are_topics && !is_known || !is_copied) {
@@ -107,14 +107,17 @@ fn go_on_acknowledged(broker: &Arc<Broker>, stored: Vec<Waiting>, generation: u6
         return stored.into_iter().for_each(|waiting| waiting.go_on(Ok(())));
     }
     unacknowledged_bytes.fetch_add(bytes, Ordering::Relaxed);
+    let tables = table_changes::topics_and_groups(broker);
     let handle = broker.clone();
     let wait = move || async move {
         let ((), copied) = tokio::join!(
             handle.registration_acks.wait(generation, NAME_SERVER_PATIENCE),
-            table_changes::wait_for_topics_and_groups(&handle),
+            table_changes::wait(&handle, tables),
         );
         handle.metadata_queue.unacknowledged_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        stored.into_iter().for_each(|waiting| waiting.go_on(copied.clone()));
+        // A slave that took too long may still get them; the master has them.
+        let outcome = copied.or_else(|refusal| if handle.role.is_slave() { Err(refusal) } else { Ok(()) });
+        stored.into_iter().for_each(|waiting| waiting.go_on(outcome.clone()));
     };
     // Fails only while the broker stops; the connections of these requests are closed by then.
     if broker.client_calls.spawn(wait).is_err() {

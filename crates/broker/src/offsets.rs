@@ -213,9 +213,11 @@ impl Offsets {
         let generation = self.counter.current();
         position.generation = generation;
         topic.newest = generation;
+        // Before anybody can read the new offset, so that no answer about it misses that it changed.
+        self.counter.raise(generation);
         drop(topic);
         self.changed.store(true, Ordering::Release);
-        self.counter.note(generation);
+        self.counter.wake();
     }
 
     fn find(&self, group: &str, topic: &str) -> Option<Arc<Mutex<Topic>>> {

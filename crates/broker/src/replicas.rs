@@ -1,6 +1,7 @@
 //! What this broker knows of the others of its group: of a slave's master its addresses, of a master's slaves how far they are,
 //! and in controller mode the epochs of the log and the in-sync set.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use replica::epochs::EpochList;
 use replica::in_sync::CommittedSet;
 use tokio::sync::watch;
-use wire::ha::Epoch;
+use wire::ha::{BrokerId, Epoch};
 
 /// Shortest address of a master that counts (`BrokerController.doRegisterBrokerAll`).
 const ADDRESS_BYTES_MIN: usize = 6;
@@ -56,6 +57,8 @@ pub(crate) struct Elected {
     pub may_have_lost: bool,
     /// On a master the in-sync set that the controller has committed.
     pub in_sync: CommittedSet,
+    /// On a master the members of in-sync sets that it has proposed and that may still be committed.
+    pub proposed: BTreeSet<BrokerId>,
     /// This broker's id at the controllers; zero before it has one.
     pub own: u64,
 }

@@ -1,7 +1,8 @@
 //! The tables of a master for its slaves (request 22097, which only Vostok has). A slave asks for what changed after the versions that
-//! it has; the question waits until there is something, and says which versions the slave has safely.
+//! it has; the question waits until there is something, and tells the master which versions the slave has.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use wire::body::ConsumerOffsetTable;
@@ -10,18 +11,28 @@ use wire::ha::BrokerId;
 
 use crate::Refusal;
 use crate::broker::Broker;
-use crate::clock::within;
+use crate::clock::{pause, within};
+use crate::offsets::Generation;
 use crate::role::Part;
 use crate::state::TableVersions;
 
 /// How long a question waits for a change.
 const HELD: Duration = Duration::from_secs(1);
 
+/// Shortest time between two looks for changes for a slave, so that many commits make few answers.
+const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+
+/// Entries of groups and topics per millisecond of that time: a look at them takes a small part of it.
+const ENTRIES_PER_MS: u64 = 2_000;
+
 /// How long an answer waits for slaves. Clients wait for three seconds.
-const SLAVES_PATIENCE_MS: i64 = 2_000;
+const SLAVES_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Pause after which the in-sync set is looked at again, when no slave asks.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// The remark of the refusal of a slave's question by a broker that is not master.
+pub(crate) const NOT_MASTER: &str = "this broker is not the master, and its tables are copies";
 
 /// What a slave learns of its master's tables.
 pub(crate) struct TableChanges {
@@ -29,8 +40,6 @@ pub(crate) struct TableChanges {
     pub versions: TableVersions,
     /// The offsets that changed.
     pub offsets: ConsumerOffsetTable,
-    /// How many entries of groups and topics were looked at to find them.
-    pub looked_at: usize,
 }
 
 /// The versions of this broker's tables at the moment.
@@ -42,10 +51,10 @@ fn versions(broker: &Broker) -> TableVersions {
     }
 }
 
-/// Gives `then` what changed after the versions that a slave has, once something did.
+/// Gives `then` what changed after the versions that a slave has, once something did. The question says that the slave has them.
 ///
 /// # Errors
-/// `SYSTEM_ERROR` when this broker is not master, `SERVICE_NOT_AVAILABLE` while it starts or stops.
+/// `SYSTEM_ERROR` when this broker is not master, or too many slaves ask; `SERVICE_NOT_AVAILABLE` while it starts or stops.
 pub(crate) fn changes_for(
     broker: &Arc<Broker>,
     slave: BrokerId,
@@ -53,103 +62,102 @@ pub(crate) fn changes_for(
     then: impl FnOnce(Result<TableChanges, Refusal>) + Send + 'static,
 ) -> Result<(), Refusal> {
     check_master(broker)?;
-    broker.table_copies.note(slave, has);
+    if !broker.table_copies.note(slave, has) {
+        return Err(Refusal::error("too many slaves ask for tables"));
+    }
     let handle = broker.clone();
     broker.client_calls.spawn(move || async move {
-        let (mut topics, mut groups) = (handle.topics.changes(), handle.groups.changes());
-        if !versions(&handle).is_newer_than(&has) {
-            let changed = async {
-                tokio::select! {
-                    () = handle.offsets.wait_for_change(has.offsets) => {}
-                    _ = topics.changed() => {}
-                    _ = groups.changed() => {}
-                }
-            };
-            within(HELD, changed).await;
-        }
-        // Before the offsets, so that what is fetched afterwards is at least as new.
-        let now = versions(&handle);
-        let changed = handle.offsets.changed_after(has.offsets);
-        let versions = TableVersions { offsets: changed.generation, ..now };
-        let (offsets, looked_at) = (changed.table, changed.looked_at);
-        then(check_master(&handle).map(|()| TableChanges { versions, offsets, looked_at }));
+        let changes = match wait_for_change(&handle, &has).await {
+            true => look(&handle, slave, has).await,
+            false => TableChanges { versions: has, offsets: ConsumerOffsetTable::default() },
+        };
+        then(check_master(&handle).map(|()| changes));
     })
 }
 
+/// Waits until a table is newer than the slave has it; false when none is after [`HELD`].
+async fn wait_for_change(broker: &Broker, has: &TableVersions) -> bool {
+    let (mut topics, mut groups) = (broker.topics.changes(), broker.groups.changes());
+    if versions(broker).is_newer_than(has) {
+        return true;
+    }
+    let changed = async {
+        tokio::select! {
+            () = broker.offsets.wait_for_change(has.offsets) => {}
+            _ = topics.changed() => {}
+            _ = groups.changed() => {}
+        }
+    };
+    within(HELD, changed).await.is_some()
+}
+
+async fn look(broker: &Broker, slave: BrokerId, has: TableVersions) -> TableChanges {
+    let entries = broker.table_copies.entries.load(Ordering::Relaxed);
+    let interval = LOOK_INTERVAL + Duration::from_millis(entries / ENTRIES_PER_MS);
+    let now = broker.clock.steady();
+    let before = broker.table_copies.note_look(slave, now);
+    pause((before + interval).saturating_sub(now)).await;
+    // Before the offsets, so that topics and groups that are fetched afterwards are at least as new.
+    let now = versions(broker);
+    let changed = broker.offsets.changed_after(has.offsets);
+    broker.table_copies.entries.store(changed.looked_at as u64, Ordering::Relaxed);
+    TableChanges { versions: TableVersions { offsets: changed.generation, ..now }, offsets: changed.table }
+}
+
 fn check_master(broker: &Broker) -> Result<(), Refusal> {
-    if broker.role.part() == Part::Master {
-        return Ok(());
-    }
-    Err(Refusal::error("this broker is not the master, and its tables are copies"))
+    if broker.role.part() == Part::Master { Ok(()) } else { Err(Refusal::error(NOT_MASTER)) }
 }
 
-/// Whether the slaves of the in-sync set have the topics and groups of the moment.
-pub(crate) fn have_topics_and_groups(broker: &Broker) -> bool {
-    have(broker, &topics_and_groups(broker))
-}
-
-/// Waits until they have, or until they took too long: they may still get them.
-///
-/// # Errors
-/// `SYSTEM_BUSY` when this broker is not master any more.
-pub(crate) async fn wait_for_topics_and_groups(broker: &Broker) -> Result<(), Refusal> {
-    match wait(broker, topics_and_groups(broker)).await {
-        Err(_) if broker.role.part() == Part::Master => Ok(()),
-        outcome => outcome,
-    }
-}
-
-fn topics_and_groups(broker: &Broker) -> TableVersions {
+/// The topics and groups of the moment, for [`are_copied`] and [`wait`].
+pub(crate) fn topics_and_groups(broker: &Broker) -> TableVersions {
     TableVersions { offsets: 0, ..versions(broker) }
 }
 
-/// Whether the slaves of the in-sync set have the offsets of the moment.
-pub(crate) fn have_offsets(broker: &Broker) -> bool {
-    have(broker, &TableVersions { offsets: broker.offsets.newest(), ..TableVersions::default() })
+/// The offsets up to a generation, for [`are_copied`] and [`wait`].
+pub(crate) fn offsets_up_to(generation: Generation) -> TableVersions {
+    TableVersions { offsets: generation, ..TableVersions::default() }
 }
 
-/// Calls `then` once the slaves of the in-sync set have the offsets of the moment, or once it is known that they may not get them.
-///
-/// # Errors
-/// `SERVICE_NOT_AVAILABLE` while the broker starts or stops.
-pub(crate) fn when_they_have_offsets(
-    broker: &Arc<Broker>,
-    then: impl FnOnce(Result<(), Refusal>) + Send + 'static,
-) -> Result<(), Refusal> {
-    let wanted = TableVersions { offsets: broker.offsets.newest(), ..TableVersions::default() };
-    let handle = broker.clone();
-    broker.client_calls.spawn(move || async move { then(wait(&handle, wanted).await) })
-}
-
-fn have(broker: &Broker, wanted: &TableVersions) -> bool {
+/// Whether every slave that may be elected next has these versions. False on a broker that is not master any more: [`wait`] says why.
+pub(crate) fn are_copied(broker: &Broker, wanted: &TableVersions) -> bool {
     if !broker.config.is_controlled() {
         return true;
     }
     let slaves: Vec<BrokerId> = {
         let elected = broker.replicas.elected();
-        elected.in_sync.members.iter().copied().filter(|member| member.get() != elected.own).collect()
+        let members = elected.in_sync.members.union(&elected.proposed);
+        members.copied().filter(|member| member.get() != elected.own).collect()
     };
-    broker.table_copies.have(&slaves, wanted, broker.now_ms())
+    // After the set was read: a broker that is deposed first stops being master, and then forgets the set.
+    broker.role.part() == Part::Master && broker.table_copies.cover(&slaves, wanted, broker.clock.steady())
 }
 
-async fn wait(broker: &Broker, wanted: TableVersions) -> Result<(), Refusal> {
-    let until_ms = broker.now_ms() + SLAVES_PATIENCE_MS;
+/// Waits until every slave that may be elected next has these versions.
+///
+/// # Errors
+/// `SYSTEM_BUSY` when that takes too long, or this broker is not master any more. The slaves may still get them.
+pub(crate) async fn wait(broker: &Broker, wanted: TableVersions) -> Result<(), Refusal> {
+    let mut copies = broker.table_copies.changes();
+    let until = broker.clock.steady() + SLAVES_PATIENCE;
     loop {
-        // Before the role is looked at: a broker that is deposed has no slaves any more.
-        let has = have(broker, &wanted);
-        if broker.role.part() != Part::Master {
+        copies.mark_unchanged();
+        if are_copied(broker, &wanted) {
+            return Ok(());
+        }
+        if check_master(broker).is_err() {
             let remark = "this broker is no longer the master, and the new one may not have what was changed; try again";
             return Err(Refusal::new(response::SYSTEM_BUSY, remark));
         }
-        if has {
-            return Ok(());
-        }
-        if broker.now_ms() >= until_ms {
+        if broker.clock.steady() >= until {
             let remark = format!(
-                "the slaves of the in-sync set did not take the offsets of groups within {SLAVES_PATIENCE_MS} ms; try again"
+                "a slave of the in-sync set did not take the master's tables within {} ms; try again",
+                SLAVES_PATIENCE.as_millis()
             );
             return Err(Refusal::new(response::SYSTEM_BUSY, remark));
         }
-        broker.table_copies.wait(LOOK_AGAIN).await;
+        within(LOOK_AGAIN, copies.changed()).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

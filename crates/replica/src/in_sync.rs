@@ -271,6 +271,11 @@ impl InSync {
         &self.committed
     }
 
+    /// Members of the proposals that may still be committed.
+    pub(crate) fn proposed(&self) -> &BTreeSet<BrokerId> {
+        &self.proposed
+    }
+
     /// The size that `minInSyncReplicas` is compared with (`AutoSwitchHAService.inSyncReplicasNums`).
     pub(crate) fn size(&self) -> usize {
         self.committed.members.len().max(self.proposed.len())

@@ -20,7 +20,7 @@ pub(super) struct Counter {
     current: AtomicU64,
     /// The generation of the latest change.
     newest: AtomicU64,
-    /// Whether somebody waits for a change, so that commits do not wake nobody.
+    /// Whether somebody waits for a change. A commit touches nothing shared for that as long as nobody does.
     is_awaited: AtomicBool,
     news: watch::Sender<()>,
 }
@@ -52,11 +52,15 @@ impl Counter {
         self.current.load(Ordering::Acquire)
     }
 
-    /// Notes a change that bears this generation, and wakes who waits for it.
-    pub(super) fn note(&self, generation: Generation) {
+    /// Notes that there is a change that bears this generation.
+    pub(super) fn raise(&self, generation: Generation) {
         if self.newest.load(Ordering::Relaxed) < generation {
             self.newest.fetch_max(generation, Ordering::SeqCst);
         }
+    }
+
+    /// Wakes who waits for a change.
+    pub(super) fn wake(&self) {
         if self.is_awaited.load(Ordering::SeqCst) && self.is_awaited.swap(false, Ordering::SeqCst) {
             self.news.send_replace(());
         }
@@ -67,6 +71,11 @@ impl Offsets {
     /// The generation of the latest change. Who has everything up to it has the whole table.
     pub(crate) fn newest(&self) -> Generation {
         self.counter.newest.load(Ordering::SeqCst)
+    }
+
+    /// The generation of a group's offset in a queue; zero when it has none.
+    pub(crate) fn generation_of(&self, group: &str, topic: &str, queue_id: i32) -> Generation {
+        self.position(group, topic, queue_id).map_or(0, |position| position.generation)
     }
 
     /// Waits until there is a change after `generation`.

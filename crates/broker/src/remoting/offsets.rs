@@ -10,7 +10,7 @@ use super::answer::Answer;
 use super::codec::{done, json};
 use super::incoming::Request;
 use super::sink::ANSWER_BYTES;
-use crate::offsets::{self, CommitOffset, QueryOffset, ResetOffset};
+use crate::offsets::{self, CommitOffset, Generation, QueryOffset, ResetOffset};
 use crate::progress::{self, CloneOffsets};
 use crate::state::TableVersions;
 use crate::table_changes::{self, TableChanges};
@@ -26,7 +26,8 @@ pub(super) fn query(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
     };
     let is_young = |topic: &str, queue_id| r.broker.is_young(topic, queue_id);
     let offset = offsets::query(&r.broker.offsets, &asked, is_young)?;
-    when_copied(r, Answer::success().field("offset", offset), out)
+    let generation = r.broker.offsets.generation_of(asked.group, asked.topic, asked.queue_id);
+    when_copied(r, generation, Answer::success().field("offset", offset), out)
 }
 
 /// 15 `UPDATE_CONSUMER_OFFSET`.
@@ -47,7 +48,9 @@ pub(super) fn commit(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> 
         true => Answer::success(),
         false => Answer::success().remark("Offset has been previously reset"),
     };
-    when_copied(r, answer, out)
+    let generation =
+        wanted.queue_id.map_or(0, |queue| broker.offsets.generation_of(wanted.group, wanted.topic, queue));
+    when_copied(r, generation, answer, out)
 }
 
 /// 222 `INVOKE_BROKER_TO_RESET_OFFSET`.
@@ -63,7 +66,8 @@ pub(super) fn reset(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
         only_backwards: !r.flag_or("isForce", false),
         for_cpp: r.command.language == Some(Language::Cpp),
     };
-    when_copied(r, lookup::reset(r.broker, &wanted).map(json)?, out)
+    let answer = lookup::reset(r.broker, &wanted).map(json)?;
+    when_copied(r, r.broker.offsets.newest(), answer, out)
 }
 
 /// 314 `CLONE_GROUP_OFFSET`.
@@ -74,7 +78,8 @@ pub(super) fn copy(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
         topic: r.word("topic"),
         is_offline: r.flag_or("offline", false),
     };
-    when_copied(r, progress::clone_offsets(r.broker, &wanted).map(done)?, out)
+    let answer = progress::clone_offsets(r.broker, &wanted).map(done)?;
+    when_copied(r, r.broker.offsets.newest(), answer, out)
 }
 
 /// 43 `GET_ALL_CONSUMER_OFFSET`. Queue ids are quoted, because a Java slave cannot read past bare ones in a member it does not
@@ -84,15 +89,22 @@ pub(super) fn all(r: &Request<'_>) -> Result<Answer, Refusal> {
     Ok(Answer::success().body(wire::json::to_vec_as(&table, wire::json::Dialect::Standard)))
 }
 
-/// Answers now, or once the slaves of the in-sync set have the offsets.
-fn when_copied(r: &Request<'_>, answer: Answer, out: &mut Vec<u8>) -> Result<(), Refusal> {
-    if r.command.is_one_way() || table_changes::have_offsets(r.broker) {
+/// Answers now, or once the slaves of the in-sync set have the offsets up to a generation.
+fn when_copied(
+    r: &Request<'_>,
+    generation: Generation,
+    answer: Answer,
+    out: &mut Vec<u8>,
+) -> Result<(), Refusal> {
+    let wanted = table_changes::offsets_up_to(generation);
+    if r.command.is_one_way() || table_changes::are_copied(r.broker, &wanted) {
         answer.write(r.command, out);
         return Ok(());
     }
     let charge = r.peer.charge(size_of::<Answer>() + ANSWER_BYTES);
-    let reply = r.late_reply();
-    table_changes::when_they_have_offsets(r.broker, move |outcome| {
+    let (broker, reply) = (r.broker.clone(), r.late_reply());
+    r.broker.client_calls.spawn(move || async move {
+        let outcome = table_changes::wait(&broker, wanted).await;
         reply.give(&outcome.map_or_else(Answer::from, |()| answer));
         drop(charge);
     })
@@ -109,17 +121,17 @@ pub(super) fn changes(r: &Request<'_>, _: &mut Vec<u8>) -> Result<(), Refusal> {
         topics: r.number("topics")?,
         groups: r.number("groups")?,
     };
-    let reply = r.late_reply();
+    let (reply, charge) = (r.late_reply(), r.peer.charge(ANSWER_BYTES));
     table_changes::changes_for(r.broker, slave, has, move |changes| {
         reply.give(&changes.map_or_else(Answer::from, changed));
+        drop(charge);
     })
 }
 
-fn changed(TableChanges { versions, offsets, looked_at }: TableChanges) -> Answer {
+fn changed(TableChanges { versions, offsets }: TableChanges) -> Answer {
     Answer::success()
         .field("offsets", versions.offsets)
         .field("topics", versions.topics)
         .field("groups", versions.groups)
-        .field("lookedAt", looked_at)
         .body(wire::json::to_vec_as(&offsets, wire::json::Dialect::Standard))
 }

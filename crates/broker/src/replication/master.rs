@@ -356,8 +356,11 @@ impl Shell {
             }
             Err(_) => {}
         }
-        if let Some(committed) = self.machine.committed() {
+        if let Some((committed, proposed)) = self.machine.in_sync() {
             let mut elected = self.broker.replicas.elected();
+            if elected.proposed != *proposed {
+                elected.proposed = proposed.clone();
+            }
             if elected.in_sync != *committed {
                 tracing::info!(members = ?committed.members, epoch = committed.epoch.0, "the in-sync set");
                 elected.in_sync = committed.clone();

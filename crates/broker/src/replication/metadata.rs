@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use net::{CallError, ConnectionHandle, Reply, Workers};
 use serde::de::DeserializeOwned;
-use wire::body::ConsumerOffsetTable;
 use wire::codes::{request, response};
 use wire::frame::FrameWriter;
 use wire::json::{self, JsonError};
@@ -15,6 +14,7 @@ use crate::broker::Broker;
 use crate::persist;
 use crate::register::Silent;
 use crate::state::TableVersions;
+use crate::table_changes::NOT_MASTER;
 
 /// Interval in which offsets are taken from a master of RocketMQ. What was committed in between is lost when the master is, and its
 /// messages are delivered again.
@@ -23,11 +23,11 @@ const OFFSETS_INTERVALS: [Duration; 2] = [Duration::from_millis(100), Duration::
 /// Bytes of offsets that are taken per millisecond from a master of RocketMQ: the table of many groups comes less often.
 const OFFSETS_BYTES_PER_MS: usize = 1000;
 
-/// Pause between two questions for changes, so that many commits make few answers.
-const CHANGES_PAUSE: Duration = Duration::from_millis(5);
+/// Bytes of topics and groups that are taken from a master per millisecond: a large table that changes all the time comes less often.
+const TABLE_BYTES_PER_MS: usize = 10_000;
 
-/// Entries of offsets that a master looks at per millisecond of pause: that takes a small part of its time.
-const ENTRIES_PER_MS: u64 = 4000;
+/// Pause before a broker is asked again that is not master yet: an election is under way.
+const ELECTION_PAUSE: Duration = Duration::from_millis(20);
 
 /// Pause before a master that failed is asked again.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
@@ -68,6 +68,8 @@ struct Link {
     lacks_changes: bool,
     tables_due: Instant,
     delays_due: Instant,
+    /// Before this time topics and groups that changed are not fetched.
+    tables_after: Instant,
 }
 
 /// Takes the tables of the master again and again until the workers stop.
@@ -77,6 +79,8 @@ pub(crate) async fn run(broker: Arc<Broker>, workers: Workers) {
     loop {
         let address = addresses.borrow_and_update().broker.clone();
         let Some(address) = address.filter(|address| *address != broker.address()) else {
+            // This broker's tables may change meanwhile, so that they are no copies any more.
+            link = None;
             let _ = addresses.changed().await;
             continue;
         };
@@ -105,8 +109,9 @@ pub(crate) async fn run(broker: Arc<Broker>, workers: Workers) {
 
 impl Link {
     fn new(address: String, peer: Arc<ConnectionHandle>) -> Self {
-        let (tables_due, delays_due) = (Instant::now(), Instant::now());
-        Self { address, peer, has: TableVersions::default(), lacks_changes: false, tables_due, delays_due }
+        let now = Instant::now();
+        let has = TableVersions::default();
+        Self { address, peer, has, lacks_changes: false, tables_due: now, delays_due: now, tables_after: now }
     }
 
     /// Takes what is due, and returns the pause before the next round.
@@ -115,8 +120,8 @@ impl Link {
         if is_due(&mut self.tables_due, TABLES_INTERVAL) {
             note("request modes", modes(broker, peer).await);
             if self.lacks_changes {
-                note("topics", topics(broker, peer).await);
-                note("groups", groups(broker, peer).await);
+                note("topics", topics(broker, peer).await.map(drop));
+                note("groups", groups(broker, peer).await.map(drop));
             }
         }
         if is_due(&mut self.delays_due, DELAYS_INTERVAL) {
@@ -129,12 +134,13 @@ impl Link {
             return pause;
         }
         match self.changes(broker).await {
-            Ok(pause) => pause,
-            Err(SyncError::Refused(response::REQUEST_CODE_NOT_SUPPORTED, _)) => {
+            Ok(()) => Duration::ZERO,
+            Err(SyncError::Refused(response::REQUEST_CODE_NOT_SUPPORTED | response::NO_PERMISSION, _)) => {
                 self.lacks_changes = true;
                 self.tables_due = Instant::now();
                 Duration::ZERO
             }
+            Err(SyncError::Refused(_, remark)) if remark == NOT_MASTER => ELECTION_PAUSE,
             Err(error) => {
                 note("changes", Err(error));
                 RETRY_PAUSE
@@ -142,9 +148,8 @@ impl Link {
         }
     }
 
-    /// Asks what changed after the versions that this broker has, and takes it. The question tells the master that this broker has
-    /// them. Returns the pause before the next question.
-    async fn changes(&mut self, broker: &Broker) -> Result<Duration, SyncError> {
+    /// Asks what changed after the versions that this broker has, and takes it. The master holds the question until something did.
+    async fn changes(&mut self, broker: &Broker) -> Result<(), SyncError> {
         let (has, peer) = (self.has, &*self.peer);
         let own = broker.replicas.elected().own;
         let reply = ask_for(broker, peer, request::VOSTOK_TABLE_CHANGES, |writer| {
@@ -161,20 +166,23 @@ impl Link {
             topics: number("topics")?,
             groups: number("groups")?,
         };
-        let table: ConsumerOffsetTable = json::from_slice(&reply.body)?;
-        let is_changed = now.is_newer_than(&has) && !table.offset_table.is_empty();
-        if is_changed {
-            broker.offsets.take_changes(table);
+        broker.offsets.take_changes(json::from_slice(&reply.body)?);
+        // Each for itself: a table that cannot be taken does not hold up the others.
+        self.has.offsets = now.offsets;
+        if now.topics != has.topics || now.groups != has.groups {
+            tokio::time::sleep_until(self.tables_after.into()).await;
+            let mut bytes = 0;
+            if now.topics != has.topics {
+                bytes += topics(broker, peer).await?;
+                self.has.topics = now.topics;
+            }
+            if now.groups != has.groups {
+                bytes += groups(broker, peer).await?;
+                self.has.groups = now.groups;
+            }
+            self.tables_after = Instant::now() + Duration::from_millis((bytes / TABLE_BYTES_PER_MS) as u64);
         }
-        if now.topics != has.topics {
-            topics(broker, peer).await?;
-        }
-        if now.groups != has.groups {
-            groups(broker, peer).await?;
-        }
-        self.has = now;
-        let looking = Duration::from_millis(number("lookedAt")? / ENTRIES_PER_MS);
-        Ok(if is_changed { CHANGES_PAUSE + looking } else { Duration::ZERO })
+        Ok(())
     }
 }
 
@@ -200,16 +208,24 @@ fn note(table: &str, done: Result<(), SyncError>) {
     }
 }
 
-async fn topics(broker: &Broker, peer: &ConnectionHandle) -> Result<(), SyncError> {
+/// Takes the topics; returns the size of the table in bytes. Offsets of groups in topics that are gone go with them.
+async fn topics(broker: &Broker, peer: &ConnectionHandle) -> Result<usize, SyncError> {
     let asked_ms = broker.now_ms();
-    let table: wire::body::TopicTable = ask(broker, peer, request::GET_ALL_TOPIC_CONFIG).await?;
+    let body = ask_bytes(broker, peer, request::GET_ALL_TOPIC_CONFIG).await?;
+    let table: wire::body::TopicTable = json::from_slice(&body)?;
+    let known = broker.topics.all();
     broker.topics.adopt(table.data_version, table.topic_config_table)?;
+    let gone = known.iter().filter(|topic| broker.topics.find(topic.name()).is_none());
+    gone.for_each(|topic| broker.offsets.forget_topic(topic.name()));
     broker.replicas.took_tables(asked_ms);
-    Ok(())
+    Ok(body.len())
 }
 
-async fn groups(broker: &Broker, peer: &ConnectionHandle) -> Result<(), SyncError> {
-    Ok(broker.groups.adopt(ask(broker, peer, request::GET_ALL_SUBSCRIPTIONGROUP_CONFIG).await?)?)
+/// Takes the groups; returns the size of the table in bytes.
+async fn groups(broker: &Broker, peer: &ConnectionHandle) -> Result<usize, SyncError> {
+    let body = ask_bytes(broker, peer, request::GET_ALL_SUBSCRIPTIONGROUP_CONFIG).await?;
+    broker.groups.adopt(json::from_slice(&body)?)?;
+    Ok(body.len())
 }
 
 async fn modes(broker: &Broker, peer: &ConnectionHandle) -> Result<(), SyncError> {

@@ -184,7 +184,7 @@ impl Roles {
         self.decided = Some(decided);
         // Before requests are taken: answers about tables wait for this set from the first one on.
         broker.replicas.elected().in_sync = committed;
-        broker.table_copies.begin(broker.now_ms());
+        broker.table_copies.begin(broker.clock.steady());
         broker.topics.renew(Some(i64::from(epoch.get())), broker.now_ms());
         crate::restore::restore_from_log(&broker);
         broker.role.lead();
@@ -206,7 +206,10 @@ impl Roles {
         master_services::forget(&broker);
         // Answers wait for slaves as before: a send that has passed the role must not become a success now.
         broker.durability.set_lacks_replicas(false);
-        broker.replicas.elected().in_sync = CommittedSet::default();
+        {
+            let mut elected = broker.replicas.elected();
+            (elected.in_sync, elected.proposed) = Default::default();
+        }
         let (end, flushed) = (broker.store.followed(), broker.store.flushed());
         let confirm = broker.store.confirmed().unwrap_or(end).min(end);
         broker.store.set_confirmed(Some(confirm));

@@ -10,6 +10,7 @@ use replica::epochs::EpochList;
 use replica::in_sync::{CommittedSet, SetEpoch};
 use replica::switch;
 use replica::transfer::{LogRange, PeerId, Warning};
+use wire::ha::BrokerId;
 use wire::ha::classic::{Header, decode_reports};
 use wire::ha::switch::{Handshake, SlaveFrame, TransferHeader};
 use wire::ha::{Epoch, FrameError};
@@ -177,11 +178,11 @@ impl Machine {
         }
     }
 
-    /// The in-sync set of an elected master.
-    pub(super) fn committed(&self) -> Option<&CommittedSet> {
+    /// The in-sync set of an elected master, and the members of sets that may be committed.
+    pub(super) fn in_sync(&self) -> Option<(&CommittedSet, &BTreeSet<BrokerId>)> {
         match self {
             Self::Classic(_) => None,
-            Self::Elected(master) => Some(master.committed()),
+            Self::Elected(master) => Some((master.committed(), master.proposed())),
         }
     }
 }
