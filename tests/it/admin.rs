@@ -256,8 +256,8 @@ fn mqadmin_has_its_names_flags_and_texts() {
     assert!(code == 1 && why.contains("CODE: 17  DESC: "), "{why}");
     let (code, why) = refused(&stage, "mqadmin", "topicRoute");
     assert!(code == 1 && why.contains("Missing required option: t"), "{why}");
-    let (code, why) = refused(&stage, "mqadmin", "exportMetrics -c DefaultCluster");
-    assert!(code == 1 && why.contains("not served by this version"), "{why}");
+    let (code, why) = refused(&stage, "mqadmin", "getLiteGroupInfo -p One -g G");
+    assert!(code == 1 && why.contains("not supported"), "{why}");
     let (code, why) = refused(&stage, "mqadmin", "fly");
     assert!(code == 1 && why.contains("The sub command fly not exist."), "{why}");
 }
