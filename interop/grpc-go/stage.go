@@ -172,7 +172,7 @@ func must(err error) {
 }
 
 func equal(expected, found any, what string) {
-	check(fmt.Sprint(expected) == fmt.Sprint(found), fmt.Sprintf("%s: expected %.300v, found %.300v", what, expected, found))
+	check(fmt.Sprint(expected) == fmt.Sprint(found), fmt.Sprintf("%s: expected %.300s, found %.300s", what, fmt.Sprint(expected), fmt.Sprint(found)))
 }
 
 func perform(arguments []string, name string, results io.Writer) {
