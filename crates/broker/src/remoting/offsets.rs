@@ -26,7 +26,7 @@ pub(super) fn query(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
     };
     let is_young = |topic: &str, queue_id| r.broker.is_young(topic, queue_id);
     let offset = offsets::query(&r.broker.offsets, &asked, is_young)?;
-    let generation = r.broker.offsets.generation_of(asked.group, asked.topic, asked.queue_id);
+    let generation = || r.broker.offsets.generation_of(asked.group, asked.topic, asked.queue_id);
     when_copied(r, generation, Answer::success().field("offset", offset), out)
 }
 
@@ -48,8 +48,9 @@ pub(super) fn commit(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> 
         true => Answer::success(),
         false => Answer::success().remark("Offset has been previously reset"),
     };
-    let generation =
-        wanted.queue_id.map_or(0, |queue| broker.offsets.generation_of(wanted.group, wanted.topic, queue));
+    let generation = || {
+        wanted.queue_id.map_or(0, |queue| broker.offsets.generation_of(wanted.group, wanted.topic, queue))
+    };
     when_copied(r, generation, answer, out)
 }
 
@@ -67,7 +68,7 @@ pub(super) fn reset(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
         for_cpp: r.command.language == Some(Language::Cpp),
     };
     let answer = lookup::reset(r.broker, &wanted).map(json)?;
-    when_copied(r, r.broker.offsets.newest(), answer, out)
+    when_copied(r, || r.broker.offsets.newest(), answer, out)
 }
 
 /// 314 `CLONE_GROUP_OFFSET`.
@@ -79,7 +80,7 @@ pub(super) fn copy(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
         is_offline: r.flag_or("offline", false),
     };
     let answer = progress::clone_offsets(r.broker, &wanted).map(done)?;
-    when_copied(r, r.broker.offsets.newest(), answer, out)
+    when_copied(r, || r.broker.offsets.newest(), answer, out)
 }
 
 /// 43 `GET_ALL_CONSUMER_OFFSET`. Queue ids are quoted, because a Java slave cannot read past bare ones in a member it does not
@@ -89,18 +90,23 @@ pub(super) fn all(r: &Request<'_>) -> Result<Answer, Refusal> {
     Ok(Answer::success().body(wire::json::to_vec_as(&table, wire::json::Dialect::Standard)))
 }
 
-/// Answers now, or once the slaves of the in-sync set have the offsets up to a generation.
+/// Answers now, or once the slaves of the in-sync set have the offsets up to a generation. That is looked up only in controller mode,
+/// and for a request that is answered.
 fn when_copied(
     r: &Request<'_>,
-    generation: Generation,
+    generation: impl FnOnce() -> Generation,
     answer: Answer,
     out: &mut Vec<u8>,
 ) -> Result<(), Refusal> {
-    let wanted = table_changes::offsets_up_to(generation);
-    if r.command.is_one_way() || table_changes::are_copied(r.broker, &wanted) {
+    let lacking = || {
+        let wanted = table_changes::offsets_up_to(generation());
+        (!table_changes::are_copied(r.broker, &wanted)).then_some(wanted)
+    };
+    let may_wait = r.broker.config.is_controlled() && !r.command.is_one_way();
+    let Some(wanted) = may_wait.then(lacking).flatten() else {
         answer.write(r.command, out);
         return Ok(());
-    }
+    };
     let charge = r.peer.charge(size_of::<Answer>() + ANSWER_BYTES);
     let (broker, reply) = (r.broker.clone(), r.late_reply());
     r.broker.client_calls.spawn(move || async move {
