@@ -41,7 +41,7 @@ struct Checked {
     check_status: i32,
 }
 
-/// Value of `CheckStatus.CHECK_ERROR`.
+/// The status of a comparison that failed (`CheckStatus.CHECK_ERROR`).
 const CHECK_ERROR: i32 = 3;
 
 async fn check(session: &Session, arguments: &Arguments) -> Result<Written, Error> {

@@ -98,8 +98,9 @@ fn round(broker: &Arc<Broker>, mut waiting: Vec<Waiting>) {
 }
 
 /// Lets requests go on whose changes were stored, once the name servers have acknowledged the topics
-/// (`registerIncrementBrokerData`) and in controller mode the slaves of the in-sync set have topics and groups. Unlike in Java this includes requests that delete topics: a registration that is still on its
-/// way must not bring a deleted topic back at a name server.
+/// (`registerIncrementBrokerData`) and in controller mode the slaves of the in-sync set have topics and groups. Unlike in Java this
+/// includes requests that delete topics: a registration that is still on its way must not bring a deleted topic back at a name
+/// server.
 fn go_on_acknowledged(broker: &Arc<Broker>, stored: Vec<Waiting>, generation: u64) {
     let bytes: usize = stored.iter().map(|waiting| waiting.request.bytes() + size_of::<Waiting>()).sum();
     let unacknowledged_bytes = &broker.metadata_queue.unacknowledged_bytes;

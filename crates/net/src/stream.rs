@@ -10,9 +10,9 @@ use tokio_rustls::TlsStream;
 
 /// A plain stream, as nearly all are, or a boxed TLS one.
 pub enum Stream {
-    /// Without TLS.
+    /// A socket as it is.
     Plain(TcpStream),
-    /// With TLS, of either end.
+    /// A socket on which TLS is spoken, as the server or as the client.
     Tls(Box<TlsStream<TcpStream>>),
 }
 

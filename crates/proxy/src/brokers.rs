@@ -17,7 +17,7 @@ use crate::registry::Client;
 use crate::topic::{QueuesOf, Stored, Topic, message_type};
 use crate::transaction_id::TransactionId;
 
-/// Who performs calls.
+/// The brokers that perform the calls of 5.x clients: that of this process, or those of a cluster over remoting.
 #[derive(Clone)]
 pub enum Brokers {
     /// The broker of this process (local mode).

@@ -20,7 +20,7 @@ const METER: &str = "broker-meter";
 
 const NS_PER_MS: i64 = 1_000_000;
 
-/// Where exports go.
+/// Who gets the metrics (`metricsExporterType`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Destination {
     Collector,

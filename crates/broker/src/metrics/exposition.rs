@@ -11,7 +11,7 @@ pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8"
 /// Label of the one series that stands for those beyond the limit, as OpenTelemetry names it.
 const OVERFLOW: &str = "otel_metric_overflow";
 
-/// What is written.
+/// Whether figures become lines for Prometheus, or points for an export.
 enum Form {
     Text,
     Points(Points),

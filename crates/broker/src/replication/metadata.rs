@@ -213,7 +213,7 @@ async fn topics(broker: &Broker, peer: &ConnectionHandle) -> Result<usize, SyncE
     let asked_ms = broker.now_ms();
     let body = ask_bytes(broker, peer, request::GET_ALL_TOPIC_CONFIG).await?;
     let table: wire::body::TopicTable = json::from_slice(&body)?;
-    let known = broker.topics.all();
+    let known = broker.topics.unsorted();
     broker.topics.adopt(table.data_version, table.topic_config_table)?;
     let gone = known.iter().filter(|topic| broker.topics.find(topic.name()).is_none());
     gone.for_each(|topic| broker.offsets.forget_topic(topic.name()));
