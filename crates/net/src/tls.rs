@@ -13,7 +13,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustls::server::Acceptor;
 use rustls::{ClientConfig, ServerConfig};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor, TlsConnector, TlsStream};
 
@@ -102,12 +101,8 @@ impl ServerTls {
     ///
     /// # Errors
     /// The handshake fails or takes too long.
-    pub async fn secured(
-        &self,
-        stream: TcpStream,
-    ) -> io::Result<impl AsyncRead + AsyncWrite + Unpin + Send + use<>> {
-        let handshake = TlsAcceptor::from(self.current()).accept(stream);
-        let stream = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await.map_err(|_| late())??;
+    pub async fn secured(&self, stream: TcpStream) -> io::Result<Stream> {
+        let stream = in_time(TlsAcceptor::from(self.current()).accept(stream)).await?;
         Ok(Stream::Tls(Box::new(TlsStream::Server(stream))))
     }
 
@@ -134,7 +129,7 @@ impl ServerTls {
             }
             hello.into_stream(config).await
         };
-        let stream = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await.map_err(|_| late())??;
+        let stream = in_time(handshake).await?;
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         Ok((Stream::Tls(Box::new(TlsStream::Server(stream))), is_http2))
     }
@@ -176,11 +171,14 @@ impl ClientTls {
     pub(crate) async fn connect(&self, stream: TcpStream) -> io::Result<Stream> {
         let name = stream.peer_addr()?.ip().into();
         let handshake = TlsConnector::from(self.config.clone()).connect(name, stream);
-        let stream = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await.map_err(|_| late())??;
+        let stream = in_time(handshake).await?;
         Ok(Stream::Tls(Box::new(TlsStream::Client(stream))))
     }
 }
 
-fn late() -> io::Error {
-    io::Error::new(io::ErrorKind::TimedOut, format!("no TLS handshake within {HANDSHAKE_TIMEOUT:?}"))
+/// A handshake that must not take longer than [`HANDSHAKE_TIMEOUT`].
+async fn in_time<S>(handshake: impl Future<Output = io::Result<S>>) -> io::Result<S> {
+    let late =
+        |_| io::Error::new(io::ErrorKind::TimedOut, format!("no TLS handshake within {HANDSHAKE_TIMEOUT:?}"));
+    tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await.map_err(late)?
 }
