@@ -7,8 +7,8 @@ use prost::Message;
 
 use super::exposition::Exposition;
 use super::otlp::{
-    Data, Deltas, KeyValue, Metric, Points, Request, Resource, ResourceMetrics, Scope, ScopeMetrics,
-    attribute,
+    Data, Deltas, Gauge, Histogram, KeyValue, Metric, Points, Request, Resource, ResourceMetrics, Scope,
+    ScopeMetrics, Sum, attribute,
 };
 use super::scrape::{common_labels, figures};
 use super::{collector, logging};
@@ -48,8 +48,8 @@ pub(super) async fn run(broker: Arc<Broker>, destination: Destination) {
             logging::write(&metrics);
             continue;
         }
-        let requests =
-            batches(metrics, settings.batch_max).map(|batch| request(&broker, batch).encode_to_vec());
+        let requests = batches(metrics, settings.batch_max).into_iter();
+        let requests = requests.map(|batch| request(&broker, batch).encode_to_vec());
         let exported = collector::export(&settings, requests.collect());
         let outcome = within(settings.otlp_timeout, exported).await;
         match outcome.unwrap_or_else(|| Err(late(settings.otlp_timeout))) {
@@ -88,25 +88,21 @@ pub(super) fn collect(broker: &Broker, start_ms: i64, now_ms: i64) -> Vec<Metric
 }
 
 /// Metrics in batches of at most `points_max` points; a metric with more than that is split.
-fn batches(metrics: Vec<Metric>, points_max: usize) -> impl Iterator<Item = Vec<Metric>> {
-    let mut batches: Vec<Vec<Metric>> = vec![Vec::new()];
-    let mut room = points_max;
+fn batches(metrics: Vec<Metric>, points_max: usize) -> Vec<Vec<Metric>> {
+    let (mut full, mut batch, mut room) = (Vec::new(), Vec::new(), points_max);
+    let filled = |metric| Some(metric).filter(|metric| count(metric) > 0);
     for mut metric in metrics {
         while let Some(rest) = split(&mut metric, room) {
-            batches.last_mut().into_iter().for_each(|batch| batch.push(metric.clone()));
-            batches.push(Vec::new());
+            batch.extend(filled(metric));
+            full.push(std::mem::take(&mut batch));
             (metric, room) = (rest, points_max);
         }
         room -= count(&metric);
-        batches.last_mut().into_iter().for_each(|batch| batch.push(metric.clone()));
+        batch.extend(filled(metric));
     }
-    batches
-        .into_iter()
-        .map(|mut batch| {
-            batch.retain(|metric| count(metric) > 0);
-            batch
-        })
-        .filter(|batch| !batch.is_empty())
+    full.push(batch);
+    full.retain(|batch| !batch.is_empty());
+    full
 }
 
 fn count(metric: &Metric) -> usize {
@@ -123,16 +119,13 @@ fn split(metric: &mut Metric, room: usize) -> Option<Metric> {
     if count(metric) <= room {
         return None;
     }
-    let mut rest = metric.clone();
-    match (&mut metric.data, &mut rest.data) {
-        (Some(Data::Gauge(one)), Some(Data::Gauge(other))) => other.points = one.points.split_off(room),
-        (Some(Data::Sum(one)), Some(Data::Sum(other))) => other.points = one.points.split_off(room),
-        (Some(Data::Histogram(one)), Some(Data::Histogram(other))) => {
-            other.points = one.points.split_off(room)
-        }
-        _ => {}
-    }
-    Some(rest)
+    let rest = match metric.data.as_mut()? {
+        Data::Gauge(it) => Data::Gauge(Gauge { points: it.points.split_off(room) }),
+        Data::Sum(it) => Data::Sum(Sum { points: it.points.split_off(room), ..*it }),
+        Data::Histogram(it) => Data::Histogram(Histogram { points: it.points.split_off(room), ..*it }),
+    };
+    let [name, description, unit] = [&metric.name, &metric.description, &metric.unit].map(String::clone);
+    Some(Metric { name, description, unit, data: Some(rest) })
 }
 
 /// The request that exports some metrics.

@@ -48,9 +48,8 @@ pub(super) fn commit(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> 
         true => Answer::success(),
         false => Answer::success().remark("Offset has been previously reset"),
     };
-    let generation = || {
-        wanted.queue_id.map_or(0, |queue| broker.offsets.generation_of(wanted.group, wanted.topic, queue))
-    };
+    let generation =
+        || wanted.queue_id.map_or(0, |queue| broker.offsets.generation_of(wanted.group, wanted.topic, queue));
     when_copied(r, generation, answer, out)
 }
 

@@ -18,14 +18,14 @@ fn points(counts: &[usize]) -> Vec<Metric> {
 fn a_batch_has_a_bounded_number_of_points() {
     let check = |counts: &[usize], max, expected: &[&[usize]]| {
         let found: Vec<Vec<usize>> =
-            batches(points(counts), max).map(|batch| batch.iter().map(count).collect()).collect();
+            batches(points(counts), max).iter().map(|batch| batch.iter().map(count).collect()).collect();
         assert_eq!(found, expected, "{counts:?} by {max}");
     };
     check(&[1, 2], 10, &[&[1, 2]]);
     check(&[3, 2], 3, &[&[3], &[2]]);
     check(&[1, 5, 1], 2, &[&[1, 1], &[2], &[2], &[1]]);
     check(&[], 2, &[]);
-    let kept: Vec<_> = batches(points(&[5]), 2).flatten().collect();
+    let kept: Vec<_> = batches(points(&[5]), 2).into_iter().flatten().collect();
     let values = kept.iter().flat_map(|metric| match &metric.data {
         Some(Data::Gauge(gauge)) => gauge.points.iter().filter_map(|point| point.value).collect::<Vec<_>>(),
         other => panic!("{other:?}"),
