@@ -12,6 +12,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::common::wire_client::PATIENCE;
 use crate::console::{Console, answer, login, printed, setup};
+use crate::stage::eventually;
 
 /// Connections that the console serves at once.
 const CONNECTIONS: usize = 256;
@@ -134,7 +135,10 @@ fn a_console_without_keys_says_what_brokers_with_users_want() {
     let mut with_keys = guarded.clone();
     with_keys.arguments.extend(["--console-keys".to_owned(), keys.display().to_string()]);
     let console = Console::start_as(home, guarded);
-    let groups = console.ask("/api/v1/groups", &[], None);
+    // Before the broker is registered there are no groups, and nobody refuses anything.
+    let groups = eventually("the broker is asked", || {
+        Some(console.ask("/api/v1/groups", &[], None)).filter(|groups| groups.status != 200)
+    });
     assert!(groups.status == 502 && groups.body.contains("--console-keys FILE"), "{}", groups.body);
     printed(console.server.setup(), "a broker refuses the console: where brokers ask for authentication");
     let overview = console.ask("/", &[], None);
