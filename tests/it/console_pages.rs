@@ -54,7 +54,11 @@ fn every_page_is_served_in_both_languages_and_as_json() {
     let pops = console.ask("/api/v1/pops", &[], None).body;
     assert!(pops.contains("\"topic\":\"rmq_sys_REVIVE_LOG_DefaultCluster\""), "{pops}");
     let absent = console.ask("/api/v1/client?group=CG&id=nobody", &[], None);
-    assert!(absent.status == 404 && absent.body.contains("no connected member"), "{}", absent.body);
+    assert!(
+        absent.status == 502 && absent.body.contains("The Consumer <CG> <nobody> not online"),
+        "{}",
+        absent.body
+    );
 }
 
 #[test]

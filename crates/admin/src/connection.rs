@@ -1,6 +1,5 @@
 //! Operations on connected clients.
 
-mod running;
 mod status;
 
 pub(crate) use status::verdict;
@@ -22,10 +21,6 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "client":
         "List the connected members of a consumer group and its subscriptions",
         [place("group", ("g", "consumerGroup"), "name of the consumer group"),
          optional("broker", ("b", "brokerAddr"), "the broker that is asked, otherwise one of the group")], consumers;
-    "running", Look, [], "Show what a consumer says about itself: settings, state of its queues, rates, threads",
-        [place("group", ("", ""), "name of the consumer group"),
-         place("client", ("", ""), "id of the member"),
-         switch("stacks", ("", ""), "with a thread dump, as far as the client makes one")], running::running;
     "producers", Look, ["producerConnection"], "List the connected members of a producer group",
         [place("group", ("g", "producerGroup"), "name of the producer group"),
          place("topic", ("t", "topic"), "a topic to which it sends")], producers;

@@ -47,21 +47,32 @@ pub(super) async fn status(session: &Session, arguments: &Arguments) -> Result<W
     Ok(Written::new(rows, text))
 }
 
-/// What a member says, as data.
+/// What a member says, as data: the state of each queue and the rates of each topic as rows.
 fn value(client: &str, info: &ConsumerRunningInfo) -> Value {
-    let queues = info.mq_table.iter().chain(&info.mq_pop_table);
-    let queues = queues.map(|(queue, state)| {
-        json!({"topic": queue.topic, "broker": queue.broker_name, "queue": queue.queue_id, "state": state})
+    let queues = info.mq_table.iter().chain(&info.mq_pop_table).map(|(queue, state)| {
+        let MessageQueue { topic, broker_name, queue_id } = queue;
+        row(json!({"topic": topic, "broker": broker_name, "queue": queue_id}), state)
     });
+    let rates = info.status_table.iter().map(|(topic, rates)| row(json!({"topic": topic}), rates));
+    let subscriptions = info.subscription_set.iter();
+    let subscriptions = subscriptions.map(|it| json!({"topic": it.topic, "expression": it.sub_string}));
     json!({
         "client": client,
         "properties": info.properties,
-        "subscriptions": info.subscription_set,
-        "rates": info.status_table,
+        "subscriptions": subscriptions.collect::<Vec<_>>(),
+        "rates": rates.collect::<Vec<_>>(),
         "application": info.user_consumer_info,
         "stack": info.jstack,
         "queues": queues.collect::<Vec<_>>(),
     })
+}
+
+/// A row: what it is about, and the members of a state.
+fn row(mut about: Value, state: &Value) -> Value {
+    if let (Value::Object(row), Value::Object(state)) = (&mut about, state) {
+        row.extend(state.clone());
+    }
+    about
 }
 
 fn property<'a>(info: &'a ConsumerRunningInfo, name: &str) -> &'a str {

@@ -17,14 +17,14 @@ const BETWEEN: Duration = Duration::from_secs(2);
 pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Refusal> {
     let (lang, group, id) = (who.lang, fields.text("group"), fields.text("id"));
     let wants_stacks = fields.get("stacks").is_some();
-    let with_stacks = [("group", group), ("client", id), ("stacks", "true")];
+    let with_stacks = [("group", group), ("client", id), ("stack", "true")];
     let given = if wants_stacks { &with_stacks[..] } else { &with_stacks[..2] };
-    let first = app.look(who, ("client", "running"), given, 0).await?;
+    let first = app.look(who, ("client", "status"), given, 0).await?;
     let mut threads = None;
     if wants_stacks {
         tokio::time::sleep(BETWEEN).await;
-        let second = app.look(who, ("client", "running"), given, 0).await?;
-        threads = Some(compare(&cell_text(&first["stacks"]), &cell_text(&second["stacks"])));
+        let second = app.look(who, ("client", "status"), given, 0).await?;
+        threads = Some(compare(&cell_text(&first["stack"]), &cell_text(&second["stack"])));
     }
     let page = format!("/client{}", query([("group", group), ("id", id), ("stacks", "true")]));
     let body = html! {
