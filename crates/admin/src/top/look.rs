@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use wire::names::{DLQ_PREFIX, RETRY_PREFIX};
 
 use crate::{Arguments, Error, Session, operation};
@@ -19,7 +19,7 @@ const GROUPS_AT_ONCE: usize = 8;
 const MASTER: i64 = 0;
 
 /// A broker, as `cluster list` tells.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub(super) struct Broker {
     pub cluster: String,
@@ -31,6 +31,7 @@ pub(super) struct Broker {
     pub out_tps: f64,
     pub in_today: i64,
     pub out_today: i64,
+    /// Share of the disk of the commit log that is in use.
     pub disk_ratio: f64,
     pub error: Option<String>,
 }

@@ -15,28 +15,13 @@ pub(super) struct Sample {
     pub in_tps: f64,
     pub out_tps: f64,
     pub lag: i64,
-    pub brokers: Vec<BrokerRow>,
+    pub brokers: Vec<Broker>,
     pub topics: Vec<TopicRow>,
     pub groups: Vec<GroupRow>,
     pub queues: Vec<QueueRow>,
     pub clients: Vec<ClientRow>,
     /// What could not be asked.
     pub errors: Vec<String>,
-}
-
-#[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct BrokerRow {
-    pub cluster: String,
-    pub broker: String,
-    pub id: i64,
-    pub address: String,
-    pub version: String,
-    pub in_tps: f64,
-    pub out_tps: f64,
-    pub in_today: i64,
-    /// Share of the disk of the commit log that is in use.
-    pub disk_ratio: f64,
-    pub error: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Serialize)]
@@ -127,14 +112,14 @@ impl History {
     }
 
     /// A broker with the rates since the last look, otherwise those of the broker, which are means of ten seconds.
-    fn broker(&mut self, at_ms: i64, told: Broker) -> BrokerRow {
-        let Broker { cluster, broker, id, address, version, in_today, out_today, disk_ratio, error, .. } =
-            told;
-        let is_told = error.is_none();
-        let mut rate = |key: Key, count| is_told.then(|| self.rates.take(key, at_ms, count)).flatten();
-        let in_tps = rate(Key::BrokerIn(address.clone()), in_today).unwrap_or(told.in_tps);
-        let out_tps = rate(Key::BrokerOut(address.clone()), out_today).unwrap_or(told.out_tps);
-        BrokerRow { cluster, broker, id, address, version, in_tps, out_tps, in_today, disk_ratio, error }
+    fn broker(&mut self, at_ms: i64, told: Broker) -> Broker {
+        let mut rate = |key: fn(String) -> Key, count| match told.error {
+            None => self.rates.take(key(told.address.clone()), at_ms, count),
+            Some(_) => None,
+        };
+        let in_tps = rate(Key::BrokerIn, told.in_today).unwrap_or(told.in_tps);
+        let out_tps = rate(Key::BrokerOut, told.out_today).unwrap_or(told.out_tps);
+        Broker { in_tps, out_tps, ..told }
     }
 
     fn queue(&mut self, at_ms: i64, told: Progress) -> QueueRow {
