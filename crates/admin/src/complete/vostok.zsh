@@ -1,13 +1,13 @@
-# Completion of vostok and mqadmin for zsh, after compinit: source <(vostok completion zsh)
+#compdef vostok mqadmin
+# Completion of vostok and mqadmin for zsh, after compinit: source <(vostok completion zsh), or as the file _vostok in fpath
 _vostok() {
-    local -a found
-    found=("${(@f)$(vostok complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+    local -a found name
+    [[ $service == mqadmin ]] && name=(mqadmin)
+    found=("${(@f)$(vostok complete -- $name "${(@)words[2,CURRENT]}" 2>/dev/null)}")
     compadd -- $found
 }
-_vostok_mqadmin() {
-    local -a found
-    found=("${(@f)$(vostok complete -- mqadmin "${(@)words[2,CURRENT]}" 2>/dev/null)}")
-    compadd -- $found
-}
-compdef _vostok vostok
-compdef _vostok_mqadmin mqadmin
+if [[ $funcstack[1] == _vostok ]]; then
+    _vostok "$@"
+else
+    compdef _vostok vostok mqadmin
+fi
