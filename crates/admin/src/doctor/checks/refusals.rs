@@ -14,17 +14,17 @@ const LOCK_MS: f64 = 1000.0;
 pub(super) const CHECKS: &[Check] = checks! {
     "refused-fenced", Critical, |bundle| counted(bundle, "refusedFenced", "check the disk (dmesg), then restart the broker"),
         "A write or flush failed, and the store takes nothing more until it is started again", NEEDS_VOSTOK;
-    "refused-disk-full", Critical, |bundle| { counted( bundle, "refusedDiskFull", "give the disk room: vostok admin broker clean-log --broker ADDRESS", ) },
+    "refused-disk-full", Critical, |bundle| counted(bundle, "refusedDiskFull", "give the disk room: vostok admin broker clean-log --broker ADDRESS"),
         "Sends were refused because a disk was full", NEEDS_VOSTOK;
-    "refused-disk-slow", Warning, |bundle| { counted(bundle, "refusedBehind", "a faster disk, or fewer queues: see vostok doctor host") },
+    "refused-disk-slow", Warning, |bundle| counted(bundle, "refusedBehind", "a faster disk, or fewer queues: see vostok doctor host"),
         "Sends were refused because writing the index of the queues waited for the disk", NEEDS_VOSTOK;
-    "refused-cold-reads", Warning, |bundle| { counted(bundle, "refusedColdReads", "find who reads old messages: vostok admin group list") },
+    "refused-cold-reads", Warning, |bundle| counted(bundle, "refusedColdReads", "find who reads old messages: vostok admin group list"),
         "Pulls were refused because too many waited for the disk", NEEDS_VOSTOK;
     "refused-changes", Warning, |bundle| counted(bundle, "refusedChanges", "create topics ahead instead of by sending to them"),
         "Requests were refused because too many waited for a topic or group to be written", NEEDS_VOSTOK;
     "refused-held-pulls", Warning, |bundle| counted(bundle, "refusedHeldPulls", "fewer consumers, or fewer queues for each"),
         "Pulls were refused because too many were held at empty queues", NEEDS_VOSTOK;
-    "puts-failed", Critical, |bundle| { counted(bundle, "putMessageFailedTimes", "read store.log and storeerror.log of the broker") },
+    "puts-failed", Critical, |bundle| counted(bundle, "putMessageFailedTimes", "read store.log and storeerror.log of the broker"),
         "Messages could not be stored", NEEDS_JAVA;
     "send-queue-waits", Warning, |bundle| above(bundle, "sendThreadPoolQueueHeadWaitTimeMills", SEND_WAIT_MS),
         "Sends wait so long for a thread that they are refused ([TIMEOUT_CLEAN_QUEUE]broker busy)", NEEDS_JAVA;

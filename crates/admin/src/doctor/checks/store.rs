@@ -37,7 +37,7 @@ impl Level {
 pub(super) const CHECKS: &[Check] = checks! {
     "disk-refuses", Critical, |bundle| between(bundle, &REFUSED, None, "sends are refused"),
         "A disk is over diskSpaceWarningLevelRatio (at most 90), so that sends are refused", NEEDS;
-    "disk-deletes-unexpired", Critical, |bundle| { between(bundle, &FORCED, Some(&REFUSED), "messages are deleted before fileReservedTime") },
+    "disk-deletes-unexpired", Critical, |bundle| between(bundle, &FORCED, Some(&REFUSED), "messages are deleted before fileReservedTime"),
         "A disk is over diskSpaceCleanForciblyRatio (at most 85), so that messages go before their time", NEEDS;
     "disk-deletes-early", Warning, |bundle| between(bundle, &CLEAN, Some(&FORCED), "expired files are deleted at any hour"),
         "A disk is over diskMaxUsedSpaceRatio, so that expired files are deleted at any hour", NEEDS;
@@ -45,11 +45,11 @@ pub(super) const CHECKS: &[Check] = checks! {
         "The disk will be full within a day if the log goes on growing as in the last hour", NEEDS_VOSTOK;
     "sends-refused-for-space", Critical, refused_for_space,
         "The broker refuses sends at this moment because of its disk", NEEDS_VOSTOK;
-    "queues-lost", Critical, |bundle| { above(bundle, "lostQueues", 0.0, "stop the broker and run: vostok store verify DIRECTORY") },
+    "queues-lost", Critical, |bundle| above(bundle, "lostQueues", 0.0, "stop the broker and run: vostok store verify DIRECTORY"),
         "Queues could not be rebuilt from the log", NEEDS_VOSTOK;
-    "messages-damaged", Critical, |bundle| { above( bundle, "damagedMessages", 0.0, "check the disk; stop the broker and run: vostok store verify DIRECTORY", ) },
+    "messages-damaged", Critical, |bundle| above(bundle, "damagedMessages", 0.0, "check the disk; stop the broker and run: vostok store verify DIRECTORY"),
         "Stored messages are damaged and passed over", NEEDS_VOSTOK;
-    "messages-undelivered", Critical, |bundle| { above(bundle, "undeliveredMessages", 0.0, "read the log of the broker, which names each") },
+    "messages-undelivered", Critical, |bundle| above(bundle, "undeliveredMessages", 0.0, "read the log of the broker, which names each"),
         "Delayed, timed or popped messages were given up", NEEDS_VOSTOK;
     "threads-stopped", Critical, threads_stopped, "A thread of the broker ended before it was told to",
         NEEDS_VOSTOK;
@@ -58,7 +58,7 @@ pub(super) const CHECKS: &[Check] = checks! {
         NEEDS_JAVA;
     "dispatch-behind", Warning, dispatch_behind,
         "Stored messages are not in their queues yet, so that nobody can consume them", NEEDS;
-    "timer-behind", Warning, |bundle| { above(bundle, "timerReadBehind", TIMER_S, "look at the disk: vostok doctor host on its machine") },
+    "timer-behind", Warning, |bundle| above(bundle, "timerReadBehind", TIMER_S, "look at the disk: vostok doctor host on its machine"),
         "Timed messages come more than a minute late", NEEDS;
 };
 
