@@ -11,13 +11,14 @@ use serde_json::{Value, json};
 /// Groups that are shown as those who read the oldest messages.
 const READERS: usize = 20;
 /// Settings that decide how long messages stay.
-const RETENTION: [&str; 6] = [
+const RETENTION: [&str; 7] = [
     "fileReservedTime",
     "deleteWhen",
     "diskMaxUsedSpaceRatio",
     "cleanFileForciblyEnable",
     "mappedFileSizeCommitLog",
     "storePathRootDir",
+    "unconsumedDataPolicy",
 ];
 /// Runtime figures that are 0 on a broker that is well.
 const DAMAGE: [&str; 6] = [
@@ -86,7 +87,7 @@ pub(super) async fn storage(app: &App, who: &Visitor) -> Result<Page, Refusal> {
         }
         (table(lang, &retention))
         h2 { (lang.say("Who reads the oldest messages")) }
-        p.small { (lang.say("Retention does not wait for them: what expires before they read it is lost to them")) }
+        p.small { (lang.say("Brokers of RocketMQ, and of Vostok with unconsumedDataPolicy=DROP, do not wait for them: what expires before they read it is lost to them")) }
         (columns_table(lang, &readers, &["group", "topic", "broker", "queue", "diff", "last_time"]))
         h2 { (lang.say("Damage and arrears")) }
         (table(lang, &damage))

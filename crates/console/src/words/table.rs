@@ -18,8 +18,8 @@ pub(super) const WORDS: &[(&str, &str)] = &[
     ("Delete expired files now", "立即删除过期文件"),
     ("Who reads the oldest messages", "正在读取最旧消息的消费组"),
     (
-        "Retention does not wait for them: what expires before they read it is lost to them",
-        "消息过期不会等待消费组：读取之前过期的消息将无法消费",
+        "Brokers of RocketMQ, and of Vostok with unconsumedDataPolicy=DROP, do not wait for them: what expires before they read it is lost to them",
+        "RocketMQ 的 broker，以及 unconsumedDataPolicy=DROP 的 Vostok，不会等待消费组：读取之前过期的消息将无法消费",
     ),
     ("Damage and arrears", "损坏与积压"),
     ("Delay levels", "延时级别"),
