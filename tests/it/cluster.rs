@@ -50,6 +50,19 @@ impl Member {
         read().is_some_and(|answer| answer.code == 0)
     }
 
+    /// Commits an offset of the group, which this broker has to answer with success.
+    fn commit(&self, offset: i64) {
+        let answer = open(self.address).call(
+            request::UPDATE_CONSUMER_OFFSET,
+            |writer| {
+                let writer = writer.text("consumerGroup", "CG").text("topic", "Copied");
+                writer.number("queueId", 0).number("commitOffset", offset)
+            },
+            &[],
+        );
+        assert_eq!(answer.code, 0, "{answer:?}");
+    }
+
     /// The offset that the group has committed, by this broker's account.
     fn committed(&self) -> i64 {
         let answer = open(self.address).call(
@@ -235,15 +248,7 @@ fn what_a_master_answered_about_its_tables_outlives_it() {
     );
     assert_eq!(answer.code, 0, "{answer:?}");
     for offset in 1..=200 {
-        let answer = master.call(
-            request::UPDATE_CONSUMER_OFFSET,
-            |writer| {
-                let writer = writer.text("consumerGroup", "CG").text("topic", "Copied");
-                writer.number("queueId", 0).number("commitOffset", offset)
-            },
-            &[],
-        );
-        assert_eq!(answer.code, 0, "{answer:?}");
+        masters[0].commit(offset);
     }
     os::signal(masters[0].id, SIGKILL).unwrap();
     let next = eventually("another one takes messages", || {
@@ -272,15 +277,7 @@ fn a_slave_of_an_elected_master_passes_on_what_only_the_master_does() {
         eventually("a slave passes a message on", || {
             slave.store(b"by a slave").filter(|found| *found == offset)
         });
-        let answer = open(slave.address).call(
-            request::UPDATE_CONSUMER_OFFSET,
-            |writer| {
-                let writer = writer.text("consumerGroup", "CG").text("topic", "Copied");
-                writer.number("queueId", 0).number("commitOffset", offset)
-            },
-            &[],
-        );
-        assert_eq!(answer.code, 0, "{answer:?}");
+        slave.commit(offset);
         assert_eq!((masters[0].committed(), slave.committed()), (offset, offset));
     }
     assert_eq!(masters[0].bodies(), [&b"by the master"[..], b"by a slave", b"by a slave"]);
