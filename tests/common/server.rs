@@ -16,6 +16,9 @@ const START_PATIENCE: Duration = Duration::from_secs(60);
 /// First of the ports the tests use, below the range the system hands out by itself.
 const PORTS_FROM: u16 = 11_000;
 const PORTS: u16 = 20_000;
+/// Limits of disk use in bytes: what else lies on the disk of the machine does not decide a test.
+pub const ON_ANY_DISK: [&str; 3] =
+    ["diskMaxUsedSpaceRatio=64m", "diskSpaceCleanForciblyRatio=64m", "diskSpaceWarningLevelRatio=64m"];
 
 /// What a server is started with; the same setup starts the same server again.
 #[derive(Clone, Debug)]
@@ -26,6 +29,8 @@ pub struct Setup {
     pub broker_port: u16,
     /// Lines of `broker.conf` beside the address.
     pub lines: Vec<String>,
+    /// The limits of disk use for which `lines` has no value of its own; empty for the defaults.
+    pub disk_limits: &'static [&'static str],
     /// Roles of the process; without `proxy`, because servers side by side cannot all have its port.
     pub roles: String,
     /// Whether the server is told of `broker.conf`.
@@ -50,6 +55,7 @@ impl Setup {
             namesrv_port,
             broker_port,
             lines: Vec::new(),
+            disk_limits: &ON_ANY_DISK,
             roles: "namesrv,broker".to_owned(),
             with_conf: true,
             desk: desk.into(),
@@ -84,7 +90,9 @@ impl Setup {
     pub fn spawn(&self) -> io::Result<Server> {
         fs::create_dir_all(&self.desk)?;
         let mut text = String::from("brokerIP1=127.0.0.1\n");
-        for line in &self.lines {
+        let is_given = |key: &str| self.lines.iter().any(|line| line.starts_with(key));
+        let limits = self.disk_limits.iter().copied().filter(|line| !is_given(line.trim_end_matches("64m")));
+        for line in limits.chain(self.lines.iter().map(String::as_str)) {
             text.push_str(line);
             text.push('\n');
         }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use wire::codes::request;
 
 use crate::common::os;
-use crate::common::server::free_ports_of;
+use crate::common::server::{ON_ANY_DISK, free_ports_of};
 use crate::common::wire_client::{Connection, pull_header, send_header};
 use crate::stage::{eventually, open, records};
 
@@ -100,7 +100,7 @@ impl Cluster {
     fn start(kind: &str, brokers: u16, settings: &str) -> Self {
         let home = tempfile::tempdir().unwrap();
         let conf = home.path().join("given.conf");
-        fs::write(&conf, settings).unwrap();
+        fs::write(&conf, format!("{}\n{settings}", ON_ANY_DISK.join("\n"))).unwrap();
         let (namesrv, broker) = free_ports_of(brokers);
         let mut parent = Command::new(env!("CARGO_BIN_EXE_vostok"))
             .args(["serve", "--cluster", kind, "--data"])

@@ -13,9 +13,8 @@ use crate::stage::{Stage, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server whose disk is judged by the fixed limits alone.
 fn stage() -> Stage {
-    Stage::start(&["brokerName=broker-a", "diskMaxUsedSpaceRatio=95"])
+    Stage::start(&["brokerName=broker-a"])
 }
 
 fn run(words: &[&str]) -> Output {

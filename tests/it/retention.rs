@@ -108,6 +108,7 @@ fn start_on(small: &Path, lines: &[&str]) -> Stage {
     let (mut setup, home) = setup(lines);
     // Its wheel alone would fill a small disk.
     setup.lines.push("timerWheelEnable=false".to_owned());
+    setup.disk_limits = &[];
     small.join("data").clone_into(&mut setup.data);
     let server = setup.start().unwrap_or_else(|error| panic!("the server does not start: {error}"));
     Stage { server, home }

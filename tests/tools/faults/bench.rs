@@ -55,6 +55,8 @@ pub fn home() -> Result<tempfile::TempDir, Trouble> {
 pub fn setup(options: &Options, mount: &Path, home: &Path, lines: &[&str]) -> Setup {
     let mut setup = Setup::new(&options.binary, mount.join("data"), home.join("desk"));
     setup.lines.extend(lines.iter().map(|line| (*line).to_owned()));
+    // The disk is small and has nothing else on it.
+    setup.disk_limits = &[];
     setup
 }
 

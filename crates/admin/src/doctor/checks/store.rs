@@ -27,10 +27,10 @@ const FORCED: Level = Level { setting: "diskSpaceCleanForciblyRatio", percent: 8
 const REFUSED: Level = Level { setting: "diskSpaceWarningLevelRatio", percent: 90.0, range: (35.0, 90.0) };
 
 impl Level {
-    /// The level of a broker in percent.
+    /// The level of a broker in percent; infinite when it is set in free bytes, such as `20g`, which percents never reach.
     fn of(&self, broker: &Broker) -> f64 {
-        let set = broker.setting(self.setting).and_then(|text| text.parse().ok());
-        set.unwrap_or(self.percent).clamp(self.range.0, self.range.1)
+        let Some(text) = broker.setting(self.setting) else { return self.percent };
+        text.parse().map_or(f64::INFINITY, |percent: f64| percent.clamp(self.range.0, self.range.1))
     }
 }
 
