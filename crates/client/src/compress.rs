@@ -33,18 +33,26 @@ pub fn compress(kind: Compression, level: u32, body: &[u8]) -> io::Result<Vec<u8
 /// # Errors
 /// When the bytes are not of this kind, or decompress to more than 256 MiB.
 pub fn decompress(kind: Compression, body: &[u8]) -> io::Result<Vec<u8>> {
+    decompress_up_to(kind, body, PLAIN_BYTES_MAX)
+}
+
+/// Restores a body of at most `bytes_max` bytes.
+///
+/// # Errors
+/// When the bytes are not of this kind, or decompress to more.
+pub fn decompress_up_to(kind: Compression, body: &[u8], bytes_max: u64) -> io::Result<Vec<u8>> {
     match kind {
-        Compression::Zlib => bounded(ZlibDecoder::new(body)),
-        Compression::Lz4 => bounded(lz4_flex::frame::FrameDecoder::new(body)),
-        Compression::Zstd => bounded(zstd::Decoder::with_buffer(body)?),
+        Compression::Zlib => bounded(ZlibDecoder::new(body), bytes_max),
+        Compression::Lz4 => bounded(lz4_flex::frame::FrameDecoder::new(body), bytes_max),
+        Compression::Zstd => bounded(zstd::Decoder::with_buffer(body)?, bytes_max),
     }
 }
 
-fn bounded(source: impl Read) -> io::Result<Vec<u8>> {
+fn bounded(source: impl Read, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut out = Vec::new();
-    source.take(PLAIN_BYTES_MAX + 1).read_to_end(&mut out)?;
-    if out.len() as u64 > PLAIN_BYTES_MAX {
-        return Err(io::Error::other(format!("the body grows beyond {PLAIN_BYTES_MAX} bytes")));
+    source.take(bytes_max.saturating_add(1)).read_to_end(&mut out)?;
+    if out.len() as u64 > bytes_max {
+        return Err(io::Error::other(format!("the body grows beyond {bytes_max} bytes")));
     }
     Ok(out)
 }

@@ -45,7 +45,7 @@ mod users;
 pub use admin::Replication;
 pub use client::Client;
 pub use clock::now_ms;
-pub use compress::{Compression, compress, decompress};
+pub use compress::{Compression, compress, decompress, decompress_up_to};
 pub use config::Config;
 pub use error::Error;
 pub use message::{Message, Properties, Received};

@@ -1,9 +1,11 @@
-//! A stored record as a message of the protocol. The body is not copied.
+//! A stored record as a message of the protocol. The body is not copied, unless it is compressed in a way that 5.x clients do
+//! not know.
 
 use bytes::Bytes;
 use md5::{Digest as _, Md5};
 use wire::id::OffsetId;
 use wire::properties::{self, key};
+use wire::record::sys_flag::Compression;
 use wire::record::{RecordView, sys_flag};
 
 use super::sent::MessageKind;
@@ -18,6 +20,9 @@ pub const PRIORITY: &str = "_SYS_MSG_PRIORITY_";
 /// `__LITE_TOPIC`: the lite topic of a message.
 pub const LITE_TOPIC: &str = "__LITE_TOPIC";
 
+/// Largest body in bytes that is decompressed for a client.
+const PLAIN_BYTES_MAX: u64 = 16 << 20;
+
 /// The message in `record`, which must be a range of `bytes`. The receipt handle and the number of the delivery are those of the
 /// receiver to set.
 pub fn message(bytes: &Bytes, record: &RecordView<'_>, now_ms: i64) -> Message {
@@ -29,8 +34,7 @@ pub fn message(bytes: &Bytes, record: &RecordView<'_>, now_ms: i64) -> Message {
         None => number(key::TIMER_DELIVER_MS),
     };
     let dead = text(key::DLQ_ORIGIN_TOPIC).zip(text(key::DLQ_ORIGIN_MESSAGE_ID));
-    let is_compressed = record.sys_flag() & sys_flag::COMPRESSED != 0;
-    let body = bytes.slice_ref(record.body());
+    let (body, encoding) = readable(bytes.slice_ref(record.body()), record.sys_flag());
     let kind = match MessageKind::of(properties).0 {
         MessageType::Unspecified => MessageType::Normal,
         known => known,
@@ -40,7 +44,7 @@ pub fn message(bytes: &Bytes, record: &RecordView<'_>, now_ms: i64) -> Message {
         keys: text(key::KEYS).map(|keys| keys.split(' ').map(str::to_owned).collect()).unwrap_or_default(),
         message_id: text(key::UNIQ_KEY).unwrap_or_else(|| offset_id(record)),
         body_digest: Some(digest(&body)),
-        body_encoding: if is_compressed { Encoding::Gzip } else { Encoding::Identity }.into(),
+        body_encoding: encoding.into(),
         message_type: kind.into(),
         born_timestamp: Some(Timestamp::of_ms(record.born_timestamp())),
         born_host: text(key::BORN_HOST).unwrap_or_else(|| record.born_host().ip().to_string()),
@@ -64,6 +68,22 @@ pub fn message(bytes: &Bytes, record: &RecordView<'_>, now_ms: i64) -> Message {
         user_properties: user_properties(properties),
         system_properties: Some(system),
         body,
+    }
+}
+
+/// A body as 5.x clients can read it. They inflate zlib, which the protocol calls gzip; LZ4 and ZSTD, which producers of the other
+/// protocol may use, are decompressed here (`GrpcConverter.buildMessage` calls them gzip too, and clients fail). What cannot be
+/// decompressed is passed on as it is.
+fn readable(body: Bytes, flag: i32) -> (Bytes, Encoding) {
+    match sys_flag::compression(flag) {
+        None => (body, Encoding::Identity),
+        Some(Ok(kind @ (Compression::Lz4 | Compression::Zstd))) => {
+            match client::decompress_up_to(kind, &body, PLAIN_BYTES_MAX) {
+                Ok(plain) => (plain.into(), Encoding::Identity),
+                Err(_) => (body, Encoding::Gzip),
+            }
+        }
+        Some(_) => (body, Encoding::Gzip),
     }
 }
 

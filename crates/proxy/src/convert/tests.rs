@@ -26,12 +26,18 @@ fn sent(change: impl FnOnce(&mut Message, &mut SystemProperties)) -> Message {
 
 /// The message as it comes back from the log.
 fn back(message: &Message) -> Message {
+    let sys_flag = outgoing(message, &caller(), NOW).sys_flag;
+    stored(message, sys_flag)
+}
+
+/// The message as it comes back from the log, where it has this `sysFlag`.
+fn stored(message: &Message, sys_flag: i32) -> Message {
     let outgoing = outgoing(message, &caller(), NOW);
     let fields = Fields {
         topic: "T",
         queue_id: 3,
         flag: 0,
-        sys_flag: outgoing.sys_flag,
+        sys_flag,
         born_timestamp: outgoing.born_ms,
         born_host: caller().remote,
         store_host: "10.0.0.2:10911".parse().unwrap(),
@@ -86,6 +92,27 @@ fn g60_a_compressed_body_keeps_its_bytes() {
     let found = back(&message);
     assert_eq!(found.body, message.body);
     assert_eq!(found.system_properties.unwrap().body_encoding, Encoding::Gzip as i32);
+}
+
+#[test]
+fn bodies_that_are_compressed_as_no_client_of_the_protocol_knows_are_decompressed() {
+    for kind in [client::Compression::Lz4, client::Compression::Zstd] {
+        let packed = client::compress(kind, 3, b"body").unwrap();
+        let flag = sys_flag::compressed_with(kind);
+        let found = stored(&sent(|message, _| message.body = packed.clone().into()), flag);
+        let system = found.system_properties.unwrap();
+        assert_eq!((&found.body[..], system.body_encoding), (&b"body"[..], Encoding::Identity as i32));
+        assert_eq!(system.body_digest.unwrap().checksum, "841A2D689AD86BD1611447453C22C6FC");
+        // What is not of this kind, or would be too large, is passed on.
+        let bomb = client::compress(kind, 3, &vec![0; 17 << 20]).unwrap();
+        for body in [Bytes::from_static(b"no such format"), bomb.into()] {
+            let found = stored(&sent(|message, _| message.body = body.clone()), flag);
+            assert_eq!(
+                (found.body, found.system_properties.unwrap().body_encoding),
+                (body, Encoding::Gzip as i32)
+            );
+        }
+    }
 }
 
 fn refused(change: impl FnOnce(&mut Message, &mut SystemProperties)) -> (Code, String) {
