@@ -47,9 +47,9 @@ pub fn start_alone(
 ) -> Result<Running, Error> {
     let failed = |error: &dyn std::fmt::Display| Error::new("the proxy does not start", error);
     let config = config(settings)?;
-    if config.authenticates {
+    if config.authenticates && config.credentials.is_empty() {
         return Err(failed(
-            &"authenticationEnabled needs the users of a broker in the same process (--roles broker,proxy)",
+            &"authenticationEnabled needs innerClientAuthenticationCredentials, the keys of a super user of the brokers, with which their users are read",
         ));
     }
     if config.remoting_port >= 0 {

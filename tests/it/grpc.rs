@@ -86,11 +86,16 @@ pub fn text(message: &[u8], path: &[u64]) -> String {
     String::from_utf8(at(message, path).unwrap_or_default()).unwrap()
 }
 
+/// What signatures of tests sign.
+pub const SIGNED_TIME: &str = "20260101T000000Z";
+
 /// A connection of one client.
 pub struct Grpc {
     stream: TcpStream,
     address: SocketAddr,
     client_id: &'static str,
+    /// The signature of the requests, and the time that it signs; none when empty.
+    pub authorization: String,
     next_stream: u32,
     /// What came on each stream, without the frames, and whether it ended.
     arrived: HashMap<u32, (Vec<u8>, bool)>,
@@ -100,7 +105,8 @@ impl Grpc {
     pub fn connect(address: SocketAddr, client_id: &'static str) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let mut grpc = Self { stream, address, client_id, next_stream: 1, arrived: HashMap::new() };
+        let (authorization, arrived) = (String::new(), HashMap::new());
+        let mut grpc = Self { stream, address, client_id, authorization, next_stream: 1, arrived };
         grpc.stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
         grpc.frame(SETTINGS, 0, 0, &[]);
         grpc
@@ -130,9 +136,11 @@ impl Grpc {
             ("x-mq-client-id", self.client_id),
             ("x-mq-language", "RUST"),
             ("x-mq-client-version", "5.0.4"),
+            ("x-mq-date-time", SIGNED_TIME),
+            ("authorization", &self.authorization),
         ];
         let mut block = Vec::new();
-        for (name, value) in headers {
+        for (name, value) in headers.into_iter().filter(|(_, value)| !value.is_empty()) {
             block.push(0);
             for text in [name, value] {
                 block.push(u8::try_from(text.len()).unwrap());

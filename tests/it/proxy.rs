@@ -7,9 +7,12 @@ use wire::codes::request;
 use crate::common::server::{Server, Setup};
 use crate::common::wire_client::PATIENCE;
 use crate::grpc::{Fields, Grpc, at, text};
-use crate::stage::Stage;
+use crate::stage::{Stage, eventually, setup};
 
 const OK: &str = "20000";
+/// Users and acls as a broker keeps them.
+const USERS: &str = r#"[{"username":"inner","password":"inner-secret","userType":"Super","userStatus":"enable"},{"username":"alice","password":"alice-secret","userType":"Normal","userStatus":"enable"}]"#;
+const ACLS: &str = r#"[{"subject":"User:alice","policies":[{"policyType":"Custom","entries":[{"resource":"Topic:T","actions":["Pub"],"decision":"Allow"}]}]}]"#;
 
 /// A proxy before the broker of a stage, and where it listens.
 struct Proxy {
@@ -201,4 +204,67 @@ fn a40_a_proxy_signs_its_requests() {
         };
         assert_eq!(text(route, &[1, 1]), expected, "{name}: {}", text(route, &[1, 2]));
     }
+}
+
+#[test]
+fn a40_a_proxy_without_a_broker_serves_users_of_the_brokers_and_nobody_else() {
+    let class = |word: &str, kind: &str| {
+        format!("{kind}MetadataProvider=org.apache.rocketmq.auth.{kind}.provider.Local{word}MetadataProvider")
+    };
+    let (users, acls) = (class("Authentication", "authentication"), class("Authorization", "authorization"));
+    let (setup, home) = setup(&[
+        "authenticationEnabled=true",
+        "authorizationEnabled=true",
+        &users,
+        &acls,
+        // With these the test makes the topics and changes a user.
+        "authenticationWhitelist=17,3002",
+        "authorizationWhitelist=17,3002",
+    ]);
+    let config = setup.data.join("config");
+    std::fs::create_dir_all(&config).unwrap();
+    std::fs::write(config.join("users.json"), USERS).unwrap();
+    std::fs::write(config.join("acls.json"), ACLS).unwrap();
+    let stage = Stage { server: setup.start().unwrap(), home };
+    topic(&stage, "T", "NORMAL");
+    topic(&stage, "U", "NORMAL");
+
+    let keys = r#""{\"accessKey\":\"inner\",\"secretKey\":\"inner-secret\"}""#;
+    let settings = format!(
+        "{{\"authenticationEnabled\":true,\"authorizationEnabled\":true,\"innerClientAuthenticationCredentials\":{keys}}}"
+    );
+    let proxy = Proxy::start(&stage, "guarded", &settings);
+    // HMAC-SHA1 of the time with the secrets of alice and of nobody.
+    let alice = "74B9E65EC699EB3110E8032EBAAA1C1AC59A2EAC";
+    let wrong = "B46028C77AF9175B0AD1B9E946755B3EFE96E1B2";
+    let code_of_send = |user: &str, signature: &str, to: &str| {
+        let mut client = Grpc::connect(proxy.address, "one");
+        if !user.is_empty() {
+            client.authorization = format!(
+                "MQv2-HMAC-SHA1 Credential={user}, SignedHeaders=x-mq-date-time, Signature={signature}"
+            );
+        }
+        let message = Fields::default()
+            .message(1, resource(to))
+            .message(3, Fields::default().bytes(3, "id-1"))
+            .bytes(4, "body");
+        let [answer] = &*client.call("SendMessage", &Fields::default().message(1, message)) else { panic!() };
+        (text(answer, &[1, 1]), text(answer, &[1, 2]))
+    };
+    eventually("the proxy knows the users", || (code_of_send("alice", alice, "T").0 == OK).then_some(()));
+    for (user, signature, to, expected) in [
+        ("", "", "T", ""),
+        ("alice", wrong, "T", "check signature failed."),
+        ("nobody", alice, "T", "User:nobody is not found."),
+        ("alice", alice, "U", "no matched policies."),
+    ] {
+        let (code, text) = code_of_send(user, signature, to);
+        assert!(code == "40100" && text.contains(expected), "{user} to {to}: {code} {text}");
+    }
+    // What is changed at the broker counts at the proxy.
+    let body = br#"{"username":"alice","userStatus":"disable"}"#;
+    let changed = stage.connect().call(3002, |writer| writer.text("username", "alice"), body);
+    assert_eq!(changed.code, 0, "{changed:?}");
+    let disabled = || code_of_send("alice", alice, "T").1.contains("is disabled").then_some(());
+    eventually("the proxy knows that alice is disabled", disabled);
 }

@@ -301,6 +301,29 @@ impl Files {
     }
 }
 
+/// Users and acls as a broker lists them. What users lack has RocketMQ's defaults; acls of others than users are passed over.
+///
+/// # Errors
+/// A text about the first user or acl that is not valid.
+pub(crate) fn of_lists(users: &[UserInfo], acls: &[AclInfo]) -> Result<Accounts, String> {
+    let mut accounts = BTreeMap::new();
+    for info in users {
+        let mut info = info.clone();
+        info.user_type.get_or_insert_with(|| UserType::Normal.name().to_owned());
+        info.user_status.get_or_insert_with(|| UserStatus::Enable.name().to_owned());
+        let account = account_of(&info)?;
+        accounts.insert(account.name.clone(), account);
+    }
+    for acl in acls {
+        let subject = acl.subject.as_deref().unwrap_or_default();
+        if let Some(account) = user_of(subject).and_then(|name| accounts.get_mut(name)) {
+            let added = policies_of(acl).map_err(|error| format!("acl of {:?}: {error}", shown(subject)))?;
+            merge(&mut account.policies, added);
+        }
+    }
+    Ok(accounts.into_iter().map(|(name, account)| (name, Arc::new(account))).collect())
+}
+
 fn list<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<Vec<T>, LoadError> {
     let Some(text) = file::read(path)? else { return Ok(Vec::new()) };
     json::from_slice(&text).map_err(|error| damaged(path, error.to_string()))

@@ -4,7 +4,9 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use crate::accounts::{Account, Accounts, Files, LoadError};
+use wire::body::{AclInfo, UserInfo};
+
+use crate::accounts::{self, Account, Accounts, Files, LoadError};
 use crate::config::{AuthConfig, ConfigError, Request, Secret, Settings, Switch};
 use crate::error::{AuthError, shown};
 use crate::file::FileError;
@@ -95,6 +97,25 @@ impl Auth {
         }
         let (accounts, files) = (RwLock::new(Arc::new(accounts)), Mutex::new(files));
         Ok(Self { settings, accounts, files, decoy: SigningKey::new("no user has this secret") })
+    }
+
+    /// Users that another server keeps: none until [`Auth::take`] is given them. Nothing is read or written.
+    ///
+    /// # Errors
+    /// [`StartError::Config`] for settings that stop a start.
+    pub fn kept_elsewhere(config: &AuthConfig) -> Result<Self, StartError> {
+        let settings = config.check()?;
+        let (accounts, files) = (RwLock::default(), Mutex::new(Files::new(Path::new(""))));
+        Ok(Self { settings, accounts, files, decoy: SigningKey::new("no user has this secret") })
+    }
+
+    /// Takes the users and acls that another server told for those that there are.
+    ///
+    /// # Errors
+    /// A text about the first one that is not valid; users and acls stay as they were.
+    pub fn take(&self, users: &[UserInfo], acls: &[AclInfo]) -> Result<(), String> {
+        self.replace(accounts::of_lists(users, acls)?);
+        Ok(())
     }
 
     /// The settings.

@@ -9,7 +9,7 @@ use broker::api::{
 use wire::body::{HeartbeatData, SubscriptionGroupConfig};
 use wire::units::LogOffset;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Users};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::receipt::Changed;
@@ -30,9 +30,10 @@ impl Brokers {
     /// The brokers of a cluster, which are reached as `reach` says.
     ///
     /// # Errors
-    /// Without a name server, and when no threads can be started.
-    pub fn of_cluster(reach: client::Config, config: &Config) -> Result<Self, client::Error> {
-        Ok(Self::Cluster(Cluster::new(client::Client::start(reach)?, config)))
+    /// Without a name server, with settings of authentication that cannot be, and when no threads can be started.
+    pub fn of_cluster(reach: client::Config, config: &Config) -> Result<Self, Box<dyn std::error::Error>> {
+        let users = config.authenticates.then(|| Users::new(&config.auth())).transpose()?;
+        Ok(Self::Cluster(Cluster::new(client::Client::start(reach)?, users, config)))
     }
 
     /// The wall clock, milliseconds since the epoch.
@@ -59,7 +60,7 @@ impl Brokers {
         }
     }
 
-    /// Finds out who makes a request. Users are those of the broker of this process.
+    /// Finds out who makes a request. Users are those of the broker of this process, or of the cluster.
     pub(crate) fn authenticate(
         &self,
         metadata: &Metadata<'_>,
@@ -67,7 +68,10 @@ impl Brokers {
     ) -> Result<Identity, Refused> {
         match self {
             Self::Local(api) => api.authenticate(metadata, remote),
-            Self::Cluster(_) => Ok(Identity::Off),
+            Self::Cluster(cluster) => match &cluster.users {
+                Some(users) => users.authenticate(self.now_ms(), metadata, remote),
+                None => Ok(Identity::Off),
+            },
         }
     }
 
@@ -82,7 +86,11 @@ impl Brokers {
             Self::Local(api) if api.is_authorizing() => {
                 api.authorize(user, message, remote, &needs()?).map_err(Failure::unauthorized)
             }
-            _ => Ok(()),
+            Self::Cluster(cluster) => match &cluster.users {
+                Some(users) if users.is_authorizing() => users.authorize((user, message), remote, &needs()?),
+                _ => Ok(()),
+            },
+            Self::Local(_) => Ok(()),
         }
     }
 

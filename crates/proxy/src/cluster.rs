@@ -7,6 +7,7 @@
 mod cache;
 mod heartbeat;
 mod requests;
+mod users;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use crate::failure::Failure;
 use crate::messages::Code;
 use crate::topic::{QueuesOf, Topic, message_type};
 use cache::Cache;
+pub(crate) use users::{Users, run as read_users};
 
 /// Longest time for a request that does not wait for messages (`DefaultMQAdminExt`, `mqClientApiTimeout`).
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -45,6 +47,8 @@ pub struct Cluster {
     pops: Arc<Semaphore>,
     /// A producer stated its topics.
     pub(crate) producers_changed: Notify,
+    /// The users that clients must be; `None` to serve everybody.
+    pub(crate) users: Option<Users>,
 }
 
 impl From<client::Error> for Failure {
@@ -70,7 +74,7 @@ fn malformed(what: &str) -> Failure {
 
 impl Cluster {
     /// The cluster that a client reaches.
-    pub(crate) fn new(client: Client, config: &Config) -> Arc<Self> {
+    pub(crate) fn new(client: Client, users: Option<Users>, config: &Config) -> Arc<Self> {
         Arc::new(Self {
             client,
             topics: Cache::default(),
@@ -79,6 +83,7 @@ impl Cluster {
             name: config.cluster.clone(),
             pops: Arc::new(Semaphore::new(config.calls_max.min(Semaphore::MAX_PERMITS))),
             producers_changed: Notify::new(),
+            users,
         })
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::{Display, Write as _};
 
+use auth::AuthConfig;
 use client::Credentials;
 use serde_json::Value;
 
@@ -120,14 +121,30 @@ settings! {
     cleared_invisible_ms: i64 = 1000, "invisibleTimeMillisWhenClear", "messages of a client that left come again after so long";
     cluster: String = "DefaultCluster".to_owned(), "rocketMQClusterName", "cluster that configurations of consumer groups are read from, for a proxy without a broker; any when there is no such cluster";
     name_servers: String = String::new(), "namesrvAddr", "name servers of a proxy without a broker; `-n` stands above it";
-    authenticates: bool = false, "authenticationEnabled", "clients must be users. Users are kept by brokers, so before a broker of the same process the broker's setting counts, and a proxy without a broker refuses to start with true";
+    authenticates: bool = false, "authenticationEnabled", "clients must be users of the brokers. Before a broker of the same process the settings of the broker count instead, for all that begin with `auth`; a proxy without a broker reads users and acls from the brokers every five seconds";
+    user_source: String = String::new(), "authenticationMetadataProvider", "class that knows the users; all that are known here ask the brokers";
+    unsigned: String = String::new(), "authenticationWhitelist", "gRPC messages that need no signature, by their full names, separated by commas";
+    authorizes: bool = false, "authorizationEnabled", "users may do only what their acls allow; needs `authenticationEnabled`";
+    acl_source: String = String::new(), "authorizationMetadataProvider", "class that knows the acls; all that are known here ask the brokers";
+    unchecked: String = String::new(), "authorizationWhitelist", "gRPC messages that every user may send";
     credentials: String = String::new(), "innerClientAuthenticationCredentials", "keys with which a proxy without a broker signs its requests to brokers, as in `{\"accessKey\":\"a\",\"secretKey\":\"s\"}`; RocketMQ also asks for `enableAclRpcHookForClusterMode`";
     names_dialled_port: bool = true, "useEndpointPortFromRequest", "routes name host and port that the client dialled; RocketMQ: false";
 }
 
-/// Settings of Java's proxy whose work the broker of the same process does, or its own settings say.
-const WITHOUT_EFFECT: [&str; 6] =
-    ["proxyClusterName", "proxyName", "proxyMode", "localServeAddr", "brokerConfigPath", "tlsTestModeEnable"];
+/// Settings of Java's proxy whose work the broker of the same process does, or its own settings say, and classes of which there is
+/// one each.
+const WITHOUT_EFFECT: [&str; 10] = [
+    "proxyClusterName",
+    "proxyName",
+    "proxyMode",
+    "localServeAddr",
+    "brokerConfigPath",
+    "tlsTestModeEnable",
+    "authenticationProvider",
+    "authenticationStrategy",
+    "authorizationProvider",
+    "authorizationStrategy",
+];
 
 /// Why settings cannot be read.
 #[derive(Debug)]
@@ -170,6 +187,26 @@ impl Config {
         Ok((config, notes))
     }
 
+    /// Whom a proxy without a broker serves.
+    pub fn auth(&self) -> AuthConfig {
+        let mut auth = AuthConfig::default();
+        let source = |given: &str, class: &str| match given.is_empty() {
+            true => format!("org.apache.rocketmq.proxy.auth.{class}MetadataProvider"),
+            false => given.to_owned(),
+        };
+        for (key, value) in [
+            ("authenticationEnabled", self.authenticates.to_string()),
+            ("authenticationMetadataProvider", source(&self.user_source, "ProxyAuthentication")),
+            ("authenticationWhitelist", self.unsigned.clone()),
+            ("authorizationEnabled", self.authorizes.to_string()),
+            ("authorizationMetadataProvider", source(&self.acl_source, "ProxyAuthorization")),
+            ("authorizationWhitelist", self.unchecked.clone()),
+        ] {
+            auth.set(key, &value);
+        }
+        auth
+    }
+
     /// The keys with which requests to the brokers of a cluster are signed.
     ///
     /// # Errors
@@ -204,7 +241,7 @@ impl Config {
         }
         let _ = writeln!(
             text,
-            "\nWithout effect, because the settings of the broker say it: {}. TLS is that of the broker's port (`tls.server.*`).",
+            "\nWithout effect, because the settings of the broker say it or there is one class only: {}. TLS is that of the broker's port (`tls.server.*`).",
             WITHOUT_EFFECT.join(", ")
         );
         text

@@ -23,6 +23,7 @@ use crate::activity::Activity;
 use crate::body::Keeping;
 use crate::brokers::Brokers;
 use crate::calls::Proxy;
+use crate::cluster::read_users;
 use crate::config::Config;
 use crate::dispatch::{Origin, dispatch};
 use crate::{heartbeats, renewer};
@@ -193,6 +194,8 @@ impl RunningProxy {
         let renewed = proxy.clone();
         workers.spawn(0, move || renewer::run(renewed))?;
         if let Brokers::Cluster(cluster) = &proxy.brokers {
+            let (of_users, of_cluster) = (proxy.clone(), cluster.clone());
+            workers.spawn(0, move || read_users(of_users, of_cluster))?;
             let (proxy, cluster) = (proxy.clone(), cluster.clone());
             workers.spawn(0, move || heartbeats::run(proxy, cluster))?;
         }

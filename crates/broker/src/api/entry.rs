@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use auth::audit::Origin;
-use auth::{Answer, Identity, Metadata, Request};
+use auth::{Answer, AuthError, Identity, Metadata, Request};
 
 use super::{Api, Need};
 use crate::Refusal;
@@ -19,14 +19,21 @@ pub struct Refused {
     pub wait: Option<Duration>,
 }
 
-impl From<Denied> for Refused {
-    fn from(denied: Denied) -> Self {
-        let wait = match denied.answer {
+impl Refused {
+    /// A refusal with `NO_PERMISSION`, whose answer waits as [`auth::Failures`] says.
+    pub fn new(error: AuthError, answer: Answer) -> Self {
+        let wait = match answer {
             Answer::Now => Some(Duration::ZERO),
             Answer::After(wait_ms) => Some(Duration::from_millis(wait_ms.unsigned_abs())),
             Answer::Never => None,
         };
-        Self { refusal: denied.error.into(), wait }
+        Self { refusal: error.into(), wait }
+    }
+}
+
+impl From<Denied> for Refused {
+    fn from(denied: Denied) -> Self {
+        Self::new(denied.error, denied.answer)
     }
 }
 
