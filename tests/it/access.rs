@@ -10,6 +10,7 @@ use wire::frame::{Encoding, Head, frame_length};
 
 use crate::common::server::Setup;
 use crate::common::wire_client::Connection;
+use crate::grpc::{Grpc, text};
 use crate::stage::{Stage, eventually, setup};
 
 const LINES: [&str; 5] = [
@@ -108,6 +109,25 @@ fn an_import_that_is_refused_leaves_nothing() {
     };
     check(&["--ak", "alice", "--sk", "alice-secret"], "it tells passwords to super users only");
     check(&["--ak", "mallory", "--sk", "guess"], "User:mallory is not found.");
+}
+
+#[test]
+fn a_call_of_nobody_is_refused_before_its_body_comes() {
+    let (mut setup, _home) = setup(&LINES);
+    setup.arguments = ["--grpc-port", "0"].map(str::to_owned).to_vec();
+    let _server = setup.start().unwrap();
+    let address = eventually("gRPC is served", || {
+        let log = std::fs::read_to_string(setup.log()).unwrap();
+        log.lines().find_map(|line| line.strip_prefix("gRPC for 5.x clients is at ")?.parse().ok())
+    });
+    let address: SocketAddr = address;
+    let mut client = Grpc::connect(SocketAddr::from(([127, 0, 0, 1], address.port())), "one");
+    for method in ["SendMessage", "ReceiveMessage"] {
+        let stream = client.open(method);
+        let answer = client.read(stream).unwrap();
+        assert_eq!(text(&answer, &[1, 1]), "40100", "{method}");
+        assert_eq!(text(&answer, &[1, 2]), "username cannot be null.", "{method}");
+    }
 }
 
 /// Code and remark of the answer to a client of another machine, as a PROXY preamble names it.

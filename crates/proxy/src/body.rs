@@ -21,17 +21,32 @@ impl Charged {
     }
 }
 
+/// The empty message of gRPC.
+const EMPTY_MESSAGE: &[u8] = &[0; 5];
+
 /// A body that counts its bytes.
 pub struct ChargedBody {
-    body: Incoming,
+    body: Source,
     charged: Charged,
+}
+
+/// Where the bytes of a body come from.
+enum Source {
+    Client(Incoming),
+    /// The client's body is left unread; an empty message stands for it until that is taken.
+    Unread(Option<Bytes>),
 }
 
 impl ChargedBody {
     /// Wraps a body; the charge is kept by both.
     pub fn new(body: Incoming, memory: &Arc<Memory>) -> (Self, Charged) {
         let charged = Charged::new(memory, 0);
-        (Self { body, charged: charged.clone() }, charged)
+        (Self { body: Source::Client(body), charged: charged.clone() }, charged)
+    }
+
+    /// Gives the client's body up, and puts an empty message in its place.
+    pub fn left_unread(self) -> Self {
+        Self { body: Source::Unread(Some(Bytes::from_static(EMPTY_MESSAGE))), ..self }
     }
 }
 
@@ -43,7 +58,11 @@ impl Body for ChargedBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        let Some(frame) = ready!(Pin::new(&mut self.body).poll_frame(cx)) else { return Poll::Ready(None) };
+        let body = match &mut self.body {
+            Source::Client(body) => body,
+            Source::Unread(message) => return Poll::Ready(message.take().map(|it| Ok(Frame::data(it)))),
+        };
+        let Some(frame) = ready!(Pin::new(body).poll_frame(cx)) else { return Poll::Ready(None) };
         let frame = frame.map_err(|error| Status::from_error(error.into()))?;
         let bytes = frame.data_ref().map_or(0, Bytes::len);
         let grown = self.charged.0.lock().unwrap_or_else(PoisonError::into_inner).grow(bytes);
@@ -54,11 +73,17 @@ impl Body for ChargedBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        match &self.body {
+            Source::Client(body) => body.is_end_stream(),
+            Source::Unread(message) => message.is_none(),
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        match &self.body {
+            Source::Client(body) => body.size_hint(),
+            Source::Unread(_) => SizeHint::default(),
+        }
     }
 }
 

@@ -1,6 +1,5 @@
 //! From an HTTP/2 request to a call and back.
 
-use std::cell::Cell;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -8,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker::api::{Caller, Identity, Metadata, Sends};
+use http::HeaderMap;
 use http::uri::Authority;
 use hyper::body::Incoming;
 use prost::Message;
@@ -16,7 +16,6 @@ use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::body::Body;
-use tonic::metadata::MetadataMap;
 use tonic::server::{Grpc, ServerStreamingService, StreamingService, UnaryService};
 use tonic::{Code as GrpcCode, Request, Response, Status as GrpcStatus, Streaming};
 use wire::codes::{Language, VERSION};
@@ -94,8 +93,8 @@ pub struct Origin {
 }
 
 impl Origin {
-    fn call(&self, metadata: &MetadataMap) -> Call {
-        let text = |name: &str| metadata.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    fn call(&self, head: &HeaderMap) -> Call {
+        let text = |name: &str| head.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let language = text("x-mq-language");
         Call {
             proxy: self.proxy.clone(),
@@ -109,12 +108,13 @@ impl Origin {
         }
     }
 
-    /// The call of a message, once it is known who makes it.
-    fn authenticated<M: Guarded>(&self, metadata: &MetadataMap) -> Result<Call, Rejected> {
-        let text = |name: &str| metadata.get(name).and_then(|value| value.to_str().ok());
+    /// The call of a message, once it is known who makes it. The head of the request says it, so that nothing of the body of a client
+    /// that is nobody is read.
+    pub fn authenticated<M: Guarded>(&self, head: &HeaderMap) -> Result<Call, Rejected> {
+        let text = |name: &str| head.get(name).and_then(|value| value.to_str().ok());
         let (authorization, date_time) = (text("authorization"), text("x-mq-date-time"));
         let signed = Metadata { message: M::NAME, authorization, date_time };
-        let mut call = self.call(metadata);
+        let mut call = self.call(head);
         match self.proxy.brokers.authenticate(&signed, self.remote) {
             Ok(user) => call.caller.user = user,
             Err(refused) => {
@@ -123,33 +123,6 @@ impl Origin {
             }
         }
         Ok(call)
-    }
-
-    /// The call of a message that its user may make.
-    pub fn admitted<M: Guarded>(&self, metadata: &MetadataMap, message: &M) -> Result<Call, Rejected> {
-        let call = self.authenticated::<M>(metadata)?;
-        call.authorize(message)?;
-        call.check()?;
-        Ok(call)
-    }
-
-    /// The call and the message of a request, with what the message takes of the memory budget. A refusal is answered late to an
-    /// address that fails often; nothing of the request is in memory until then.
-    pub async fn opened<M: Guarded>(
-        &self,
-        request: Request<M>,
-    ) -> Result<(Call, M, Option<Charged>), Failure> {
-        let charged = request.extensions().get::<Charged>().cloned();
-        let (metadata, extensions, message) = request.into_parts();
-        let admitted = self.admitted(&metadata, &message);
-        drop((metadata, extensions));
-        match admitted {
-            Ok(call) => Ok((call, message, charged)),
-            Err(rejected) => {
-                drop((message, charged));
-                Err(rejected.due().await)
-            }
-        }
     }
 
     fn grpc<T, U>(&self) -> Grpc<ProstCodec<T, U>>
@@ -172,6 +145,31 @@ pub struct Rejected {
 impl From<Failure> for Rejected {
     fn from(failure: Failure) -> Self {
         Self { failure, wait: Some(Duration::ZERO) }
+    }
+}
+
+/// The call of a message that its user may make.
+pub fn admitted<M: Guarded>(caller: Result<Call, Rejected>, message: &M) -> Result<Call, Rejected> {
+    let call = caller?;
+    call.authorize(message)?;
+    call.check()?;
+    Ok(call)
+}
+
+/// The call and the message of a request, with what the message takes of the memory budget. A refusal is answered late to an
+/// address that fails often; nothing of the request is in memory until then.
+pub async fn opened<M: Guarded>(
+    caller: Result<Call, Rejected>,
+    request: Request<M>,
+) -> Result<(Call, M, Option<Charged>), Failure> {
+    let charged = request.extensions().get::<Charged>().cloned();
+    let message = request.into_inner();
+    match admitted(caller, &message) {
+        Ok(call) => Ok((call, message, charged)),
+        Err(rejected) => {
+            drop((message, charged));
+            Err(rejected.due().await)
+        }
     }
 }
 
@@ -275,7 +273,8 @@ async fn serve(origin: Origin, request: http::Request<Incoming>) -> http::Respon
         "SyncLiteSubscription" => unary(origin, request, calls::sync_lite).await,
         "ReceiveMessage" => {
             let mut grpc = origin.grpc();
-            grpc.server_streaming(Receive(origin), request).await
+            let (caller, request) = known::<ReceiveMessageRequest>(&origin, request);
+            grpc.server_streaming(Receive(Some(caller)), request).await
         }
         // Declared in the protocol, and not served by the reference either: PullMessage, UpdateOffset, GetOffset, QueryOffset.
         _ => unimplemented(),
@@ -289,10 +288,22 @@ fn unimplemented() -> http::Response<Body> {
 
 type Served<T> = Pin<Box<dyn Future<Output = Result<Response<T>, GrpcStatus>>>>;
 
+/// Finds out who sends a request. The body of one that is nobody's is left unread, and is the empty message from here on.
+fn known<M: Guarded>(
+    origin: &Origin,
+    request: http::Request<ChargedBody>,
+) -> (Result<Call, Rejected>, http::Request<ChargedBody>) {
+    match origin.authenticated::<M>(request.headers()) {
+        Ok(call) => (Ok(call), request),
+        Err(rejected) => (Err(rejected), request.map(ChargedBody::left_unread)),
+    }
+}
+
 /// One call with one request and one response.
 struct Unary<F> {
-    origin: Origin,
-    serve: Cell<Option<F>>,
+    places: Arc<Semaphore>,
+    /// Who calls, and what serves the call; taken by the call.
+    serve: Option<(Result<Call, Rejected>, F)>,
 }
 
 impl<F, M, R, A> UnaryService<M> for Unary<F>
@@ -306,13 +317,13 @@ where
     type Future = Served<R>;
 
     fn call(&mut self, request: Request<M>) -> Served<R> {
-        let (origin, serve) = (self.origin.clone(), self.serve.take());
+        let (places, serve) = (self.places.clone(), self.serve.take());
         Box::pin(async move {
             let served = async {
+                let (caller, serve) = serve.ok_or_else(called_twice)?;
                 // The bytes of the request are in memory until it is served.
-                let (call, message, _charged) = origin.opened(request).await?;
-                let _place = place(&origin.places, call.left_ms).await?;
-                let serve = serve.ok_or_else(|| Failure::new(Code::InternalError, "called twice"))?;
+                let (call, message, _charged) = opened(caller, request).await?;
+                let _place = place(&places, call.left_ms).await?;
                 serve(call, message).await
             };
             let response = served.await.unwrap_or_else(|failure| R::refused(failure.status()));
@@ -333,11 +344,16 @@ where
     R: Message + Refused + 'static,
 {
     let mut grpc = origin.grpc::<R, M>();
-    grpc.unary(Unary { origin, serve: Cell::new(Some(serve)) }, request).await
+    let (caller, request) = known::<M>(&origin, request);
+    grpc.unary(Unary { places: origin.places, serve: Some((caller, serve)) }, request).await
 }
 
-/// ReceiveMessage. The call waits before its response begins, so that one that is cancelled is dropped while it waits.
-pub struct Receive(pub Origin);
+fn called_twice() -> Failure {
+    Failure::new(Code::InternalError, "called twice")
+}
+
+/// ReceiveMessage of a caller. The call waits before its response begins, so that one that is cancelled is dropped while it waits.
+pub struct Receive(pub Option<Result<Call, Rejected>>);
 
 impl ServerStreamingService<ReceiveMessageRequest> for Receive {
     type Response = ReceiveMessageResponse;
@@ -345,9 +361,9 @@ impl ServerStreamingService<ReceiveMessageRequest> for Receive {
     type Future = Served<Self::ResponseStream>;
 
     fn call(&mut self, request: Request<ReceiveMessageRequest>) -> Self::Future {
-        let origin = self.0.clone();
+        let caller = self.0.take().unwrap_or_else(|| Err(called_twice().into()));
         Box::pin(async move {
-            Ok(Response::new(match origin.opened(request).await {
+            Ok(Response::new(match opened(caller, request).await {
                 // The bytes of the request are in memory until messages are found.
                 Ok((call, message, _charged)) => calls::receive(call, message).await,
                 Err(failure) => Delivery::of_status(failure.status(), None),
@@ -369,7 +385,7 @@ impl StreamingService<TelemetryCommand> for Telemetry {
         let (writer, commands) = mpsc::channel(COMMANDS_MAX);
         let (metadata, _, inbound) = request.into_parts();
         spawn_local(async move {
-            let call = match origin.authenticated::<TelemetryCommand>(&metadata) {
+            let call = match origin.authenticated::<TelemetryCommand>(metadata.as_ref()) {
                 Ok(call) => call.check().map(|()| call),
                 Err(rejected) => match rejected.due_on(&writer, &origin.proxy).await {
                     Some(failure) => Err(failure),

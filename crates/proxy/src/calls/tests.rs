@@ -10,7 +10,7 @@ use tokio_stream::StreamExt;
 
 use super::*;
 use crate::body::Charged;
-use crate::dispatch::{Origin, Receive, Rejected};
+use crate::dispatch::{Origin, Receive, Rejected, opened};
 use crate::messages::*;
 use crate::registry::Stated;
 
@@ -416,6 +416,15 @@ fn charged<M>(proxy: &Proxy, message: M) -> tonic::Request<M> {
     request
 }
 
+/// The call of a message whose head is this, when its user may make it.
+fn admitted<M: Guarded>(
+    origin: &Origin,
+    metadata: &tonic::metadata::MetadataMap,
+    message: &M,
+) -> Result<Call, Rejected> {
+    crate::dispatch::admitted(origin.authenticated::<M>(metadata.as_ref()), message)
+}
+
 /// Lets a future go as far as it comes at once.
 fn once<T>(future: impl Future<Output = T>) -> Option<T> {
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
@@ -431,10 +440,11 @@ fn a_refusal_that_waits_keeps_nothing_of_its_request() {
     let (origin, memory) = (fixture.origin(), &fixture.proxy.memory);
     let message = SendMessageRequest::default();
     for _ in 0..3 * auth::FREE_FAILURES {
-        assert!(origin.admitted(&Default::default(), &message).is_err());
+        assert!(admitted(&origin, &Default::default(), &message).is_err());
     }
+    let caller = origin.authenticated::<SendMessageRequest>(&Default::default());
     fixture.run(async {
-        let mut waits = std::pin::pin!(origin.opened(charged(&fixture.proxy, message)));
+        let mut waits = std::pin::pin!(opened(caller, charged(&fixture.proxy, message)));
         assert_eq!(memory.used(), 1000);
         assert!(once(waits.as_mut()).is_none());
         assert_eq!(memory.used(), 0);
@@ -469,7 +479,7 @@ fn a_receive_that_waits_is_charged_for_its_request() {
     let request = ReceiveMessageRequest { long_polling_timeout: waits, ..Fixture::request() };
     fixture.run(async {
         let request = charged(&fixture.proxy, request);
-        let mut received = Receive(fixture.origin()).call(request);
+        let mut received = Receive(Some(Ok(fixture.call()))).call(request);
         assert!(once(received.as_mut()).is_none());
         assert_eq!(fixture.proxy.memory.used(), 1000);
         drop(received);
@@ -493,7 +503,7 @@ fn a07_calls_of_nobody_are_unauthorized() {
         if !user.is_empty() {
             metadata.insert("authorization", authorization.parse().unwrap());
         }
-        let admitted = origin.admitted(&metadata, &message).map_err(|rejected| rejected.failure);
+        let admitted = admitted(&origin, &metadata, &message).map_err(|rejected| rejected.failure);
         admitted.map(|call| call.caller.user).map_err(|failure| (failure.code, failure.message))
     };
     let right = "c6fc09021280e20533c17364f135c0e3217d83e9";
@@ -505,7 +515,7 @@ fn a07_calls_of_nobody_are_unauthorized() {
     let mut metadata = tonic::metadata::MetadataMap::new();
     metadata.insert("x-mq-client-id", "c".parse().unwrap());
     let route = QueryRouteRequest { topic: Some(Resource::named("t")), endpoints: None };
-    let admitted = origin.admitted(&metadata, &route).map(drop).map_err(|rejected| rejected.failure);
+    let admitted = admitted(&origin, &metadata, &route).map(drop).map_err(|rejected| rejected.failure);
     let text = "Authorization failed. Please verify your access rights and try again.";
     assert_eq!(
         admitted,
@@ -535,11 +545,12 @@ fn hole_neither_user_nor_address_is_taken_from_metadata() {
     ] {
         metadata.insert(key, value.parse().unwrap());
     }
-    let refused = origin.admitted(&metadata, &message).map(drop).map_err(|rejected| rejected.failure.message);
+    let refused =
+        admitted(&origin, &metadata, &message).map(drop).map_err(|rejected| rejected.failure.message);
     assert_eq!(refused, Err("username cannot be null.".to_owned()));
     let signed = "MQv2-HMAC-SHA1 Credential=root, Signature=c6fc09021280e20533c17364f135c0e3217d83e9";
     metadata.insert("authorization", signed.parse().unwrap());
-    let call = origin.admitted(&metadata, &message).map_err(|rejected| rejected.failure).unwrap();
+    let call = admitted(&origin, &metadata, &message).map_err(|rejected| rejected.failure).unwrap();
     assert_eq!(call.caller.remote, origin.remote);
 }
 
