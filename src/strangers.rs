@@ -1,7 +1,6 @@
 //! Whom a start without authentication serves. A start without a RocketMQ file and without a RocketMQ store serves this machine
 //! only, so that nobody publishes a broker to a network by accident; with either it is as open as RocketMQ.
 
-use std::fs;
 use std::path::Path;
 
 use crate::roles::Error;
@@ -13,8 +12,9 @@ pub const REFUSED: &str = "this server was started without a configuration file,
 /// What the operator is told.
 pub const ADVICE: &str = "Only this machine is served. For others: start with --open, or with a file of settings (-c FILE), best with users (docs/security.md)";
 
-/// Directories of which a store of RocketMQ has one, and a name server that was started before.
-const STORES: [&str; 3] = ["commitlog", "config", "namesrv"];
+/// What a store of RocketMQ has one of, and a name server that was started before. A directory `config` alone is no store:
+/// `vostok auth import` makes one.
+const STORES: [&str; 3] = ["commitlog", "config/topics.json", "namesrv"];
 
 /// A file in `config` of a directory that was made by a start without a configuration file.
 const MARK: &str = "local-only";
@@ -24,15 +24,15 @@ const MARK: &str = "local-only";
 /// # Errors
 /// The data directory cannot be written.
 pub fn are_refused(home: &Path, has_file: bool, is_open: bool) -> Result<bool, Error> {
-    let config = home.join("config");
-    let mark = config.join(MARK);
+    let mark = home.join("config").join(MARK);
     if has_file {
         return Ok(false);
     }
-    let failed = |error| Error::new(format!("the data directory {}", home.display()), error);
+    let failed = |error: auth::FileError| Error::new(format!("the data directory {}", home.display()), error);
     if !STORES.iter().any(|name| home.join(name).exists()) {
         let text = "Started without a configuration file: serves its own machine only, unless started with --open or -c FILE.\n";
-        fs::create_dir_all(&config).and_then(|()| fs::write(&mark, text)).map_err(failed)?;
+        // On disk before anything of the store is, so that no crash turns the store into one that serves others.
+        auth::write_file(&mark, text.as_bytes()).map_err(failed)?;
     }
     Ok(!is_open && mark.exists())
 }
@@ -53,7 +53,16 @@ pub fn warn_of_open(config: &broker::Config) {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+
+    #[test]
+    fn users_that_were_imported_before_the_first_start_are_no_store_of_rocketmq() {
+        let home = tempfile::tempdir().expect("a temporary directory");
+        auth::write_file(&home.path().join("config/users.json"), b"[]").expect("writable");
+        assert!(are_refused(home.path(), false, false).expect("readable"));
+    }
 
     #[test]
     fn only_a_new_directory_without_a_file_is_for_this_machine_only() {
