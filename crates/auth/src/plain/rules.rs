@@ -43,9 +43,15 @@ pub const CHECKED: [i32; 9] = [
 /// The requests about the rules themselves: change and remove an account, versions, white list.
 pub const RULE_REQUESTS: std::ops::RangeInclusive<i32> = 50..=53;
 
-/// Requests that only administrators may send (`Permission.ADMIN_CODE`).
-const ADMINISTRATION: [i32; 5] = [
+/// The requests about users and acls of Auth 2.0, which can be made ready while ACL 1.0 is on.
+const USER_REQUESTS: std::ops::RangeInclusive<i32> = request::AUTH_CREATE_USER..=request::AUTH_LIST_ACL;
+
+/// Requests that only administrators may send: those of `Permission.ADMIN_CODE`, and their forms for many topics or groups, which
+/// 4.9.8 does not have.
+const ADMINISTRATION: [i32; 7] = [
     request::UPDATE_AND_CREATE_TOPIC,
+    request::UPDATE_AND_CREATE_TOPIC_LIST,
+    request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
     request::UPDATE_BROKER_CONFIG,
     request::DELETE_TOPIC_IN_BROKER,
     request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
@@ -117,7 +123,8 @@ impl Account {
         if needed.contains(&traces) {
             return Ok(());
         }
-        if (ADMINISTRATION.contains(&code) || RULE_REQUESTS.contains(&code)) && !self.is_admin() {
+        let is_about_rules = RULE_REQUESTS.contains(&code) || USER_REQUESTS.contains(&code);
+        if (ADMINISTRATION.contains(&code) || is_about_rules) && !self.is_admin() {
             let name = shown(&self.written.access_key);
             let text = format!("Need admin permission for request code={code}, but accessKey={name} is not");
             return Err(AuthError::Plain(text));
