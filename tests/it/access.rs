@@ -233,8 +233,10 @@ fn decisions_are_explained_from_the_files() {
         explain(&["--user", "alice", "--request", "25"]).ends_with("Allow, because of: nothing needed\n")
     );
     assert!(
-        explain(&["--user", "bob", "--request", "105", "--topic", "t"]).contains("authorizationWhitelist")
+        explain(&["--user", "alice", "--request", "105", "--topic", "t"]).contains("authorizationWhitelist")
     );
+    let said = explain(&["--user", "bob", "--request", "26"]);
+    assert!(said.contains("User:bob is not found."), "nobody signs as bob: {said}");
     assert!(explain(&["--user", "root", "--request", "215", "--topic", "t"]).contains("super user"));
     let unnamed = auth(&[
         "explain",

@@ -283,7 +283,7 @@ impl Ruling {
         Self { refusal: None, rule, at: 0 }
     }
 
-    fn deny(refusal: AuthError) -> Self {
+    pub(crate) fn deny(refusal: AuthError) -> Self {
         Self { refusal: Some(refusal), rule: Rule::NoUser, at: 0 }
     }
 

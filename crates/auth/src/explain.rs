@@ -5,8 +5,9 @@ use std::fmt;
 use std::net::IpAddr;
 
 use crate::auth::{Auth, Identity, Rule, Ruling};
-use crate::config::Request;
-use crate::names::PolicyType;
+use crate::config::{Request, Switch};
+use crate::error::{AuthError, shown};
+use crate::names::{PolicyType, UserStatus};
 use crate::policy::{Entry, Policies, class_of, text_of};
 use crate::resource::{Needed, Resource};
 
@@ -20,7 +21,7 @@ pub struct Explanation {
 }
 
 impl Auth {
-    /// Explains the decision about a request of a user whose signature holds.
+    /// Explains the decision about a request of a user whose signature holds. Nobody signs as a user that does not exist or is disabled.
     #[must_use]
     pub fn explain(
         &self,
@@ -29,9 +30,20 @@ impl Auth {
         caller: IpAddr,
         needed: &[Needed<'_>],
     ) -> Explanation {
-        let ruling = self.decide(&Identity::User(user.into()), request, caller, needed);
+        let accounts = self.accounts();
+        let account = accounts.get(user);
+        let refusal = match account.map(|account| account.status) {
+            Some(UserStatus::Enable) => None,
+            Some(UserStatus::Disable) => Some(AuthError::DisabledUser(shown(user))),
+            None => Some(AuthError::UnknownUser(shown(user))),
+        };
+        let is_asked = self.settings().authentication == Switch::On;
+        let ruling = match refusal.filter(|_| is_asked && !self.settings().unsigned.contains(request)) {
+            Some(refusal) => Ruling::deny(refusal),
+            None => self.decide(&Identity::User(user.into()), request, caller, needed),
+        };
         let mut looks = String::new();
-        if let (Rule::Entry(_) | Rule::NoEntry, Some(account)) = (&ruling.rule, self.accounts().get(user)) {
+        if let (Rule::Entry(_) | Rule::NoEntry, Some(account)) = (&ruling.rule, account) {
             for needed in &needed[..=ruling.at] {
                 looks += &format!("needs {} on {}\n", needed.actions, needed.resource);
                 if !look_at(&account.policies, needed, caller, &mut looks) {

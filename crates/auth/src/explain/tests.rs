@@ -57,7 +57,20 @@ fn what_no_entry_decides_is_explained_too() {
     let explain = |user: &str, code| auth.explain(user, Request::Code(code), ip("::1"), &needed).to_string();
     assert_eq!(explain("rocketmq2", 310), "Allow, because of: super user");
     assert_eq!(explain("rocketmq2", 105), "Allow, because of: authorizationWhitelist");
-    assert_eq!(explain("bob", 310), "Deny, because of: no user. The answer is code 16: User:bob not found.");
+    // As the server answers, whatever the request needs.
+    for code in [310, 105] {
+        assert_eq!(
+            explain("bob", code),
+            "Deny, because of: no user. The answer is code 16: User:bob is not found."
+        );
+    }
+    auth.create_user(&root(), "carol", &user("secret", "Super")).unwrap();
+    let disabled = wire::body::UserInfo { user_status: Some("disable".to_owned()), ..Default::default() };
+    auth.update_user(&root(), "carol", &disabled).unwrap();
+    assert_eq!(
+        explain("carol", 310),
+        "Deny, because of: no user. The answer is code 16: User:carol is disabled."
+    );
 }
 
 proptest! {
