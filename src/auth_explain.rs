@@ -17,8 +17,9 @@ use crate::roles::Error;
 /// Cluster of a broker whose file names none.
 const CLUSTER: &str = "DefaultCluster";
 
-/// Settings that switch everything on, for files of users without a configuration file.
-const BOTH: [(&str, &str); 4] = [
+/// Settings that switch everything on, for files of users without a configuration file; strict as such a start is.
+const BOTH: [(&str, &str); 5] = [
+    ("authorizationStrict", "true"),
     ("authenticationEnabled", "true"),
     (
         "authenticationMetadataProvider",
@@ -62,7 +63,7 @@ pub struct Explain {
     /// Directory of users.json and acls.json; without it config below the store of the configuration file, or ./data/config.
     #[arg(long = "in", value_name = "DIR")]
     input: Option<PathBuf>,
-    /// As with authorizationStrict=true.
+    /// As with authorizationStrict=true, and as without a configuration file.
     #[arg(long)]
     strict: bool,
 }

@@ -374,8 +374,10 @@ fn reached_at(listens: SocketAddr) -> SocketAddr {
 }
 
 fn broker_config(settings: &Settings, text: &[u8]) -> Result<broker::Config, Error> {
-    let (mut config, notes) =
-        broker::Config::from_properties(text).map_err(|error| Error::new("the configuration file", error))?;
+    // Only a file of RocketMQ, which may come with RocketMQ's clients, leaves open what RocketMQ does.
+    let strict: &[u8] = if settings.config.is_none() { b"authorizationStrict=true\n" } else { b"" };
+    let (mut config, notes) = broker::Config::from_properties(&[strict, text].concat())
+        .map_err(|error| Error::new("the configuration file", error))?;
     for note in notes {
         if note.is_warning() {
             tracing::warn!("{note}");

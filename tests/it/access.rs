@@ -238,6 +238,10 @@ fn decisions_are_explained_from_the_files() {
     let said = explain(&["--user", "bob", "--request", "26"]);
     assert!(said.contains("User:bob is not found."), "nobody signs as bob: {said}");
     assert!(explain(&["--user", "root", "--request", "215", "--topic", "t"]).contains("super user"));
+    let words =
+        ["explain", "--user", "alice", "--request", "25", "--from", "::1", "--in", config.to_str().unwrap()];
+    let said = succeeded(&auth(&words));
+    assert!(said.contains("needs Update on Cluster:DefaultCluster\n"), "strict without a file: {said}");
     let unnamed = auth(&[
         "explain",
         "--from",
