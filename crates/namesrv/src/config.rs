@@ -184,11 +184,12 @@ impl Config {
 /// Keys that are locked even without `configBlackList`: those of RocketMQ (`DefaultRequestProcessor.initConfigBlackList`), and all
 /// others that name a path, an address or an environment. Whoever may change settings must not choose with them which file is written,
 /// where the server listens or whose preambles it believes (CVE-2023-37582).
-const LOCKED: [&str; 7] = [
+const LOCKED: [&str; 8] = [
     "bindAddress",
     "configBlackList",
     "configStorePath",
     "kvConfigPath",
+    "listenPort",
     "productEnvName",
     "proxyProtocolTrustedAddresses",
     "rocketmqHome",

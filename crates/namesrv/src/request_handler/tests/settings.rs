@@ -62,12 +62,15 @@ fn the_configuration_is_changed_in_its_file_too() {
     let office = Office::new();
     let path = office.home.path().join("namesrv/namesrv.properties");
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    std::fs::write(&path, "# ours\nlistenPort=9876\nfuture=1\n").unwrap();
-    assert_eq!(office.ask(318, json!({}), "listenPort=19876\nenableTopicList=false\nno.such.key=1").code, 0);
+    std::fs::write(&path, "# ours\nwaitSecondsForService=45\nfuture=1\n").unwrap();
+    assert_eq!(
+        office.ask(318, json!({}), "waitSecondsForService=9\nenableTopicList=false\nno.such.key=1").code,
+        0
+    );
     let text = std::fs::read_to_string(&path).unwrap();
-    assert_eq!(text, "# ours\nlistenPort=19876\nfuture=1\nenableTopicList=false\n");
+    assert_eq!(text, "# ours\nwaitSecondsForService=9\nfuture=1\nenableTopicList=false\n");
     let body = office.ask(319, json!({}), "").body;
-    assert!(body.contains("\nlistenPort=19876\n") && !body.contains("no.such.key"), "{body}");
+    assert!(body.contains("\nwaitSecondsForService=9\n") && !body.contains("no.such.key"), "{body}");
     assert_eq!(office.ask(224, json!({"cluster": "C"}), "").remark, "disable");
 }
 
