@@ -52,7 +52,7 @@ pub fn authorization(
         needed.actions,
         shown(&needed.resource.to_string()),
         shown(&request.to_string()),
-        ruling.rule,
+        shown(&ruling.rule.to_string()),
     )
 }
 

@@ -28,6 +28,11 @@ fn lines_have_javas_text_and_no_signature() {
         "[AUTHORIZATION] Subject = User:alice is Allow Action = Pub,Sub from sourceIp = 10.0.0.1 on resource = Topic:abc for \
          request = 310. connection = 7, rule = Custom Allow Pub on Topic:ab* from 10.0.0.0/8"
     );
+    auth.change_acl("User:alice", &acl(&["Deny All Topic:z\n[AUTHORIZATION]*"])).unwrap();
+    assert!(
+        line("z\n[AUTHORIZATION]", Request::Code(310))
+            .ends_with("rule = Custom Deny All on Topic:z?[AUTHORIZATION]*")
+    );
     assert_eq!(
         line("x\n", Request::Message("m")),
         "[AUTHORIZATION] Subject = User:alice is Deny Action = Pub,Sub from sourceIp = 10.0.0.1 on resource = Topic:x? for \
