@@ -1,10 +1,12 @@
-//! May a caller reach the message that it names by a place in the log? RocketMQ checks the topic that the request names, if it
-//! names one, and takes whatever message is at the place. With `authorizationStrict` the topic of the message itself counts.
+//! May a caller reach the message that it names by a place in the log, or the topics that a message of its own names? RocketMQ checks
+//! the topic that the request names, if it names one, and takes whatever message is at the place and whatever topics a message is to be
+//! in besides. With `authorizationStrict` the topic of the message itself counts, and so do the further ones.
 
 use std::borrow::Cow;
 
 use auth::audit::Origin;
-use auth::{Actions, Request, Resource};
+use auth::{Action, Actions, Request, Resource};
+use wire::codes::request;
 use wire::properties::{self, key};
 use wire::record::RecordView;
 use wire::units::LogOffset;
@@ -25,8 +27,7 @@ pub(crate) fn authorize(
     at: LogOffset,
     actions: Actions,
 ) -> Result<(), Refusal> {
-    let gate = &broker.gate;
-    if !gate.is_authorizing() || !gate.auth().settings().is_strict {
+    if !is_strict(broker) {
         return Ok(());
     }
     let mut bytes = Vec::new();
@@ -35,11 +36,39 @@ pub(crate) fn authorize(
     }
     let Ok(record) = RecordView::parse(&bytes) else { return Ok(()) };
     let topic = topic_of(&record);
-    let need = Need::new(Resource::topic(&topic), actions);
+    decide(broker, (caller, request), &[Need::new(Resource::topic(&topic), actions)])
+}
+
+/// Refuses a message when its sender may not send to one of these topics, which it names in `INNER_MULTI_DISPATCH`.
+///
+/// # Errors
+/// `NO_PERMISSION` with RocketMQ's text.
+pub(crate) fn publish<'a>(
+    broker: &Broker,
+    caller: &Caller,
+    topics: impl Iterator<Item = &'a str>,
+) -> Result<(), Refusal> {
+    if !is_strict(broker) {
+        return Ok(());
+    }
+    let publishes = Actions::of(&[Action::Pub]);
+    let needs: Vec<_> = topics.map(|topic| Need::new(Resource::topic(topic), publishes)).collect();
+    decide(broker, (caller, Request::Code(request::SEND_MESSAGE_V2)), &needs)
+}
+
+fn is_strict(broker: &Broker) -> bool {
+    broker.gate.is_authorizing() && broker.gate.auth().settings().is_strict
+}
+
+fn decide(
+    broker: &Broker,
+    (caller, request): (&Caller, Request<'_>),
+    needs: &[Need<'_>],
+) -> Result<(), Refusal> {
     let verified = Verified::User(caller.user.clone());
     // The line of the audit log has no connection: the request may have been kept since it came.
     let origin = Origin { address: caller.remote.ip().to_canonical(), connection: 0 };
-    let decided = gate.authorize(broker.now_ms(), (verified, request), origin, &[need]);
+    let decided = broker.gate.authorize(broker.now_ms(), (verified, request), origin, needs);
     decided.map(drop).map_err(|denied| denied.error.into())
 }
 

@@ -37,7 +37,7 @@ pub(super) fn stage<T>(
             // Recovery would take this property for one the broker has set.
             return Err(illegal(broker));
         }
-        broker.admit_light(entry.properties)?;
+        super::check::further_queues(broker, request.caller, entry.properties)?;
         entries.push((entry, message::terminated(entry.properties)));
     }
     let messages = entries.iter().map(|(entry, properties)| Message {

@@ -9,8 +9,9 @@ use wire::record::sys_flag;
 use super::message::Target;
 use super::{SendRequest, illegal};
 use crate::broker::Broker;
+use crate::caller::Caller;
 use crate::topics::Topic;
-use crate::{FAQ, Refusal, names};
+use crate::{FAQ, Refusal, message_access, names};
 
 /// Checks a send like `AbstractSendMessageProcessor.msgCheck` and the store, in their order. A topic's write permission only
 /// affects routes: producers that still have an older route are served, so that a topic can be drained without refusals.
@@ -48,13 +49,24 @@ pub(super) fn check(broker: &Broker, topic: &Topic, sent: &SendRequest<'_>) -> R
     if lacks_body || body.len() > body_max || inner_batch {
         return Err(illegal(broker));
     }
-    broker.admit_light(header.properties)?;
+    further_queues(broker, caller, header.properties)?;
     // Only single sends to a compacted topic must have a key (`SendMessageProcessor.sendMessage`).
     let is_single = !header.batch && !is_reply;
     if is_single && topic.compacts && properties::get(header.properties, key::KEYS).is_none() {
         return Err(Refusal::new(response::MESSAGE_ILLEGAL, "Required message key is missing"));
     }
     Ok(())
+}
+
+/// Checks the further queues that a message names: the light ones by their number, and the topics by what its sender may do.
+pub(super) fn further_queues(broker: &Broker, caller: &Caller, properties: &[u8]) -> Result<(), Refusal> {
+    broker.admit_light(properties)?;
+    if !broker.config.store.multi_dispatch {
+        return Ok(());
+    }
+    let named = properties::get_str(properties, key::INNER_MULTI_DISPATCH).unwrap_or_default();
+    let topics = named.split(',').filter(|name| !name.is_empty() && !names::is_light(name));
+    message_access::publish(broker, caller, topics)
 }
 
 /// Where a message sent to a retry topic goes: to that topic, or to the dead letter topic of its group

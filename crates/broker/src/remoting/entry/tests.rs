@@ -52,12 +52,17 @@ impl Guarded {
 
     /// With a file of ACL 1.0.
     fn with(settings: &[&[(&str, &str)]], plain: &str) -> Self {
+        Self::made(settings, plain, |_| {})
+    }
+
+    fn made(settings: &[&[(&str, &str)]], plain: &str, change: impl FnOnce(&mut Config)) -> Self {
         let (clock, directory) = (Clock::standing(1_000_000), tempfile::tempdir().unwrap());
         let conf = directory.path().join("config");
         std::fs::create_dir_all(&conf).unwrap();
         std::fs::write(conf.join("plain_acl.yml"), plain).unwrap();
         let fixture = Fixture::timed(Arc::new(RealDisk), clock.clone(), directory, |config| {
             settings.iter().for_each(|settings| set(config, settings));
+            change(config);
         });
         crate::system_topics::create_system_topics(&fixture.broker).unwrap();
         Self { fixture, clock }
@@ -376,6 +381,29 @@ fn a23_strict_a_message_named_by_its_place_needs_its_own_topic() {
         check(request::END_TRANSACTION, &end, is_strict);
         check(request::END_TRANSACTION, &[&end[..], &[("topic", "mine")]].concat(), is_strict);
     }
+}
+
+#[test]
+fn a23_strict_the_topics_that_a_message_names_besides_its_own_need_permission_too() {
+    let several = |config: &mut Config| config.store.multi_dispatch = true;
+    let strict = Guarded::made(&[AUTH, ACLS, STRICT], "", several).with_alice(&["Topic:T Pub"]);
+    let lax = Guarded::made(&[AUTH, ACLS], "", several).with_alice(&["Topic:T Pub"]);
+    let send = |guarded: &Guarded, names: &str| {
+        let properties = format!("INNER_MULTI_DISPATCH\u{1}{names}\u{2}");
+        let fields = [SEND, &[("i", properties.as_str())]].concat();
+        guarded.alice(request::SEND_MESSAGE_V2, &fields, b"Hello")
+    };
+    for guarded in [&strict, &lax] {
+        guarded.fixture.queue("T", 0);
+        guarded.fixture.queue("secret", 0);
+        assert_eq!(send(guarded, "%LMQ%mine,T").0, response::SUCCESS);
+    }
+    let (code, text) = send(&strict, "%LMQ%mine,secret");
+    assert!(code == response::NO_PERMISSION && text.contains("to access Topic:secret "), "{code} {text}");
+    assert!(strict.fixture.messages("secret", 0).is_empty());
+    assert_eq!(send(&lax, "secret").0, response::SUCCESS, "as RocketMQ");
+    strict.allow(&["Topic:T Pub", "Topic:secret Pub"]);
+    assert_eq!(send(&strict, "secret").0, response::SUCCESS);
 }
 
 #[test]
