@@ -214,16 +214,16 @@ pub enum LoadError {
     },
     /// A file is damaged. It is kept as it is.
     #[error(
-        "{path} is damaged: {reason}; it is kept as it is, and nothing starts without its users: repair it, or replace it by {copy}, \
-         which holds the state before the last change"
+        "{path} is damaged: {reason}; it is kept as it is, and nothing starts without its users: repair it{}",
+        .copy.as_ref().map(|copy| format!(", or replace it by {}, which holds the state before the last change", copy.display())).unwrap_or_default()
     )]
     Damaged {
         /// The damaged file.
         path: PathBuf,
         /// What is wrong with its content.
         reason: String,
-        /// The copy of the file from before the last change.
-        copy: PathBuf,
+        /// The copy of the file from before the last change; `None` when it was not changed yet.
+        copy: Option<PathBuf>,
     },
 }
 
@@ -330,7 +330,8 @@ fn list<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<Vec<T>, LoadError> {
 }
 
 fn damaged(path: &Path, reason: String) -> LoadError {
-    LoadError::Damaged { path: path.to_owned(), reason, copy: file::copy_of(path) }
+    let copy = Some(file::copy_of(path)).filter(|copy| copy.exists());
+    LoadError::Damaged { path: path.to_owned(), reason, copy }
 }
 
 fn account_of(info: &UserInfo) -> Result<Account, String> {

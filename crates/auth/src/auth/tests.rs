@@ -247,9 +247,16 @@ fn a_damaged_file_stops_the_start_and_is_kept() {
         ("acls.json", r#"{"a":1}"#, "bad json"),
     ] {
         let fixture = Fixture::new();
-        drop(fixture.auth(&[]));
-        std::fs::write(fixture.path(name), text).unwrap();
-        let error = fixture.open(&BOTH).unwrap_err().to_string();
+        let auth = fixture.auth(&[]);
+        let start = || {
+            std::fs::write(fixture.path(name), text).unwrap();
+            fixture.open(&BOTH).unwrap_err().to_string()
+        };
+        assert!(!start().contains(".bak"), "a file that was written once has no copy");
+        for name in ["alice", "bob"] {
+            auth.create_user(&root(), name, &user("secret", "")).unwrap();
+        }
+        let error = start();
         assert!(error.contains(reason) && error.contains(&format!("{name}.bak")), "{text}: {error}");
         assert!(!error.contains("12345678"), "{error}");
         assert_eq!(std::fs::read_to_string(fixture.path(name)).unwrap(), text);
