@@ -1,6 +1,7 @@
 //! Users with their policies: the table that requests are checked against, and its two files. An acl belongs to a user and goes
 //! with it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -141,27 +142,36 @@ impl TryFrom<&PolicyEntryInfo> for Entry {
     type Error = AuthError;
 
     fn try_from(info: &PolicyEntryInfo) -> Result<Self, AuthError> {
-        let pattern = info.resource.as_deref().and_then(Pattern::parse);
-        let pattern = pattern.ok_or(AuthError::Invalid("The resource is null."))?;
-        let names = || info.actions.iter().flatten().map(String::as_str);
-        let actions: Actions = names().filter_map(Action::from_name).collect();
-        if names().any(|name| name.eq_ignore_ascii_case("Any")) {
-            return Err(AuthError::Invalid("The actions can not be Any."));
-        }
-        if actions.is_empty() {
-            return Err(AuthError::Invalid("The actions is empty."));
-        }
-        let source = |text: &String| {
-            if text.trim().is_empty() {
-                return Err(AuthError::Invalid("The source ip is empty."));
-            }
-            Source::parse(text).ok_or(AuthError::Invalid("The source ip is invalid."))
-        };
-        let sources = info.source_ips.iter().flatten().map(source).collect::<Result<_, _>>()?;
-        let decision = info.decision.as_deref().and_then(Decision::from_name);
-        let decision = decision.ok_or(AuthError::Invalid("The decision is null or illegal."))?;
-        Ok(Self { pattern, actions, sources, decision })
+        let (actions, sources) = (info.actions.iter().flatten(), info.source_ips.iter().flatten());
+        let actions = actions.map(String::as_str);
+        entry_of(info.resource.as_deref(), actions, sources.map(String::as_str), info.decision.as_deref())
     }
+}
+
+fn entry_of<'a>(
+    resource: Option<&str>,
+    names: impl Iterator<Item = &'a str> + Clone,
+    sources: impl Iterator<Item = &'a str>,
+    decision: Option<&str>,
+) -> Result<Entry, AuthError> {
+    let pattern = resource.and_then(Pattern::parse).ok_or(AuthError::Invalid("The resource is null."))?;
+    let actions: Actions = names.clone().filter_map(Action::from_name).collect();
+    if names.clone().any(|name| name.eq_ignore_ascii_case("Any")) {
+        return Err(AuthError::Invalid("The actions can not be Any."));
+    }
+    if actions.is_empty() {
+        return Err(AuthError::Invalid("The actions is empty."));
+    }
+    let source = |text: &str| {
+        if text.trim().is_empty() {
+            return Err(AuthError::Invalid("The source ip is empty."));
+        }
+        Source::parse(text).ok_or(AuthError::Invalid("The source ip is invalid."))
+    };
+    let sources = sources.map(source).collect::<Result<_, _>>()?;
+    let decision = decision.and_then(Decision::from_name);
+    let decision = decision.ok_or(AuthError::Invalid("The decision is null or illegal."))?;
+    Ok(Entry { pattern, actions, sources, decision })
 }
 
 /// An acl of the file, of which each entry is read and checked as it comes, so that a start needs the memory of the entries only.
@@ -180,14 +190,37 @@ struct StoredPolicy {
 }
 
 #[derive(Deserialize)]
-#[serde(try_from = "PolicyEntryInfo")]
+#[serde(try_from = "EntryTexts<'_>")]
 struct StoredEntry(Entry);
 
-impl TryFrom<PolicyEntryInfo> for StoredEntry {
+/// An entry of the file whose texts are those of the file itself: a start with many entries copies none of them.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct EntryTexts<'a> {
+    #[serde(borrow)]
+    resource: Option<Text<'a>>,
+    actions: Vec<Text<'a>>,
+    source_ips: Vec<Text<'a>>,
+    decision: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl Text<'_> {
+    fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<EntryTexts<'_>> for StoredEntry {
     type Error = AuthError;
 
-    fn try_from(info: PolicyEntryInfo) -> Result<Self, AuthError> {
-        Entry::try_from(&info).map(Self)
+    fn try_from(texts: EntryTexts<'_>) -> Result<Self, AuthError> {
+        let (actions, sources) = (texts.actions.iter(), texts.source_ips.iter());
+        let (resource, decision) = (texts.resource.as_ref(), texts.decision.as_ref());
+        let (actions, sources) = (actions.map(Text::as_str), sources.map(Text::as_str));
+        entry_of(resource.map(Text::as_str), actions, sources, decision.map(Text::as_str)).map(Self)
     }
 }
 
