@@ -104,6 +104,9 @@ func slow(s *Stage) {
 	equal([]string{"slow 1"}, found.all(), "deliveries")
 }
 
+// The message that fails is the last of its group when it fails: this client goes on with the rest of a batch while a message waits for
+// its next attempt (`fifoConsumeService.consumeIteratively` does not wait for `eraseFifoMessage`). What is sent after that waits at the
+// broker until the message is acknowledged.
 func fifo(s *Stage) {
 	lists := map[string]*List{"g0": {}, "g1": {}, "g2": {}}
 	var failed atomic.Int32
@@ -117,6 +120,9 @@ func fifo(s *Stage) {
 	})
 	producer := s.producer()
 	for index := range 60 {
+		if index == 12 {
+			await("the delivery that fails", 40*time.Second, func() bool { return failed.Load() > 0 })
+		}
 		part := fmt.Sprintf("g%d", index%3)
 		message := s.message(fmt.Sprint(part, " ", index/3))
 		message.SetMessageGroup(part)
