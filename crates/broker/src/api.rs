@@ -84,9 +84,15 @@ impl Api {
         i32::try_from(self.broker.config.broker_id).unwrap_or(i32::MAX)
     }
 
-    /// The configuration of a topic; `None` when the topic does not exist.
-    pub fn topic(&self, name: &str) -> Option<TopicConfig> {
-        self.broker.topics.find(name).map(|topic| topic.config.clone())
+    /// What `make` makes of the configuration of a topic; `None` when the topic does not exist. It is made once for each
+    /// configuration, so the process has one front that calls this, with one `make`.
+    pub fn topic_as<T: Send + Sync + 'static>(
+        &self,
+        name: &str,
+        make: impl FnOnce(&TopicConfig) -> T,
+    ) -> Option<Arc<T>> {
+        let topic = self.broker.topics.find(name)?;
+        topic.front.get_or_init(|| Arc::new(make(&topic.config))).clone().downcast().ok()
     }
 
     /// The configuration of a consumer group; `None` when the group does not exist.

@@ -4,6 +4,7 @@ pub(crate) mod attributes;
 mod change;
 mod sent;
 
+use std::any::Any;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -74,6 +75,8 @@ pub struct Topic {
     pub batched: bool,
     /// Suspended pops of the topic; shared by all values of the topic.
     pub(crate) waiters: Arc<Waiters>,
+    /// What the front of the process made of the configuration.
+    pub(crate) front: OnceLock<Arc<dyn Any + Send + Sync>>,
     queues: Vec<OnceLock<QueueSlot>>,
     /// The queues that have been used, by queue id; shared by all values of the topic.
     used: Arc<Mutex<BTreeMap<usize, Arc<Queue>>>>,
@@ -90,7 +93,8 @@ impl Topic {
         let batched =
             config.attributes.get(attributes::QUEUE_TYPE).is_some_and(|it| it == attributes::BATCHED);
         let waiters = previous.map(|topic| topic.waiters.clone()).unwrap_or_default();
-        Self { config, forbidden, compacts, batched, waiters, queues, used }
+        let front = OnceLock::new();
+        Self { config, forbidden, compacts, batched, waiters, front, queues, used }
     }
 
     /// Name of the topic.

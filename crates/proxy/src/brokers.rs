@@ -105,7 +105,7 @@ impl Brokers {
     /// A topic; `None` when it does not exist.
     pub(crate) async fn topic(&self, name: &str) -> Result<Option<Arc<Topic>>, Failure> {
         match self {
-            Self::Local(api) => Ok(api.topic(name).map(|config| {
+            Self::Local(api) => Ok(api.topic_as(name, |config| {
                 let queues = QueuesOf {
                     broker: api.name().to_owned(),
                     ids: vec![api.id()],
@@ -113,7 +113,7 @@ impl Brokers {
                     read: config.read_queue_nums,
                     write: config.write_queue_nums,
                 };
-                Arc::new(Topic { queues: vec![queues], message_type: message_type(&config) })
+                Topic { queues: vec![queues], message_type: message_type(config) }
             })),
             Self::Cluster(cluster) => cluster.topic(name).await,
         }
@@ -172,10 +172,9 @@ impl Brokers {
         first: impl Fn(Arc<Sends>),
     ) -> Result<Stored, Failure> {
         match (self, sends) {
-            (Self::Local(api), Some(sends)) => {
+            (Self::Local(_), Some(sends)) => {
                 let sent = sends.send(request, || first(sends.clone())).await?;
                 Ok(Stored {
-                    broker: api.name().to_owned(),
                     queue_offset: sent.queue_offset,
                     log_offset: sent.log_offset,
                     recall_handle: sent.recall_handle,

@@ -47,8 +47,6 @@ pub fn message_type(config: &TopicConfig) -> String {
 
 /// A message that is stored.
 pub struct Stored {
-    /// Name of the broker group that stored the message.
-    pub broker: String,
     pub queue_offset: QueueOffset,
     pub log_offset: LogOffset,
     /// The handle by which a timed message can be recalled; empty for every other message.

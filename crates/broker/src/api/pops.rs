@@ -1,7 +1,7 @@
 //! Pops, acknowledgements and changes of invisibility.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc;
 
@@ -91,7 +91,8 @@ pub struct Held {
     id: u64,
     cancelled: Arc<AtomicBool>,
     answer: Option<Answer>,
-    events: mpsc::UnboundedReceiver<Event>,
+    /// `None` for a pop that was answered at once.
+    events: Option<mpsc::UnboundedReceiver<Event>>,
 }
 
 impl Held {
@@ -103,7 +104,8 @@ impl Held {
         if let Some(answer) = self.answer.take() {
             return answer;
         }
-        while let Some(event) = self.events.recv().await {
+        let Some(events) = &mut self.events else { return Err(stopping()) };
+        while let Some(event) = events.recv().await {
             let answer = match event {
                 Event::Answered(answer) => Some(answer),
                 Event::Run(reply) => {
@@ -134,16 +136,18 @@ impl Api {
     /// # Errors
     /// The refusal, with RocketMQ's code, of `PopMessageProcessor.processRequest`.
     pub async fn pop(&self, request: &PopRequest<'_>) -> Result<Held, Refusal> {
-        let (events, receiver) = mpsc::unbounded_channel();
         let (id, cancelled) = (Self::next_id(), Arc::<AtomicBool>::default());
         let mut held =
-            Held { api: self.clone(), id, cancelled: cancelled.clone(), answer: None, events: receiver };
-        let later = move || -> Arc<dyn ReplySink> {
-            Arc::new(Sink { id, cancelled: cancelled.clone(), events: events.clone() })
+            Held { api: self.clone(), id, cancelled: cancelled.clone(), answer: None, events: None };
+        let waiting = Mutex::new(None);
+        let later = || -> Arc<dyn ReplySink> {
+            let (events, receiver) = mpsc::unbounded_channel();
+            *waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(receiver);
+            Arc::new(Sink { id, cancelled: cancelled.clone(), events })
         };
         let mut taken = Taken::default();
         self.until_stored(|| pop::pop(&self.broker, request, &mut taken, &later)).await?;
-        held.answer = taken.answer;
+        (held.answer, held.events) = (taken.answer, waiting.into_inner().unwrap_or_default());
         Ok(held)
     }
 

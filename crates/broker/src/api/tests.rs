@@ -131,3 +131,19 @@ fn sends_before_one_commit_are_stored_together() {
     let offsets = [one, two].map(|sent| done(sent).unwrap().queue_offset.get());
     assert_eq!(offsets, [0, 1]);
 }
+
+#[test]
+fn what_is_made_of_a_topic_is_made_once_for_each_configuration() {
+    let fixture = Fixture::new();
+    let api = api(&fixture);
+    let queues = || api.topic_as("T", |config| config.read_queue_nums);
+    assert_eq!(queues(), None);
+    let make = |count| {
+        let config = TopicConfig::new("T", count, 6);
+        fixture.broker.topics.put(config, 1).unwrap();
+        queues().unwrap()
+    };
+    let first = make(2);
+    assert!(Arc::ptr_eq(&first, &queues().unwrap()));
+    assert_eq!((*first, *make(3)), (2, 3));
+}

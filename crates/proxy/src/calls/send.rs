@@ -139,7 +139,7 @@ async fn store(
         spawn_local(async move { sends.commit() });
     };
     match call.proxy.brokers.send((broker, call.sends.as_ref()), &request, commit).await {
-        Ok(stored) => entry(&stored, outgoing),
+        Ok(stored) => entry(broker, &stored, outgoing),
         Err(mut failure) => {
             let status = match failure.code {
                 Code::MasterPersistenceTimeout => Some("FLUSH_DISK_TIMEOUT"),
@@ -155,9 +155,10 @@ async fn store(
     }
 }
 
-fn entry(stored: &Stored, outgoing: &Outgoing) -> SendResultEntry {
+/// The entry of a message that the broker stored.
+fn entry(broker: &str, stored: &Stored, outgoing: &Outgoing) -> SendResultEntry {
     let message_id = properties::get_str(&outgoing.properties, key::UNIQ_KEY).unwrap_or_default();
-    let &Stored { ref broker, queue_offset: half_offset, log_offset, ref recall_handle } = stored;
+    let &Stored { queue_offset: half_offset, log_offset, ref recall_handle } = stored;
     let id = TransactionId { message_id, half_offset, log_offset, broker };
     let is_half = MessageKind::of(&outgoing.properties).0 == MessageType::Transaction;
     SendResultEntry {

@@ -244,7 +244,7 @@ fn a_message_that_is_given_up_is_in_the_dead_letter_topic() {
     };
     let done = fixture.run(dead_letter(fixture.call(), request)).unwrap();
     assert_eq!(done.status, Some(Status::ok()));
-    assert!(fixture.broker.as_ref().unwrap().api().topic("%DLQ%g").is_some());
+    assert!(fixture.run(fixture.proxy.brokers.topic("%DLQ%g")).unwrap().is_some());
     nothing(&fixture.receive());
 }
 

@@ -36,7 +36,6 @@ impl Cluster {
         let id = reply.text("msgId").and_then(OffsetId::parse).ok_or_else(|| malformed("msgId"))?;
         let queue_offset = QueueOffset::from_i64(number(&reply, "queueOffset")?);
         Ok(Stored {
-            broker: broker.to_owned(),
             queue_offset: queue_offset.ok_or_else(|| malformed("queueOffset"))?,
             log_offset: id.log_offset,
             recall_handle: reply.text("recallHandle").unwrap_or_default().to_owned(),
