@@ -312,6 +312,41 @@ def operators(stage):
     held.set()
 
 
+def proxies(stage):
+    """Consumers at a proxy without a broker: operators see its own and those that another proxy tells of, and brokers know none."""
+    client_id, topic, end = f"raw-{stage.group}", "DefaultHeartBeatSyncerTopic", time.monotonic() + 60
+    consumer = Consumer(stage, client_id, "A")
+
+    def asked(address, code, fields, body=b""):
+        """The body of an answer; nothing of one that is refused."""
+        try:
+            return grpc_topics.ask(address, code, fields, body)[1]
+        except AssertionError:
+            return b""
+
+    def members():
+        return json.loads(asked(os.environ["VOSTOK_PROXY"], 203, {"consumerGroup": stage.group}) or b'{"connectionSet":[]}')["connectionSet"]
+    [own] = members()
+    equal((client_id, "CPP"), (own["clientId"], own["language"]), "its own consumer")
+    equal(b"", asked(stage.broker, 203, {"consumerGroup": stage.group}), "consumers that the broker knows")
+    channel = {"remoteProxyIp": "10.0.0.2", "remoteAddress": "10.0.0.9:41234", "localAddress": "10.0.0.2:8081", "type": "GRPC_V2", "extendAttribute": "{}"}
+    told = {"heartbeatType": "REGISTER", "clientId": "elsewhere", "language": "GO", "version": 493, "lastUpdateTimestamp": 1, "group": stage.group,
+            "consumeType": "CONSUME_PASSIVELY", "messageModel": "CLUSTERING", "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET",
+            "localProxyId": "10.0.0.2%8080%8081", "channelData": json.dumps(channel), "subscriptionDataSet": []}
+    send = {"producerGroup": "PID", "topic": topic, "defaultTopic": "TBW102", "defaultTopicQueueNums": "1", "queueId": "0", "sysFlag": "0",
+            "bornTimestamp": "1", "flag": "0", "properties": "", "reconsumeTimes": "0"}
+    pull = {"consumerGroup": stage.group, "topic": topic, "queueId": "0", "queueOffset": "0", "maxMsgNums": "32", "sysFlag": "4", "commitOffset": "0",
+            "suspendTimeoutMillis": "0", "subscription": "*", "subVersion": "0", "expressionType": "TAG"}
+    # A proxy reads from the end that the topic has when it begins; heartbeats repeat what it misses.
+    while len(members()) < 2 or client_id.encode() not in asked(stage.broker, 11, pull):
+        check(time.monotonic() < end, f"within a minute: {members()}, {asked(stage.broker, 11, pull)}")
+        asked(stage.broker, 10, send, json.dumps(told).encode())
+        equal(20000, consumer.calls.Heartbeat(service_pb2.HeartbeatRequest(group=definition_pb2.Resource(name=stage.group)),
+                                              metadata=consumer.metadata).status.code, "heartbeat")
+        time.sleep(0.5)
+    equal({client_id, "elsewhere"}, {one["clientId"] for one in members()}, "consumers of both")
+
+
 def settings(stage):
     """G24, G26: settings of a group with an illegal name, and of a producer without topics."""
     calls = service_pb2_grpc.MessagingServiceStub(channel(stage.endpoint))
@@ -376,7 +411,7 @@ class Stage:
 
 
 CASES = {"pings": pings, "idle": idle, "reset-flood": reset_flood, "continuation-flood": continuation_flood, "long-headers": long_headers,
-         "malformed": malformed, "large-requests": large_requests, "reflection": reflection, "operators": operators, "settings": settings, "receives": receives, "times": times, "blocked": blocked}
+         "malformed": malformed, "large-requests": large_requests, "reflection": reflection, "operators": operators, "proxies": proxies, "settings": settings, "receives": receives, "times": times, "blocked": blocked}
 
 
 def stop(stage):

@@ -52,11 +52,6 @@ pub fn start_alone(
             &"authenticationEnabled needs innerClientAuthenticationCredentials, the keys of a super user of the brokers, with which their users are read",
         ));
     }
-    if config.remoting_port >= 0 {
-        return Err(failed(
-            &"the port of remoting clients (--proxy-port) needs a broker in the same process",
-        ));
-    }
     let environment = std::env::var("NAMESRV_ADDR").ok();
     let own = (!config.name_servers.is_empty()).then_some(config.name_servers.as_str());
     let name_servers = given.or(settings.name_servers.as_deref()).or(own).or(environment.as_deref());

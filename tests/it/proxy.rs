@@ -2,12 +2,13 @@
 
 use std::net::SocketAddr;
 
-use wire::codes::request;
+use wire::body::ConsumerConnection;
+use wire::codes::{request, response};
 
 use crate::common::server::{Server, Setup};
 use crate::common::wire_client::PATIENCE;
 use crate::grpc::{Fields, Grpc, at, text};
-use crate::stage::{Stage, eventually, setup};
+use crate::stage::{Stage, eventually, open, setup};
 
 const OK: &str = "20000";
 /// Users and acls as a broker keeps them.
@@ -16,7 +17,7 @@ const ACLS: &str = r#"[{"subject":"User:alice","policies":[{"policyType":"Custom
 
 /// A proxy before the broker of a stage, and where it listens.
 struct Proxy {
-    _server: Server,
+    server: Server,
     address: SocketAddr,
 }
 
@@ -34,16 +35,33 @@ impl Proxy {
             .map(str::to_owned)
             .to_vec();
         let server = setup.spawn().unwrap();
-        let began = std::time::Instant::now();
-        loop {
-            let log = std::fs::read_to_string(setup.log()).unwrap();
-            if let Some(line) = log.lines().find_map(|line| line.strip_prefix("gRPC for 5.x clients is at "))
-            {
-                return Self { _server: server, address: port(line) };
-            }
-            assert!(began.elapsed() < PATIENCE, "{log}");
-            std::thread::yield_now();
+        let address = told(&setup, "gRPC for 5.x clients is at ");
+        Self { server, address }
+    }
+
+    /// The client ids of a consumer group that the proxy tells operators; none when the group is not online.
+    fn consumers(&self, group: &str) -> Vec<String> {
+        let address = told(self.server.setup(), "the proxy for remoting clients is at ");
+        let code = request::GET_CONSUMER_CONNECTION_LIST;
+        let answer = open(address).call(code, |writer| writer.text("consumerGroup", group), b"");
+        let online: ConsumerConnection = match answer.code {
+            response::CONSUMER_NOT_ONLINE => ConsumerConnection::default(),
+            _ => wire::json::from_slice(&answer.body).unwrap(),
+        };
+        online.connection_set.into_iter().map(|connection| connection.client_id).collect()
+    }
+}
+
+/// The address in a line that a server writes when it serves.
+fn told(setup: &Setup, prefix: &str) -> SocketAddr {
+    let began = std::time::Instant::now();
+    loop {
+        let log = std::fs::read_to_string(setup.log()).unwrap();
+        if let Some(line) = log.lines().find_map(|line| line.strip_prefix(prefix)) {
+            return port(line);
         }
+        assert!(began.elapsed() < PATIENCE, "{log}");
+        std::thread::yield_now();
     }
 }
 
@@ -184,6 +202,38 @@ fn a_producer_behind_a_proxy_is_asked_for_its_decision() {
     let mut client = Grpc::connect(proxy.address, "consumer");
     consumer(&mut client);
     assert_eq!(text(&receive(&mut client, "X"), &[3, 3]), "id-2");
+}
+
+#[test]
+fn proxies_tell_each_other_their_consumers_and_brokers_know_none() {
+    let stage = Stage::start(&[]);
+    topic(&stage, "T", "NORMAL");
+    let [one, other] = ["one", "other"].map(|name| Proxy::start(&stage, name, r#"{"remotingListenPort":0}"#));
+    let mut client = Grpc::connect(one.address, "c");
+    consumer(&mut client);
+    assert_eq!(one.consumers("G"), ["c"]);
+    let at_broker = stage.connect().call(
+        request::GET_CONSUMER_CONNECTION_LIST,
+        |writer| writer.text("consumerGroup", "G"),
+        b"",
+    );
+    assert_eq!(at_broker.code, response::CONSUMER_NOT_ONLINE);
+    // A proxy that does not listen yet hears of the consumer with a later heartbeat.
+    let began = std::time::Instant::now();
+    while other.consumers("G") != ["c"] {
+        assert!(began.elapsed() < PATIENCE);
+        let [beat] = &*client.call("Heartbeat", &Fields::default().message(1, resource("G"))) else {
+            panic!()
+        };
+        assert_eq!(text(beat, &[1, 1]), OK);
+    }
+    let leaves = Fields::default().message(1, resource("G"));
+    let [left] = &*client.call("NotifyClientTermination", &leaves) else { panic!() };
+    assert_eq!(text(left, &[1, 1]), OK);
+    assert!(one.consumers("G").is_empty());
+    while !other.consumers("G").is_empty() {
+        assert!(began.elapsed() < PATIENCE);
+    }
 }
 
 #[test]

@@ -25,7 +25,6 @@ pub use crate::send::{RecallRequest, SendRequest};
 pub use crate::transaction::{Decision, EndTransaction};
 pub use auth::{Identity, Metadata};
 pub use entry::Refused;
-pub use frames::Frames;
 pub use pops::Held;
 pub use sends::{Sends, Sent};
 

@@ -13,7 +13,7 @@ use crate::cluster::{Cluster, Users};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::receipt::Changed;
-use crate::registry::Client;
+use crate::registry::{Client, Stated};
 use crate::topic::{QueuesOf, Stored, Topic, message_type};
 use crate::transaction_id::TransactionId;
 
@@ -133,7 +133,7 @@ impl Brokers {
     /// `ILLEGAL_FILTER_EXPRESSION` and the refusals of the client's groups.
     pub(crate) async fn heartbeat(
         &self,
-        member: &broker::api::Member,
+        (member, stated): (&broker::api::Member, &Stated),
         data: &HeartbeatData,
     ) -> Result<(), Failure> {
         match self {
@@ -146,7 +146,10 @@ impl Brokers {
                 Ok(api.heartbeat(member, data).await?)
             }
             // The brokers check expressions when messages are popped, and learn of producers by the heartbeats of `cluster`.
-            Self::Cluster(_) => Ok(()),
+            Self::Cluster(cluster) => {
+                cluster.consumer_met(member, stated, data);
+                Ok(())
+            }
         }
     }
 
@@ -159,8 +162,9 @@ impl Brokers {
 
     /// Forgets a client.
     pub(crate) fn closed(&self, client: &Client) {
-        if let Self::Local(api) = self {
-            api.closed(client.link());
+        match self {
+            Self::Local(api) => api.closed(client.link()),
+            Self::Cluster(cluster) => cluster.client_left(client),
         }
     }
 

@@ -5,7 +5,10 @@
 //! proxy can go on with them. What is known of topics, groups and brokers is in caches with the times of the reference.
 
 mod cache;
+mod consumers;
 mod heartbeat;
+pub mod heartbeat_sync;
+pub mod port;
 mod requests;
 mod users;
 
@@ -26,6 +29,8 @@ use crate::failure::Failure;
 use crate::messages::Code;
 use crate::topic::{QueuesOf, Topic, message_type};
 use cache::Cache;
+use consumers::Consumers;
+use heartbeat_sync::Outbox;
 pub(crate) use users::{Users, run as read_users};
 
 /// Longest time for a request that does not wait for messages (`DefaultMQAdminExt`, `mqClientApiTimeout`).
@@ -49,6 +54,16 @@ pub struct Cluster {
     pub(crate) producers_changed: Notify,
     /// The users that clients must be; `None` to serve everybody.
     pub(crate) users: Option<Users>,
+    /// The consumers of this proxy and of others.
+    pub(crate) consumers: Consumers,
+    /// What other proxies are to be told.
+    outbox: Outbox,
+    /// Topic on which proxies tell each other their consumers; empty for none.
+    sync_topic: String,
+    /// The name of this proxy among others (`HeartbeatSyncer.buildLocalProxyId`).
+    id: String,
+    /// The configured port of gRPC.
+    port: u16,
 }
 
 impl From<client::Error> for Failure {
@@ -76,7 +91,6 @@ impl Cluster {
     /// The cluster that a client reaches.
     pub(crate) fn new(client: Client, users: Option<Users>, config: &Config) -> Arc<Self> {
         Arc::new(Self {
-            client,
             topics: Cache::default(),
             groups: Cache::default(),
             addresses: Cache::default(),
@@ -84,6 +98,12 @@ impl Cluster {
             pops: Arc::new(Semaphore::new(config.calls_max.min(Semaphore::MAX_PERMITS))),
             producers_changed: Notify::new(),
             users,
+            consumers: Consumers::default(),
+            outbox: Outbox::default(),
+            sync_topic: config.sync_topic.clone(),
+            id: format!("{}%{}%{}", client.id(), config.remoting_port, config.port),
+            port: config.port,
+            client,
         })
     }
 

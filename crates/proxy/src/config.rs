@@ -86,7 +86,7 @@ macro_rules! settings {
 
 settings! {
     port: u16 = 8081, "grpcServerPort", "port of gRPC; `--grpc-port` stands above it";
-    remoting_port: i32 = -1, "remotingListenPort", "port of remoting clients, which serves gRPC too, 0 for any; `--proxy-port` stands above it; -1 for none, because the port of the broker serves the same clients; RocketMQ: 8080";
+    remoting_port: i32 = -1, "remotingListenPort", "port of remoting clients, which serves gRPC too, 0 for any; `--proxy-port` stands above it; -1 for none, because the port of the broker serves the same clients; a proxy without a broker answers operators' questions about consumers there, and nothing else; RocketMQ: 8080";
     told_host: String = String::new(), "remotingAccessAddr", "host that routes on the port of remoting clients name; empty for the address that the client connected to";
     request_bytes_max: usize = 136_314_880, "grpcMaxInboundMessageSize", "largest request in bytes";
     connection_calls_max: u32 = 4096, "grpcMaxConcurrentCallsPerConnection", "most calls of one connection at the same time; RocketMQ does not bound them";
@@ -120,6 +120,7 @@ settings! {
     renew_retries_max: u32 = 3, "maxRenewRetryTimes", "a message whose renewal fails so often in a row is not renewed any more";
     cleared_invisible_ms: i64 = 1000, "invisibleTimeMillisWhenClear", "messages of a client that left come again after so long";
     cluster: String = "DefaultCluster".to_owned(), "rocketMQClusterName", "cluster that configurations of consumer groups are read from, for a proxy without a broker; any when there is no such cluster";
+    sync_topic: String = "DefaultHeartBeatSyncerTopic".to_owned(), "heartbeatSyncerTopicName", "topic on which proxies without a broker tell each other their consumers, those of Apache RocketMQ included; empty for none";
     name_servers: String = String::new(), "namesrvAddr", "name servers of a proxy without a broker; `-n` stands above it";
     authenticates: bool = false, "authenticationEnabled", "clients must be users of the brokers. Before a broker of the same process the settings of the broker count instead, for all that begin with `auth`; a proxy without a broker reads users and acls from the brokers every five seconds";
     user_source: String = String::new(), "authenticationMetadataProvider", "class that knows the users; all that are known here ask the brokers";

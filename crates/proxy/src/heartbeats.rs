@@ -21,9 +21,11 @@ pub async fn run(proxy: Arc<Proxy>, cluster: Arc<Cluster>) {
             () = cluster.producers_changed.notified() => {}
             () = proxy.stopping() => return,
         }
-        if proxy.registry.forget_silent(client::now_ms() - SILENCE_MAX_MS) {
+        let before_ms = client::now_ms() - SILENCE_MAX_MS;
+        if proxy.registry.forget_silent(before_ms) {
             proxy.renewals.given_back.notify_one();
         }
+        cluster.consumers.forget_silent(before_ms);
         cluster.heartbeat(&proxy.registry).await;
     }
 }

@@ -4,6 +4,7 @@
 mod code;
 mod definition;
 mod enums;
+mod json;
 mod service;
 
 use std::time::Duration as StdDuration;
@@ -11,6 +12,7 @@ use std::time::Duration as StdDuration;
 pub use code::Code;
 pub use definition::*;
 pub use enums::*;
+pub use json::settings_json;
 pub use service::*;
 
 /// `google.protobuf.Timestamp`.

@@ -20,7 +20,7 @@ use crate::convert;
 use crate::failure::Failure;
 use crate::messages::{
     Code, Command, PrintThreadStackTraceCommand, PubSub, RecoverOrphanedTransactionCommand, Settings, Status,
-    TelemetryCommand, VerifyMessageCommand,
+    TelemetryCommand, VerifyMessageCommand, name,
 };
 use crate::transaction_id::TransactionId;
 
@@ -55,7 +55,7 @@ pub struct Client {
     link_id: u64,
     /// Who sent the first settings; nobody else may use the id. All callers are one while authentication is off.
     user: Identity,
-    remote: SocketAddr,
+    pub remote: SocketAddr,
     ask_timeout: Duration,
     registry: Weak<Registry>,
     is_closed: AtomicBool,
@@ -189,6 +189,14 @@ impl Client {
                 settings: Settings { pub_sub: Some(PubSub::Publishing(publishing)), .. }, ..
             }) => publishing.topics.iter().map(|topic| topic.name.clone()).collect(),
             _ => Vec::new(),
+        }
+    }
+
+    /// The group that the client stated as a consumer.
+    pub fn consumer_group(&self) -> Option<String> {
+        match self.stated()?.settings.pub_sub.as_ref()? {
+            PubSub::Subscription(subscription) => Some(name(&subscription.group).to_owned()),
+            PubSub::Publishing(_) => None,
         }
     }
 

@@ -8,13 +8,12 @@ use std::pin::pin;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use broker::api::Frames;
 use hyper::rt::Executor;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use net::tls::Security;
-use net::{Budget, Greeted, Place, Stream, Workers};
+use net::{Adopter, Budget, Greeted, Place, Stream, Workers};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_local;
@@ -23,6 +22,8 @@ use crate::activity::Activity;
 use crate::body::Keeping;
 use crate::brokers::Brokers;
 use crate::calls::Proxy;
+use crate::cluster::heartbeat_sync;
+use crate::cluster::port::Answers;
 use crate::cluster::read_users;
 use crate::config::Config;
 use crate::dispatch::{Origin, dispatch};
@@ -118,7 +119,7 @@ enum Speaks {
     /// gRPC alone.
     Grpc,
     /// gRPC, and the remoting protocol.
-    Either(Frames),
+    Either(Adopter),
 }
 
 /// One port on one worker.
@@ -178,8 +179,13 @@ impl RunningProxy {
                 connections: connections.clone(),
             };
             let mut ports = vec![port(grpc.try_clone()?, Speaks::Grpc)];
-            if let (Some(remoting), Brokers::Local(api)) = (&remoting, &proxy.brokers) {
-                let frames = api.frames(workers, index, told.clone())?;
+            if let Some(remoting) = &remoting {
+                let frames = match &proxy.brokers {
+                    Brokers::Local(api) => api.frames(workers, index, told.clone())?,
+                    Brokers::Cluster(cluster) => {
+                        workers.adopter(index, Arc::new(Answers(cluster.clone())))?
+                    }
+                };
                 ports.push(port(remoting.try_clone()?, Speaks::Either(frames)));
             }
             let (proxy, places) = (proxy.clone(), places.clone());
@@ -194,10 +200,12 @@ impl RunningProxy {
         let renewed = proxy.clone();
         workers.spawn(0, move || renewer::run(renewed))?;
         if let Brokers::Cluster(cluster) = &proxy.brokers {
-            let (of_users, of_cluster) = (proxy.clone(), cluster.clone());
-            workers.spawn(0, move || read_users(of_users, of_cluster))?;
-            let (proxy, cluster) = (proxy.clone(), cluster.clone());
-            workers.spawn(0, move || heartbeats::run(proxy, cluster))?;
+            let (told, read, cluster) = ((proxy.clone(), cluster.clone()), proxy.clone(), cluster.clone());
+            workers.spawn(0, move || heartbeat_sync::run(told.0, told.1))?;
+            let of_users = cluster.clone();
+            workers.spawn(0, move || read_users(read, of_users))?;
+            let beating = proxy.clone();
+            workers.spawn(0, move || heartbeats::run(beating, cluster))?;
         }
         Ok(Self { address, remoting: remoting_address, proxy, connections })
     }
@@ -279,7 +287,7 @@ async fn welcome((stream, place): (TcpStream, Place), origin: Origin, port: Arc<
         }
         Ok((Greeted::Frames(stream), _)) => {
             if let Speaks::Either(frames) = &port.speaks {
-                frames.serve(stream, place);
+                frames.adopt(stream, place);
             }
         }
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {

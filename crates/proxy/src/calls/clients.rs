@@ -88,7 +88,7 @@ pub async fn register(call: &Call, client: &Arc<Client>, stated: &Stated) -> Res
         link: client.clone(),
         seen_ms: now_ms,
     };
-    brokers.heartbeat(&member, &data).await?;
+    brokers.heartbeat((&member, stated), &data).await?;
     for consumer in &data.consumer_data_set {
         let group = &consumer.group_name;
         if brokers.group(group).await?.is_none() {

@@ -152,3 +152,63 @@ pub struct CheckClientBody {
     /// The subscription to check.
     pub subscription_data: SubscriptionData,
 }
+
+/// Whether a proxy met a consumer or lost one (`org.apache.rocketmq.proxy.service.sysmessage.HeartbeatType`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum HeartbeatType {
+    /// The consumer is there.
+    #[default]
+    Register,
+    /// The consumer left.
+    Unregister,
+    /// A name this version does not know.
+    #[serde(other)]
+    Unknown,
+}
+
+/// What proxies tell each other of one consumer (`org.apache.rocketmq.proxy.service.sysmessage.HeartbeatSyncerData`).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HeartbeatSyncerData {
+    /// The client's connection: the text of a [`RemoteChannel`].
+    pub channel_data: String,
+    /// Id of the client.
+    pub client_id: String,
+    /// Where the group begins without a committed offset.
+    pub consume_from_where: Option<ConsumeFromWhere>,
+    /// Whether the group consumes by pull, push or pop.
+    pub consume_type: Option<ConsumeType>,
+    /// Group name.
+    pub group: String,
+    /// Whether the consumer is there or left.
+    pub heartbeat_type: HeartbeatType,
+    /// Name of the client's language.
+    pub language: Option<String>,
+    /// When the proxy heard of the client, milliseconds since the epoch by its clock.
+    pub last_update_timestamp: i64,
+    /// Which proxy it is. Proxies compare the text with their own and pass over what they told themselves.
+    pub local_proxy_id: String,
+    /// Whether the group consumes in broadcasting or clustering mode.
+    pub message_model: Option<MessageModel>,
+    /// Subscriptions of the group.
+    pub subscription_data_set: Option<Vec<SubscriptionData>>,
+    /// The client's version ordinal (`MQVersion`).
+    pub version: i32,
+}
+
+/// A client's connection to another proxy (`org.apache.rocketmq.proxy.processor.channel.RemoteChannelSerializer`).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RemoteChannel {
+    /// For `GRPC_V2` the client's settings as protobuf's JSON.
+    pub extend_attribute: Option<String>,
+    /// Address at the proxy.
+    pub local_address: String,
+    /// Address of the client.
+    pub remote_address: String,
+    /// Host of the proxy.
+    pub remote_proxy_ip: String,
+    /// `GRPC_V2` or `REMOTING`.
+    pub r#type: String,
+}

@@ -1,0 +1,130 @@
+//! The consumers of all proxies of a cluster, by group (`ClusterConsumerManager`). Brokers do not know them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use wire::body::{Connection, ConsumerConnection, HeartbeatSyncerData, HeartbeatType, RemoteChannel};
+use wire::json;
+
+/// Most consumers; a further one is not shown to operators.
+const CONSUMERS_MAX: usize = 200_000;
+
+/// A consumer as its last heartbeat describes it.
+struct Consumer {
+    told: HeartbeatSyncerData,
+    /// Address of the client.
+    address: String,
+    /// When this proxy heard of the consumer, milliseconds since the epoch.
+    seen_ms: i64,
+}
+
+/// The consumers of this proxy and of others.
+#[derive(Default)]
+pub struct Consumers {
+    groups: Mutex<HashMap<String, BTreeMap<String, Consumer>>>,
+}
+
+impl Consumers {
+    /// Notes that a consumer is there or left. A client that goes on through another proxy is not lost by what its former one tells.
+    pub fn take(&self, told: HeartbeatSyncerData, now_ms: i64) {
+        let mut groups = self.groups();
+        if told.heartbeat_type == HeartbeatType::Register {
+            let is_known = groups.get(&told.group).is_some_and(|group| group.contains_key(&told.client_id));
+            if !is_known && groups.values().map(BTreeMap::len).sum::<usize>() >= CONSUMERS_MAX {
+                tracing::debug!(client = told.client_id, "a consumer is not shown: there are too many");
+                return;
+            }
+            let channel = json::from_slice::<RemoteChannel>(told.channel_data.as_bytes());
+            let address = channel.map(|channel| channel.remote_address).unwrap_or_default();
+            let group = groups.entry(told.group.clone()).or_default();
+            group.insert(told.client_id.clone(), Consumer { told, address, seen_ms: now_ms });
+            return;
+        }
+        let Some(group) = groups.get_mut(&told.group) else { return };
+        if group.get(&told.client_id).is_some_and(|it| it.told.local_proxy_id == told.local_proxy_id) {
+            group.remove(&told.client_id);
+        }
+        groups.retain(|_, group| !group.is_empty());
+    }
+
+    /// Forgets consumers that were last heard of before a time.
+    pub fn forget_silent(&self, before_ms: i64) {
+        self.groups().retain(|_, group| {
+            group.retain(|_, consumer| consumer.seen_ms >= before_ms);
+            !group.is_empty()
+        });
+    }
+
+    /// The client ids of a group, sorted; empty when no member is connected.
+    pub fn client_ids(&self, group: &str) -> Vec<String> {
+        self.groups().get(group).map(|group| group.keys().cloned().collect()).unwrap_or_default()
+    }
+
+    /// The members of a group, and what the member that was heard of last consumes; `None` when no member is connected.
+    pub fn connections(&self, group: &str) -> Option<ConsumerConnection> {
+        let groups = self.groups();
+        let members = groups.get(group)?;
+        let newest = &members.values().max_by_key(|member| member.seen_ms)?.told;
+        let connection = |member: &Consumer| Connection {
+            client_addr: member.address.clone(),
+            client_id: member.told.client_id.clone(),
+            language: member.told.language.clone().unwrap_or_else(|| "OTHER".to_owned()),
+            version: member.told.version,
+        };
+        let subscriptions = newest.subscription_data_set.iter().flatten();
+        Some(ConsumerConnection {
+            connection_set: members.values().map(connection).collect(),
+            consume_from_where: newest.consume_from_where,
+            consume_type: newest.consume_type,
+            message_model: newest.message_model,
+            subscription_table: subscriptions.map(|data| (data.topic.clone(), data.clone())).collect(),
+        })
+    }
+
+    fn groups(&self) -> MutexGuard<'_, HashMap<String, BTreeMap<String, Consumer>>> {
+        self.groups.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(client: &str, proxy: &str, heartbeat_type: HeartbeatType) -> HeartbeatSyncerData {
+        let channel = RemoteChannel { remote_address: format!("{client}:1"), ..Default::default() };
+        HeartbeatSyncerData {
+            channel_data: String::from_utf8(json::to_vec(&channel)).unwrap(),
+            client_id: client.to_owned(),
+            group: "g".to_owned(),
+            heartbeat_type,
+            local_proxy_id: proxy.to_owned(),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn a_consumer_leaves_by_the_proxy_it_was_at_last() {
+        let consumers = Consumers::default();
+        consumers.take(told("a", "p", HeartbeatType::Register), 1);
+        consumers.take(told("b", "p", HeartbeatType::Register), 2);
+        consumers.take(told("a", "q", HeartbeatType::Register), 3);
+        consumers.take(told("a", "p", HeartbeatType::Unregister), 4);
+        assert_eq!(consumers.client_ids("g"), ["a", "b"]);
+        let connections = consumers.connections("g").unwrap();
+        let addresses: Vec<_> = connections.connection_set.iter().map(|it| it.client_addr.as_str()).collect();
+        assert_eq!(addresses, ["a:1", "b:1"]);
+        consumers.take(told("a", "q", HeartbeatType::Unregister), 5);
+        assert_eq!(consumers.client_ids("g"), ["b"]);
+    }
+
+    #[test]
+    fn a_silent_consumer_is_forgotten() {
+        let consumers = Consumers::default();
+        consumers.take(told("a", "p", HeartbeatType::Register), 1);
+        consumers.take(told("b", "p", HeartbeatType::Register), 2);
+        consumers.forget_silent(2);
+        assert_eq!(consumers.client_ids("g"), ["b"]);
+        consumers.forget_silent(3);
+        assert_eq!(consumers.connections("g"), None);
+    }
+}

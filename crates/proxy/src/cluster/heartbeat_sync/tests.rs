@@ -1,0 +1,75 @@
+use std::net::SocketAddr;
+
+use broker::api::{Caller, Identity};
+use wire::body::SubscriptionData;
+use wire::codes::Language;
+
+use super::*;
+use crate::config::Config;
+use crate::messages::{PubSub, Resource, Settings, Subscription};
+use crate::registry::Registry;
+
+/// A proxy that reaches no name server.
+fn cluster() -> Arc<Cluster> {
+    let reach = client::Client::start(client::Config::new("127.0.0.1:1")).unwrap();
+    Cluster::new(reach, &Config::default())
+}
+
+/// What a proxy of Apache RocketMQ 5.5.0 writes, but for the settings of the client.
+const OF_JAVA: &str = r#"{"channelData":"{\"localAddress\":\"10.0.0.2:8081\",\"remoteAddress\":\"10.0.0.9:41234\",\"remoteProxyIp\":\"10.0.0.2\",\"type\":\"GRPC_V2\",\"extendAttribute\":\"{}\"}","clientId":"c1","consumeFromWhere":"CONSUME_FROM_LAST_OFFSET","consumeType":"CONSUME_PASSIVELY","group":"g","heartbeatType":"REGISTER","language":"GO","lastUpdateTimestamp":1700000000000,"localProxyId":"10.0.0.2%8080%8081","messageModel":"CLUSTERING","subscriptionDataSet":[{"classFilterMode":false,"codeSet":[],"expressionType":"TAG","subString":"*","subVersion":1700000000000,"tagsSet":[],"topic":"T"}],"version":493}"#;
+
+#[test]
+fn a_consumer_at_a_proxy_of_java_is_known_until_it_leaves() {
+    let cluster = cluster();
+    cluster.hear(OF_JAVA.as_bytes());
+    let known = cluster.consumers.connections("g").unwrap();
+    let found = &known.connection_set[0];
+    assert_eq!(
+        (found.client_addr.as_str(), found.client_id.as_str(), found.language.as_str(), found.version),
+        ("10.0.0.9:41234", "c1", "GO", 493)
+    );
+    assert_eq!(known.subscription_table["T"].sub_string, "*");
+    cluster.hear(b"no JSON");
+    cluster.hear(OF_JAVA.replace("REGISTER", "UNREGISTER").as_bytes());
+    assert_eq!(cluster.consumers.connections("g"), None);
+    cluster.client.shutdown();
+}
+
+#[test]
+fn other_proxies_hear_when_a_consumer_comes_and_goes() {
+    let (told, hearing) = (cluster(), cluster());
+    let remote: SocketAddr = "127.0.0.1:5".parse().unwrap();
+    let caller = Caller { remote, version: 0, user: Identity::Off };
+    let client = Registry::new(10, 1).enter("c", &caller).unwrap();
+    let subscription = Subscription { group: Some(Resource::named("g")), ..Default::default() };
+    let pub_sub = Some(PubSub::Subscription(subscription));
+    let stated = Stated { settings: Settings { pub_sub, ..Default::default() }, at_ms: 1 };
+    client.state(stated.clone(), &mpsc::channel(1).0);
+    let subscribed = SubscriptionData { topic: "T".to_owned(), ..Default::default() };
+    let consumer = ConsumerData {
+        group_name: "g".to_owned(),
+        subscription_data_set: vec![subscribed],
+        ..ConsumerData::default()
+    };
+    let data = HeartbeatData { consumer_data_set: vec![consumer], ..HeartbeatData::default() };
+    let language = Some(Language::Go);
+    let member = Member { client_id: "c".to_owned(), language, version: 9, link: client.clone(), seen_ms: 7 };
+    let mut sent = told.outbox.waiting.lock().unwrap().take().unwrap();
+    let mut pass = || {
+        let body = sent.try_recv().unwrap().body;
+        // What a proxy told itself it passes over.
+        told.hear(&body);
+        hearing.hear(&body);
+        [&told, &hearing].map(|cluster| cluster.consumers.connections("g"))
+    };
+    told.consumer_met(&member, &stated, &data);
+    let [own, heard] = pass();
+    assert_eq!(own, heard);
+    let heard = heard.unwrap();
+    assert_eq!(heard.connection_set[0].client_addr, "127.0.0.1:5");
+    assert!(heard.subscription_table.contains_key("T"));
+    told.client_left(&client);
+    assert_eq!(pass(), [None, None]);
+    told.client.shutdown();
+    hearing.client.shutdown();
+}
