@@ -147,6 +147,9 @@ const WITHOUT_EFFECT: [&str; 10] = [
     "authorizationStrategy",
 ];
 
+/// The setting of Java's proxy that has brokers acknowledge the messages of a call together.
+const BATCH_ACK: &str = "enableBatchAck";
+
 /// Why settings cannot be read.
 #[derive(Debug)]
 pub struct ConfigError(String);
@@ -181,7 +184,7 @@ impl Config {
         let (mut config, mut notes) = (Self::default(), Vec::new());
         for (name, value) in object {
             if !config.set(name, value)? {
-                let is_known = WITHOUT_EFFECT.contains(&name.as_str());
+                let is_known = name == BATCH_ACK || WITHOUT_EFFECT.contains(&name.as_str());
                 notes.push(format!("{name} {}", if is_known { "has no effect here" } else { "is unknown" }));
             }
         }
@@ -242,7 +245,8 @@ impl Config {
         }
         let _ = writeln!(
             text,
-            "\nWithout effect, because the settings of the broker say it or there is one class only: {}. TLS is that of the broker's port (`tls.server.*`).",
+            "\nWithout effect, because the settings of the broker say it or there is one class only: {}. TLS is that of the broker's port (`tls.server.*`).\n\n\
+            `{BATCH_ACK}`, which RocketMQ has off, has no effect: a call may acknowledge many messages, and each is acknowledged for itself.",
             WITHOUT_EFFECT.join(", ")
         );
         text
