@@ -11,6 +11,8 @@ mod config;
 mod convert;
 mod dispatch;
 mod failure;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 mod heartbeats;
 mod memory;
 mod message_group;
