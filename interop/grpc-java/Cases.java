@@ -144,9 +144,10 @@ public final class Cases {
         var consumer = stage.consumer();
         long due = System.currentTimeMillis() + 4_000;
         producer.send(stage.message("late").setDeliveryTimestamp(due).build());
-        var receipt = producer.send(stage.message("recalled").setDeliveryTimestamp(due + 5_000).build());
-        var recalled = producer.recallMessage(stage.topic, receipt.getRecallHandle());
-        Stage.equal(receipt.getMessageId().toString(), recalled.getMessageId().toString(), "id of the recalled message");
+        if (Stage.canRecall()) {
+            var receipt = producer.send(stage.message("recalled").setDeliveryTimestamp(due + 5_000).build());
+            Stage.equal(receipt.getMessageId().toString(), Stage.recall(producer, stage.topic, receipt), "id of the recalled message");
+        }
         Stage.equal(List.of("late"), Stage.bodies(Stage.receive(consumer, 1, 20)), "bodies");
         Stage.check(System.currentTimeMillis() >= due, "the message came before its time");
         Stage.equal(List.of(), Stage.bodies(Stage.receive(consumer, 1, 9)), "what was recalled");

@@ -3,6 +3,7 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Deque;
 import java.util.List;
 import java.util.Map;
@@ -15,6 +16,7 @@ import org.apache.rocketmq.client.apis.consumer.SimpleConsumer;
 import org.apache.rocketmq.client.apis.message.MessageBuilder;
 import org.apache.rocketmq.client.apis.message.MessageView;
 import org.apache.rocketmq.client.apis.producer.Producer;
+import org.apache.rocketmq.client.apis.producer.SendReceipt;
 import org.apache.rocketmq.client.apis.producer.TransactionChecker;
 
 /** What one scenario works with: its topic and group, which the runner made, and clients that are closed at its end. */
@@ -37,8 +39,16 @@ final class Stage implements AutoCloseable {
         group = "G_" + name;
     }
 
-    private ClientConfiguration configuration() {
-        return ClientConfiguration.newBuilder().setEndpoints(endpoint).enableSsl(isEncrypted).build();
+    /** Clients without this setting encrypt every connection, which takes longer than 3 s when many clients of one process start. */
+    private ClientConfiguration configuration() throws Exception {
+        var builder = ClientConfiguration.newBuilder().setEndpoints(endpoint);
+        var setting = Arrays.stream(builder.getClass().getMethods()).filter(method -> method.getName().equals("enableSsl")).findAny();
+        if (setting.isPresent()) {
+            setting.get().invoke(builder, isEncrypted);
+        } else {
+            builder.setRequestTimeout(Duration.ofSeconds(10));
+        }
+        return builder.build();
     }
 
     <T extends Closeable> T closing(T client) {
@@ -83,6 +93,19 @@ final class Stage implements AutoCloseable {
             }
         }
         return found;
+    }
+
+    /** Clients before 5.0.8 cannot take delayed messages back. */
+    static boolean canRecall() {
+        return Arrays.stream(Producer.class.getMethods()).anyMatch(method -> method.getName().equals("recallMessage"));
+    }
+
+    /** Takes a message back, by methods that clients of all versions compile with; its id. */
+    static String recall(Producer producer, String topic, SendReceipt receipt) throws Exception {
+        Object handle = SendReceipt.class.getMethod("getRecallHandle").invoke(receipt);
+        var recall = Producer.class.getMethod("recallMessage", String.class, String.class);
+        Object recalled = recall.invoke(producer, topic, handle);
+        return recall.getReturnType().getMethod("getMessageId").invoke(recalled).toString();
     }
 
     static void nothing(SimpleConsumer consumer, String when) throws Exception {

@@ -5,7 +5,7 @@ fn a_file_of_java_is_taken_as_it_is() {
     let text = br#"{"grpcServerPort": 9000, "maxMessageSize": "1024", "enableProxyAutoRenew": false, "proxyMode": "LOCAL", "enableBatchAck": true, "x": 1}"#;
     let (config, notes) = Config::from_json(text).unwrap();
     assert_eq!((config.port, config.body_bytes_max, config.renews), (9000, 1024, false));
-    assert_eq!(notes, ["enableBatchAck has no effect here", "proxyMode has no effect here", "x is unknown"]);
+    assert_eq!(notes, ["proxyMode has no effect here", "enableBatchAck has no effect here", "x is unknown"]);
 }
 
 #[test]
