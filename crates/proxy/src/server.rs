@@ -200,11 +200,11 @@ impl RunningProxy {
         let renewed = proxy.clone();
         workers.spawn(0, move || renewer::run(renewed))?;
         if let Brokers::Cluster(cluster) = &proxy.brokers {
-            let (told, read, cluster) = ((proxy.clone(), cluster.clone()), proxy.clone(), cluster.clone());
-            workers.spawn(0, move || heartbeat_sync::run(told.0, told.1))?;
-            let of_users = cluster.clone();
-            workers.spawn(0, move || read_users(read, of_users))?;
-            let beating = proxy.clone();
+            let (telling, told) = (proxy.clone(), cluster.clone());
+            workers.spawn(0, move || async move { heartbeat_sync::run(&told, telling.stopping()).await })?;
+            let (reading, read) = (proxy.clone(), cluster.clone());
+            workers.spawn(0, move || async move { read_users(&read, reading.stopping()).await })?;
+            let (beating, cluster) = (proxy.clone(), cluster.clone());
             workers.spawn(0, move || heartbeats::run(beating, cluster))?;
         }
         Ok(Self { address, remoting: remoting_address, proxy, connections })

@@ -3,7 +3,8 @@
 //! Each heartbeat of a consumer is one message, so nothing has to be kept: who misses a message hears of the consumer with the next
 //! one, and forgets it after two minutes.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::pin::pin;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use broker::api::Member;
@@ -14,7 +15,6 @@ use wire::codes::response;
 use wire::json;
 
 use super::Cluster;
-use crate::calls::Proxy;
 use crate::messages::settings_json;
 use crate::registry::{Client, Stated};
 
@@ -142,7 +142,8 @@ impl Cluster {
 }
 
 /// Tells and hears until the proxy stops.
-pub async fn run(proxy: Arc<Proxy>, cluster: Arc<Cluster>) {
+pub async fn run(cluster: &Cluster, stopping: impl Future<Output = ()>) {
+    let mut stopping = pin!(stopping);
     let waiting = cluster.outbox.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
     let Some(mut waiting) = waiting.filter(|_| !cluster.sync_topic.is_empty()) else { return };
     let consumer = PullConsumer::new(&cluster.client, format!("CID_{}", cluster.sync_topic), "*");
@@ -171,7 +172,7 @@ pub async fn run(proxy: Arc<Proxy>, cluster: Arc<Cluster>) {
             found = consumer.poll(POLL), if listens => {
                 found.unwrap_or_default().iter().for_each(|message| cluster.hear(&message.body));
             }
-            () = proxy.stopping() => return,
+            () = &mut stopping => return,
         }
     }
 }

@@ -2,8 +2,9 @@
 //! `ProxyAuthorizationMetadataProvider`, which keep each user for 20 s).
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use auth::audit::{self, Origin};
@@ -11,7 +12,6 @@ use auth::{Answer, Auth, AuthConfig, AuthError, Failures, Identity, Metadata, Re
 use broker::api::{Need, Refused};
 
 use super::{Cluster, preferred};
-use crate::calls::Proxy;
 use crate::failure::Failure;
 
 /// Time between two looks at the users of the brokers.
@@ -105,12 +105,12 @@ impl Users {
     }
 }
 
-/// Reads the users of the brokers until the proxy stops. While they cannot be read, those of before count.
-pub(crate) async fn run(proxy: Arc<Proxy>, cluster: Arc<Cluster>) {
+/// Reads the users of the brokers until the proxy stops, as `stopping` says. While they cannot be read, those of before count.
+pub(crate) async fn run(cluster: &Cluster, stopping: impl Future<Output = ()>) {
     let Some(users) = &cluster.users else { return };
-    let mut failed = String::new();
+    let (mut failed, mut stopping) = (String::new(), pin!(stopping));
     loop {
-        match users.read(&cluster).await {
+        match users.read(cluster).await {
             Ok(()) => {
                 let is_first = !users.are_known.swap(true, Ordering::Release);
                 if is_first || !failed.is_empty() {
@@ -127,7 +127,7 @@ pub(crate) async fn run(proxy: Arc<Proxy>, cluster: Arc<Cluster>) {
         let are_known = users.are_known.load(Ordering::Relaxed);
         tokio::select! {
             () = tokio::time::sleep(if are_known { PERIOD } else { FIRST_PERIOD }) => {}
-            () = proxy.stopping() => return,
+            () = &mut stopping => return,
         }
     }
 }

@@ -1,4 +1,5 @@
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use broker::api::{Caller, Identity};
 use wire::body::SubscriptionData;
