@@ -42,7 +42,10 @@ impl Fixture {
     /// With further settings of the broker.
     fn made(settings: &str, change: impl FnOnce(&mut Config)) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let settings = format!("brokerIP1=127.0.0.1\nbindAddress=127.0.0.1\n{settings}");
+        // Limits of disk use in bytes: what else lies on the disk of the machine does not decide a test.
+        let disk = ["diskMaxUsedSpaceRatio", "diskSpaceCleanForciblyRatio", "diskSpaceWarningLevelRatio"];
+        let disk: String = disk.iter().map(|limit| format!("{limit}=64m\n")).collect();
+        let settings = format!("brokerIP1=127.0.0.1\nbindAddress=127.0.0.1\n{disk}{settings}");
         let (mut config, _) = broker::Config::from_properties(settings.as_bytes()).unwrap();
         config.set_store_root(directory.path());
         config.listen_port = 0;
