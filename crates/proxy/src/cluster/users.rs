@@ -8,8 +8,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use auth::audit::{self, Origin};
-use auth::{Answer, Auth, AuthConfig, AuthError, Failures, Identity, Metadata, Request, StartError, Switch};
+use auth::{
+    Answer, Auth, AuthConfig, AuthError, Failures, Identity, Metadata, Needed, Request, Signed, StartError,
+    Switch,
+};
 use broker::api::{Need, Refused};
+use wire::frame::Command;
 
 use super::{Cluster, preferred};
 use crate::failure::Failure;
@@ -36,20 +40,45 @@ impl Users {
         Ok(Self { auth, are_known: AtomicBool::new(false), failures: Mutex::default() })
     }
 
-    /// Finds out who makes a request. An address that fails often is answered late.
+    /// Finds out who makes a call. An address that fails often is answered late.
     pub(crate) fn authenticate(
         &self,
         now_ms: i64,
         metadata: &Metadata<'_>,
         remote: SocketAddr,
     ) -> Result<Identity, Refused> {
+        self.noted(now_ms, remote, metadata.user(), || self.auth.verify_grpc(metadata))
+    }
+
+    /// Whether a remoting request is of a user who has what it needs.
+    pub(crate) fn admit(
+        &self,
+        now_ms: i64,
+        command: &Command<'_>,
+        remote: SocketAddr,
+        needed: Needed<'_>,
+    ) -> Result<(), Refused> {
+        let user = command.fields.text(auth::ACCESS_KEY).unwrap_or_default();
+        let identity = self.noted(now_ms, remote, user, || self.auth.verify(&Signed::from(command)))?;
+        let request = Request::Code(command.code);
+        self.decide((&identity, request), remote, &[needed]).map_err(|error| Refused::new(error, Answer::Now))
+    }
+
+    /// Verifies a request, and notes a failure.
+    fn noted(
+        &self,
+        now_ms: i64,
+        remote: SocketAddr,
+        user: &str,
+        verify: impl FnOnce() -> Result<Identity, AuthError>,
+    ) -> Result<Identity, Refused> {
         if !self.are_known.load(Ordering::Acquire) {
             let text = "the proxy has not read the users of the brokers yet";
             return Err(Refused::new(AuthError::Invalid(text), Answer::Now));
         }
-        let result = self.auth.verify_grpc(metadata);
+        let result = verify();
         if result.is_err() {
-            tracing::info!(target: "auth_audit", "{}", audit::authentication(metadata.user(), origin(remote), &result));
+            tracing::info!(target: "auth_audit", "{}", audit::authentication(user, origin(remote), &result));
         }
         result.map_err(|error| {
             let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
@@ -70,13 +99,23 @@ impl Users {
         needs: &[Need<'_>],
     ) -> Result<(), Failure> {
         let needed: Vec<_> = needs.iter().map(Need::needed).collect();
-        let (request, origin) = (Request::Message(message), origin(remote));
-        let ruling = self.auth.decide(user, request, origin.address, &needed);
+        let decided = self.decide((user, Request::Message(message)), remote, &needed);
+        decided.map_err(|error| Failure::unauthorized(error.into()))
+    }
+
+    fn decide(
+        &self,
+        (user, request): (&Identity, Request<'_>),
+        remote: SocketAddr,
+        needed: &[Needed<'_>],
+    ) -> Result<(), AuthError> {
+        let origin = origin(remote);
+        let ruling = self.auth.decide(user, request, origin.address, needed);
         if let Some(needed) = needed.get(ruling.at).filter(|_| !ruling.is_allowed()) {
             let line = audit::authorization(user, origin, request, needed, &ruling);
             tracing::info!(target: "auth_audit", "{line}");
         }
-        ruling.refusal.map_or(Ok(()), |error| Err(Failure::unauthorized(error.into())))
+        ruling.refusal.map_or(Ok(()), Err)
     }
 
     /// Reads users and acls from the first broker that tells them.
