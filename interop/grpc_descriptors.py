@@ -1,4 +1,4 @@
-"""Compares the messages of crates/proxy with the descriptors in the official Python package: names, numbers, types, labels,
+"""Compares the messages of crates/grpc with the descriptors in the official Python package: names, numbers, types, labels,
 oneofs and enumerations. Run by interop/grpc with the package's own Python."""
 import re
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rocketmq.grpc_protocol import definition_pb2, service_pb2
 
-SOURCES = Path(__file__).resolve().parent.parent / "crates" / "proxy" / "src" / "messages"
+SOURCES = Path(__file__).resolve().parent.parent / "crates" / "grpc" / "src" / "messages"
 TYPES = {1: "double", 2: "float", 3: "int64", 5: "int32", 8: "bool", 9: "string", 12: "bytes"}
 FIELD = re.compile(r"#\[prost\((.*?)\)\]\s*(?:pub )?(?:r#)?(\w+)(?::|\()\s*([\w:<>, ]+)", re.S)
 

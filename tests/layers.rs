@@ -7,19 +7,20 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Who may use whom. A crate that is not listed here needs a decision first.
-const LAYERS: [(&str, &[&str]); 16] = [
+const LAYERS: [(&str, &[&str]); 17] = [
     ("wire", &[]),
     ("host", &[]),
     ("store", &["wire"]),
     ("replica", &["wire"]),
     ("net", &["wire"]),
+    ("grpc", &[]),
     ("auth", &["wire"]),
     ("client", &["wire", "net"]),
     ("namesrv", &["wire", "net"]),
     ("controller", &["wire", "store", "replica", "net", "client"]),
     ("broker", &["wire", "store", "replica", "net", "auth", "client"]),
-    ("proxy", &["wire", "net", "auth", "broker", "client"]),
-    ("lab", &["wire", "net", "client"]),
+    ("proxy", &["wire", "net", "grpc", "auth", "broker", "client"]),
+    ("lab", &["wire", "net", "grpc", "client"]),
     ("admin", &["wire", "client", "host"]),
     ("console", &["wire", "net", "auth", "admin"]),
     ("sim", &["wire", "store", "replica"]),

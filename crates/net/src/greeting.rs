@@ -60,6 +60,20 @@ pub async fn greet_http2(
     Ok((stream, remote))
 }
 
+/// Connects to a server of HTTP/2, with TLS where dialed connections are encrypted.
+///
+/// # Errors
+/// The server cannot be reached within ten seconds, or the TLS handshake fails.
+pub async fn dial_http2(address: SocketAddr, security: &Security) -> io::Result<Stream> {
+    let connected = tokio::time::timeout(HTTP2_TIMEOUT, TcpStream::connect(address));
+    let stream = connected.await.map_err(|_| io::ErrorKind::TimedOut)??;
+    stream.set_nodelay(true)?;
+    match &security.client {
+        Some(tls) => tls.connect_http2(stream).await,
+        None => Ok(Stream::Plain(stream)),
+    }
+}
+
 /// Like [`greet_http2`] for a port of both protocols: `PRI` at the beginning, or `h2` in the TLS handshake, is HTTP/2
 /// (`ProtocolNegotiationHandler`).
 ///

@@ -24,7 +24,7 @@ mod worker;
 pub use admission::{ConnectionLimits, Place};
 pub use budget::Budget;
 pub use caught::{Panicked, caught};
-pub use greeting::{FrameStream, Greeted, greet_either, greet_http2};
+pub use greeting::{FrameStream, Greeted, dial_http2, greet_either, greet_http2};
 pub use handle::{CallError, ConnectionHandle, Gone, Reply, Work};
 pub use memory_charge::MemoryCharge;
 pub use proxies::{NoNetwork, TrustedProxies};

@@ -169,8 +169,19 @@ impl ClientTls {
 
     /// Performs the handshake of a dialed connection.
     pub(crate) async fn connect(&self, stream: TcpStream) -> io::Result<Stream> {
+        Self::handshake(self.config.clone(), stream).await
+    }
+
+    /// Performs the handshake of a dialed connection of HTTP/2, whose protocol is offered.
+    pub(crate) async fn connect_http2(&self, stream: TcpStream) -> io::Result<Stream> {
+        let mut config = self.config.clone();
+        Arc::make_mut(&mut config).alpn_protocols = vec![b"h2".to_vec()];
+        Self::handshake(config, stream).await
+    }
+
+    async fn handshake(config: Arc<ClientConfig>, stream: TcpStream) -> io::Result<Stream> {
         let name = stream.peer_addr()?.ip().into();
-        let handshake = TlsConnector::from(self.config.clone()).connect(name, stream);
+        let handshake = TlsConnector::from(config).connect(name, stream);
         let stream = in_time(handshake).await?;
         Ok(Stream::Tls(Box::new(TlsStream::Client(stream))))
     }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use broker::api::{Caller, Sends};
+use grpc::messages::Code;
 use http::uri::Authority;
 use tokio::sync::watch;
 use wire::codes::Language;
@@ -29,7 +30,6 @@ use crate::brokers::Brokers;
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::memory::Memory;
-use crate::messages::Code;
 use crate::needs::Guarded;
 use crate::registry::Registry;
 use crate::renewal::Renewals;

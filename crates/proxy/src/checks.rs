@@ -1,8 +1,9 @@
 //! The checks of names and texts, each a row of rules in the order of the reference (`TopicValidator`, `GrpcValidator`): the first
 //! rule that fails gives code and text.
 
+use grpc::messages::Code;
+
 use crate::failure::Failure;
-use crate::messages::Code;
 
 /// Longest topic name in characters.
 const TOPIC_CHARS_MAX: usize = 127;

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::Client;
+use grpc::messages::Code;
 use net::Reply;
 use tokio::sync::{Notify, Semaphore};
 use wire::body::{BrokerData, QueueData, SubscriptionGroupConfig, TopicConfig, TopicRouteData};
@@ -26,7 +27,6 @@ use wire::json;
 
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::messages::Code;
 use crate::topic::{QueuesOf, Topic, message_type};
 use cache::Cache;
 use consumers::Consumers;

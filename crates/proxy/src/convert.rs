@@ -6,7 +6,7 @@ mod stored;
 pub use sent::{MessageKind, Outgoing, check, outgoing};
 pub use stored::message;
 
-use crate::messages::MessageType;
+use grpc::messages::MessageType;
 
 /// Values of the topic attribute `message.type`.
 const TYPES: [(&str, MessageType); 6] = [

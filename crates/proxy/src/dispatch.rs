@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker::api::{Caller, Identity, Metadata, Sends};
+use grpc::messages::*;
 use http::HeaderMap;
 use http::uri::Authority;
 use hyper::body::Incoming;
@@ -24,7 +25,6 @@ use crate::body::{Charged, ChargedBody};
 use crate::calls::{self, Call, Delivery, Proxy, telemetry};
 use crate::codec::ProstCodec;
 use crate::failure::Failure;
-use crate::messages::*;
 use crate::needs::Guarded;
 use crate::reflection;
 use crate::registry::{COMMANDS_MAX, Writer};

@@ -1,9 +1,8 @@
 //! Why a call, or an entry of it, is not performed, and the one function from that to a status (`ResponseBuilder`).
 
 use broker::Refusal;
+use grpc::messages::{Code, Status};
 use wire::codes::response;
-
-use crate::messages::{Code, Status};
 
 /// `LMQ_QUOTA_EXCEEDED`, a code of Java brokers.
 const LITE_TOPIC_QUOTA: i32 = 2017;

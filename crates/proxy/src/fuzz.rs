@@ -6,9 +6,9 @@ use broker::api::{Caller, Identity};
 
 use crate::config::Config;
 use crate::convert;
-use crate::messages::*;
 use crate::receipt::{Changed, Receipt};
 use crate::transaction_id::TransactionId;
+use grpc::messages::*;
 
 /// Any bytes are a request or an error, and a request that is written reads as the same bytes.
 fn same<M: prost::Message + Default>(data: &[u8]) -> Option<M> {

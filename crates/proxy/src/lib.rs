@@ -16,7 +16,6 @@ pub mod fuzz;
 mod heartbeats;
 mod memory;
 mod message_group;
-mod messages;
 mod needs;
 mod receipt;
 mod reflection;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use grpc::messages::Code;
+
 use crate::failure::Failure;
-use crate::messages::Code;
 
 /// The budget of all connections.
 pub struct Memory {

@@ -2,9 +2,9 @@
 
 use auth::{Action, Actions, Resource as Named};
 use broker::api::Need;
+use grpc::messages::*;
 
 use crate::failure::Failure;
-use crate::messages::*;
 
 const PUB: Actions = Actions::of(&[Action::Pub]);
 const SUB: Actions = Actions::of(&[Action::Sub]);

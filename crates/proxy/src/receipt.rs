@@ -3,10 +3,10 @@
 use std::fmt::{Display, Formatter};
 
 use broker::api::{Caller, Invisible, PoppedMessage};
+use grpc::messages::Code;
 use wire::pop::Handle;
 
 use crate::failure::Failure;
-use crate::messages::Code;
 
 /// A receipt handle as clients carry it; Java proxies read the same text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

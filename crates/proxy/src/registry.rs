@@ -12,16 +12,16 @@ use std::time::Duration;
 
 use broker::api::{Api, AskError, Asked, Caller, ClientAnswer, ClientLink, Identity, Notice, Question};
 use bytes::Bytes;
+use grpc::messages::{
+    Code, Command, PrintThreadStackTraceCommand, PubSub, RecoverOrphanedTransactionCommand, Settings, Status,
+    TelemetryCommand, VerifyMessageCommand, name,
+};
 use tokio::sync::{mpsc, oneshot};
 use wire::codes::response;
 use wire::record::RecordView;
 
 use crate::convert;
 use crate::failure::Failure;
-use crate::messages::{
-    Code, Command, PrintThreadStackTraceCommand, PubSub, RecoverOrphanedTransactionCommand, Settings, Status,
-    TelemetryCommand, VerifyMessageCommand, name,
-};
 use crate::transaction_id::TransactionId;
 
 /// Commands that may wait for a client to read them; a further one is dropped.

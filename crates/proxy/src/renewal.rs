@@ -8,11 +8,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use grpc::messages::Code;
 use tokio::sync::{Notify, oneshot};
 
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::messages::Code;
 use crate::receipt::Receipt;
 use crate::registry::Client;
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker::api::{Caller, Identity, PoppedMessage};
+use grpc::messages::Code;
 use wire::codes::VERSION;
 
 use crate::calls::Proxy;
 use crate::failure::Failure;
-use crate::messages::Code;
 use crate::receipt::Receipt;
 use crate::renewal::{Change, Invisible};
 use crate::settings;

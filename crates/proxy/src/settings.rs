@@ -1,11 +1,11 @@
 //! What clients are told to do: their settings, completed by the server (`GrpcClientSettingsManager`).
 
+use grpc::messages::{
+    CustomizedBackoff, Duration, ExponentialBackoff, Metric, PubSub, RetryPolicy, Settings, Strategy,
+};
 use wire::body::SubscriptionGroupConfig;
 
 use crate::config::Config;
-use crate::messages::{
-    CustomizedBackoff, Duration, ExponentialBackoff, Metric, PubSub, RetryPolicy, Settings, Strategy,
-};
 
 /// Delays between the deliveries of a group without a policy of its own, in seconds.
 const DELAYS_S: [i64; 18] =

@@ -3,16 +3,16 @@
 use std::borrow::Cow;
 
 use broker::api::PoppedMessage;
+use grpc::messages::{
+    AckMessageRequest, AckMessageResponse, AckMessageResultEntry, ChangeInvisibleDurationRequest,
+    ChangeInvisibleDurationResponse, Code, ForwardMessageToDeadLetterQueueRequest,
+    ForwardMessageToDeadLetterQueueResponse, Status, name,
+};
 use wire::units::LogOffset;
 
 use super::Call;
 use crate::checks;
 use crate::failure::{Failure, common};
-use crate::messages::{
-    AckMessageRequest, AckMessageResponse, AckMessageResultEntry, ChangeInvisibleDurationRequest,
-    ChangeInvisibleDurationResponse, Code, ForwardMessageToDeadLetterQueueRequest,
-    ForwardMessageToDeadLetterQueueResponse, Status, name,
-};
 use crate::receipt::Receipt;
 use crate::renewal::Taken;
 

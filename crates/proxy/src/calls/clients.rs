@@ -3,6 +3,11 @@
 use std::sync::Arc;
 
 use broker::api::Member;
+use grpc::messages::{
+    ClientType, Code, FilterType, HeartbeatRequest, HeartbeatResponse, NotifyClientTerminationRequest,
+    NotifyClientTerminationResponse, PubSub, Settings, Status, Subscription, SubscriptionEntry,
+    SyncLiteSubscriptionResponse, name,
+};
 use wire::body::{ConsumeFromWhere, ConsumeType, MessageModel};
 use wire::body::{ConsumerData, HeartbeatData, ProducerData, SubscriptionData};
 use wire::codes::VERSION;
@@ -11,11 +16,6 @@ use wire::hash::java_hash;
 use super::Call;
 use crate::checks;
 use crate::failure::Failure;
-use crate::messages::{
-    ClientType, Code, FilterType, HeartbeatRequest, HeartbeatResponse, NotifyClientTerminationRequest,
-    NotifyClientTerminationResponse, PubSub, Settings, Status, Subscription, SubscriptionEntry,
-    SyncLiteSubscriptionResponse, name,
-};
 use crate::registry::{Client, Stated};
 
 fn unrecognized() -> Failure {

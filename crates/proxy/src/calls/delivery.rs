@@ -5,11 +5,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use grpc::messages::{Message, ReceiveMessageResponse, Received as Content, Status, Timestamp};
 use tokio_stream::Stream;
 
 use super::Proxy;
 use crate::memory::Charge;
-use crate::messages::{Message, ReceiveMessageResponse, Received as Content, Status, Timestamp};
 use crate::registry::Client;
 use crate::renewal::Received;
 

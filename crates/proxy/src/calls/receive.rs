@@ -4,6 +4,9 @@ use std::sync::atomic::Ordering;
 
 use broker::api::{Polling, PopRequest, PopStatus, PopTarget, Popped};
 use bytes::Bytes;
+use grpc::messages::{
+    Code, FilterExpression, FilterType, PubSub, ReceiveMessageRequest, RetryPolicy, Settings, Status, name,
+};
 use tokio::task::spawn_local;
 use wire::pop::{Handle, Kind, OffsetTexts};
 use wire::properties::{self, key};
@@ -16,9 +19,6 @@ use super::{Call, clients, topic_missing};
 use crate::checks;
 use crate::convert;
 use crate::failure::Failure;
-use crate::messages::{
-    Code, FilterExpression, FilterType, PubSub, ReceiveMessageRequest, RetryPolicy, Settings, Status, name,
-};
 use crate::receipt::Receipt;
 use crate::topic::Topic;
 

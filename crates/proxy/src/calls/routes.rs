@@ -2,6 +2,10 @@
 
 use std::net::IpAddr;
 
+use grpc::messages::{
+    Address, AddressScheme, Assignment, Broker, Code, Endpoints, MessageQueue, Permission,
+    QueryAssignmentRequest, QueryAssignmentResponse, QueryRouteRequest, QueryRouteResponse, Status, name,
+};
 use http::uri::Authority;
 use wire::body::topic::{PERM_READ, PERM_WRITE};
 
@@ -9,10 +13,6 @@ use super::{Call, topic_missing};
 use crate::checks;
 use crate::convert::accepted_types;
 use crate::failure::Failure;
-use crate::messages::{
-    Address, AddressScheme, Assignment, Broker, Code, Endpoints, MessageQueue, Permission,
-    QueryAssignmentRequest, QueryAssignmentResponse, QueryRouteRequest, QueryRouteResponse, Status, name,
-};
 use crate::topic::QueuesOf;
 
 /// QueryRoute.

@@ -4,6 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use broker::api::{RecallRequest, SendRequest, Sends};
+use grpc::messages::{
+    Code, Message, MessageType, RecallMessageRequest, RecallMessageResponse, SendMessageRequest,
+    SendMessageResponse, SendResultEntry, Status, name,
+};
 use tokio::task::spawn_local;
 use wire::header::SendHeader;
 use wire::properties::{self, key};
@@ -14,10 +18,6 @@ use crate::checks;
 use crate::convert::{self, MessageKind, Outgoing};
 use crate::failure::{Failure, common};
 use crate::message_group::bucket;
-use crate::messages::{
-    Code, Message, MessageType, RecallMessageRequest, RecallMessageResponse, SendMessageRequest,
-    SendMessageResponse, SendResultEntry, Status, name,
-};
 use crate::topic::{Stored, Topic};
 use crate::transaction_id::TransactionId;
 
@@ -190,8 +190,8 @@ pub async fn recall(call: Call, request: RecallMessageRequest) -> Result<RecallM
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::messages::SystemProperties;
     use crate::topic::QueuesOf;
+    use grpc::messages::SystemProperties;
 
     fn check(topic: &Topic, group: Option<&str>, expected: &[(&str, i32)]) {
         let system = SystemProperties { message_group: group.map(str::to_owned), ..Default::default() };

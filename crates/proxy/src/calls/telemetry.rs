@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use grpc::messages::{Code, Command, PubSub, Settings, Status, TelemetryCommand, name};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tonic::{Status as GrpcStatus, Streaming};
 
 use super::{Call, clients};
 use crate::failure::Failure;
-use crate::messages::{Code, Command, PubSub, Settings, Status, TelemetryCommand, name};
 use crate::registry::{Client, Stated, Writer, answer};
 use crate::{checks, settings};
 

@@ -5,13 +5,13 @@ use std::future::Future;
 use broker::RunningBroker;
 use broker::api::Identity;
 use bytes::Bytes;
+use grpc::messages::*;
 use net::{Limits, Workers};
 use tokio_stream::StreamExt;
 
 use super::*;
 use crate::body::Charged;
 use crate::dispatch::{Origin, Receive, Rejected, opened};
-use crate::messages::*;
 use crate::registry::Stated;
 
 struct Fixture {

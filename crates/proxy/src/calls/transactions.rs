@@ -1,14 +1,14 @@
 //! Decisions about transactions: EndTransaction (`EndTransactionActivity`).
 
 use broker::api::Decision;
+use grpc::messages::{
+    Code, EndTransactionRequest, EndTransactionResponse, Status, TransactionResolution, TransactionSource,
+    name,
+};
 
 use super::Call;
 use crate::checks;
 use crate::failure::Failure;
-use crate::messages::{
-    Code, EndTransactionRequest, EndTransactionResponse, Status, TransactionResolution, TransactionSource,
-    name,
-};
 use crate::transaction_id::TransactionId;
 
 /// EndTransaction. A resolution that is neither of both changes nothing.

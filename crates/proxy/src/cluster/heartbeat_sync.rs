@@ -15,8 +15,8 @@ use wire::codes::response;
 use wire::json;
 
 use super::Cluster;
-use crate::messages::settings_json;
 use crate::registry::{Client, Stated};
+use grpc::messages::settings_json;
 
 /// Time between two looks for queues of the topic.
 const PERIOD: Duration = Duration::from_secs(20);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use broker::api::{Decision, PopRequest, PopStatus, Popped, PoppedMessage, RecallRequest, SendRequest};
+use grpc::messages::Code;
 use net::Reply;
 use tokio::task::JoinSet;
 use wire::codes::{request, response};
@@ -14,7 +15,6 @@ use wire::units::{LogOffset, QueueOffset};
 
 use super::{Cluster, TIMEOUT, accepted, malformed};
 use crate::failure::Failure;
-use crate::messages::Code;
 use crate::receipt::Changed;
 use crate::topic::Stored;
 use crate::transaction_id::TransactionId;

@@ -1,6 +1,7 @@
 //! A message of the protocol as the broker takes it: checks in the order of `SendMessageActivity`, then properties and flags.
 
 use broker::api::Caller;
+use grpc::messages::{Code, Encoding, Message, MessageType, SystemProperties, name};
 use wire::properties::{self, key};
 use wire::record::sys_flag;
 
@@ -9,7 +10,6 @@ use super::type_name;
 use crate::checks;
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::messages::{Code, Encoding, Message, MessageType, SystemProperties, name};
 
 /// The type of a message by its stored properties (`TopicMessageType.parseFromMessageProperty`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

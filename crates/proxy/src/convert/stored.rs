@@ -2,6 +2,10 @@
 //! not know.
 
 use bytes::Bytes;
+use grpc::messages::{
+    DeadLetterQueue, Digest, DigestType, Encoding, Message, MessageType, Resource, SystemProperties,
+    Timestamp,
+};
 use md5::{Digest as _, Md5};
 use wire::id::OffsetId;
 use wire::properties::{self, key};
@@ -10,10 +14,6 @@ use wire::record::{RecordView, sys_flag};
 
 use super::sent::MessageKind;
 use crate::checks;
-use crate::messages::{
-    DeadLetterQueue, Digest, DigestType, Encoding, Message, MessageType, Resource, SystemProperties,
-    Timestamp,
-};
 
 /// `_SYS_MSG_PRIORITY_`: the priority of a message.
 pub const PRIORITY: &str = "_SYS_MSG_PRIORITY_";

@@ -1,10 +1,10 @@
 use broker::api::Caller;
 use bytes::Bytes;
+use grpc::messages::{Code, Duration, Encoding, Message, Resource, SystemProperties, Timestamp};
 use wire::record::{Fields, RecordView, encode, sys_flag};
 
 use super::*;
 use crate::config::Config;
-use crate::messages::{Code, Duration, Encoding, Message, Resource, SystemProperties, Timestamp};
 
 const NOW: i64 = 1_700_000_000_000;
 

@@ -1,7 +1,7 @@
+use grpc::messages::{Publishing, Resource, Subscription};
 use serde_json::json;
 
 use super::*;
-use crate::messages::{Publishing, Resource, Subscription};
 
 fn policy(settings: &Settings) -> &RetryPolicy {
     settings.backoff_policy.as_ref().unwrap()

@@ -7,13 +7,13 @@ use wire::codes::Language;
 
 use super::*;
 use crate::config::Config;
-use crate::messages::{PubSub, Resource, Settings, Subscription};
 use crate::registry::Registry;
+use grpc::messages::{PubSub, Resource, Settings, Subscription};
 
 /// A proxy that reaches no name server.
 fn cluster() -> Arc<Cluster> {
     let reach = client::Client::start(client::Config::new("127.0.0.1:1")).unwrap();
-    Cluster::new(reach, &Config::default())
+    Cluster::new(reach, None, &Config::default())
 }
 
 /// What a proxy of Apache RocketMQ 5.5.0 writes, but for the settings of the client.

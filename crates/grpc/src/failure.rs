@@ -1,0 +1,24 @@
+//! Why a call has no answer.
+
+/// Why a call has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// The connection ended, or what came over it is not gRPC.
+    #[error("{0}")]
+    Connection(String),
+    /// The server ended the call with a status of gRPC other than OK.
+    #[error("gRPC status {code}: {message}")]
+    Status {
+        /// The number of the status, such as 12 for `UNIMPLEMENTED`.
+        code: i32,
+        /// The server's text.
+        message: String,
+    },
+}
+
+impl Failure {
+    /// A failure of the connection.
+    pub(crate) fn connection(error: impl std::fmt::Display) -> Self {
+        Self::Connection(error.to_string())
+    }
+}

@@ -1,0 +1,88 @@
+//! Messages with the prefix of gRPC: a byte that says whether the message is compressed, and its length in four bytes.
+
+use bytes::{Buf as _, Bytes, BytesMut};
+use prost::Message;
+
+use crate::failure::Failure;
+
+/// Bytes of the prefix.
+const PREFIX_BYTES: usize = 5;
+
+/// Appends a message with its prefix.
+pub fn append(out: &mut Vec<u8>, message: &impl Message) {
+    let length = message.encoded_len();
+    out.reserve(PREFIX_BYTES + length);
+    out.push(0);
+    out.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
+    message.encode(out).expect("a vector grows");
+}
+
+/// A message with its prefix.
+pub fn framed(message: &impl Message) -> Bytes {
+    let mut out = Vec::new();
+    append(&mut out, message);
+    out.into()
+}
+
+/// The bytes of a stream, from which messages are taken.
+#[derive(Debug, Default)]
+pub(crate) struct Frames(BytesMut);
+
+impl Frames {
+    pub fn push(&mut self, data: &[u8]) {
+        self.0.extend_from_slice(data);
+    }
+
+    /// Takes the next message; `None` when it is not complete.
+    pub fn next<M: Message + Default>(&mut self) -> Result<Option<M>, Failure> {
+        let Some(&[compressed, length @ ..]) = self.0.first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
+        if compressed != 0 {
+            return Err(Failure::connection("a compressed message arrived, which was not asked for"));
+        }
+        let length = u32::from_be_bytes(length) as usize;
+        if self.0.len() - PREFIX_BYTES < length {
+            return Ok(None);
+        }
+        self.0.advance(PREFIX_BYTES);
+        M::decode(self.0.split_to(length).freeze()).map(Some).map_err(Failure::connection)
+    }
+
+    /// Whether a part of a message is left.
+    pub fn is_cut(&self) -> bool {
+        !self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::messages::Status;
+
+    #[test]
+    fn messages_come_in_any_pieces() {
+        let sent = [Status::ok(), Status::default(), Status { code: 40_402, message: "no topic".to_owned() }];
+        let bytes: Vec<u8> = sent.iter().flat_map(|message| framed(message).to_vec()).collect();
+        for size in 1..bytes.len() {
+            let (mut frames, mut found) = (Frames::default(), Vec::new());
+            for piece in bytes.chunks(size) {
+                frames.push(piece);
+                while let Some(message) = frames.next::<Status>().unwrap() {
+                    found.push(message);
+                }
+            }
+            assert_eq!((found.as_slice(), frames.is_cut()), (&sent[..], false), "pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused() {
+        for bytes in [&[1, 0, 0, 0, 0][..], &[0, 0, 0, 0, 1, 0xff]] {
+            let mut frames = Frames::default();
+            frames.push(bytes);
+            assert!(matches!(frames.next::<Status>(), Err(Failure::Connection(_))), "{bytes:?}");
+        }
+        let mut frames = Frames::default();
+        frames.push(&framed(&Status::ok())[..6]);
+        assert_eq!((frames.next::<Status>(), frames.is_cut()), (Ok(None), true));
+    }
+}
