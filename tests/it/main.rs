@@ -24,6 +24,7 @@ mod grpc;
 mod hostile;
 mod judge;
 mod lab;
+mod lab_grpc;
 mod many;
 mod metrics;
 mod mtls;

@@ -4,7 +4,7 @@ use crate::remote::accept;
 use crate::{Client, Error};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use wire::body::{ClusterInfo, ConsumerListByGroup, PERM_READ, PERM_WRITE};
+use wire::body::{ClusterInfo, ConsumerListByGroup, PERM_READ, PERM_WRITE, SubscriptionGroupConfig};
 use wire::codes::{request, response};
 use wire::json;
 
@@ -209,6 +209,18 @@ impl Client {
             .call(name_server, request::DELETE_TOPIC_IN_NAMESRV, TIMEOUT, write)
             .await
             .map(|_| ())
+    }
+
+    /// Creates a consumer group with the defaults on one broker (`UPDATE_AND_CREATE_SUBSCRIPTIONGROUP`). The settings of a
+    /// group that exists are replaced.
+    ///
+    /// # Errors
+    /// [`Error::Connect`] or [`Error::Call`] when the broker does not answer, [`Error::Refused`] when it refuses.
+    pub async fn create_group(&self, broker: &str, group: &str) -> Result<(), Error> {
+        let body = json::to_vec(&SubscriptionGroupConfig::new(group));
+        let write = |frame: wire::frame::FrameWriter<'_>| frame.finish(&body);
+        let code = request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP;
+        self.inner.remote.call(broker, code, TIMEOUT, write).await.map(|_| ())
     }
 
     /// Deletes a consumer group and its offsets on one broker (`DELETE_SUBSCRIPTIONGROUP`). Succeeds also when the

@@ -7,12 +7,15 @@
 mod access;
 mod choices;
 mod decisions;
+mod endpoint;
 mod interval;
 mod ledger;
 mod mix;
 mod places;
 mod push;
 mod reader;
+mod receiver;
+mod sender;
 mod silences;
 #[cfg(test)]
 mod tests;
@@ -28,8 +31,9 @@ pub use interval::IntervalSample;
 pub use ledger::Ledger;
 pub use mix::Mix;
 pub(crate) use places::existing;
-pub(crate) use push::join;
+pub(crate) use push::{Pusher, join};
 pub use reader::{Reader, Reading};
+pub(crate) use receiver::{Count, RunningReceiver, join as join_grpc};
 pub(crate) use transactions::Checks;
 pub use workload::Workload;
 
@@ -39,12 +43,13 @@ use crate::load::{
 };
 use crate::runtime;
 use client::{Client, TRACE_TOPIC, Tracer};
+use endpoint::Endpoint;
 use net::Workers;
 use places::{Place, places};
-use push::Pusher;
 use silences::Silences;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use trace::Traced;
 use transactions::Transactions;
@@ -65,6 +70,9 @@ pub struct Generator {
     connections: Vec<Arc<Connection<Mix>>>,
     readers: Vec<Arc<Reader>>,
     pushers: Vec<Pusher>,
+    /// The gRPC server that is loaded; `None` when brokers are.
+    endpoint: Option<Endpoint>,
+    receivers: Vec<RunningReceiver>,
     keepers: JoinSet<()>,
     places: Vec<Place>,
     ledger: Option<Arc<Ledger>>,
@@ -97,24 +105,41 @@ impl Generator {
     pub async fn prepare(workload: &Workload) -> Result<Self, Error> {
         workload.check()?;
         let client = Client::start(workload.client())?;
-        let places = places(&client, &workload.wanted()).await?;
+        let (wanted, endpoint) = (workload.wanted(), Endpoint::of(workload, &client));
+        let places = match &endpoint {
+            None => places(&client, &wanted).await?,
+            Some(endpoint) => {
+                if wanted.queues.is_some() {
+                    // Creates the topics; over gRPC there is no way to do so.
+                    places(&client, &wanted).await?;
+                }
+                vec![endpoint.place(&wanted, false).await?]
+            }
+        };
         Self::over(workload, client, places)
     }
 
     /// Prepares a load over brokers that were found already.
     fn over(workload: &Workload, client: Client, places: Vec<Place>) -> Result<Self, Error> {
+        let endpoint = Endpoint::of(workload, &client);
         let connections = workload.spread(places.len()).connections();
         let ledger =
             workload.checked.then(|| Arc::new(Ledger::new(connections as usize, workload.groups as usize)));
         Ok(Self {
             client,
-            workers: runtime::workers(workload.cores.max(1), workload.unsent_bytes_max())?,
+            workers: runtime::workers(
+                workload.cores.max(1),
+                workload.unsent_bytes_max(),
+                workload.security(),
+            )?,
             clock: Clock::start(),
             tally: Arc::default(),
             reading: Arc::default(),
             connections: Vec::new(),
             readers: Vec::new(),
             pushers: Vec::new(),
+            endpoint,
+            receivers: Vec::new(),
             keepers: JoinSet::new(),
             places,
             ledger,
@@ -175,7 +200,10 @@ impl Generator {
             };
             let connection = Arc::new(Connection::new(options, self.clock, self.tally.clone()));
             self.connections.push(connection.clone());
-            self.keep(index as usize, self.destination(workload, place), connection);
+            match self.endpoint.clone() {
+                None => self.keep(index as usize, self.destination(workload, place), connection),
+                Some(endpoint) => self.keep_grpc(workload, (index, endpoint), connection)?,
+            }
         }
         Ok(())
     }
@@ -216,11 +244,38 @@ impl Generator {
         });
     }
 
+    fn keep_grpc(
+        &mut self,
+        workload: &Workload,
+        (index, endpoint): (u32, Endpoint),
+        connection: Arc<Connection<Mix>>,
+    ) -> Result<(), Error> {
+        let (topics, (end, ended)) = (workload.topics().collect(), oneshot::channel::<()>());
+        let kept = move || async move {
+            sender::keep(endpoint, index, topics, connection).await;
+            drop(end);
+        };
+        self.workers.spawn(index as usize, kept).map_err(Error::system("start a connection"))?;
+        self.keepers.spawn(async move { drop(ended.await) });
+        Ok(())
+    }
+
     /// Starts the consumers of every group. Consumers that were stopped before go on where they stopped.
     ///
     /// # Errors
     /// [`Error::Cluster`] when a broker does not report the offsets of its queues.
     pub async fn start_readers(&mut self, workload: &Workload) -> Result<(), Error> {
+        if workload.groups == 0 {
+            return Ok(());
+        }
+        if let Some(endpoint) = self.endpoint.clone() {
+            let places = places(&self.client, &workload.wanted()).await?;
+            let counted = (self.clock, self.reading.clone(), self.tally.clone());
+            let (client, workers) = (&self.client, &self.workers);
+            self.receivers =
+                receiver::start((client, &endpoint), workload, &places, workers, counted).await?;
+            return Ok(());
+        }
         if workload.consume != Consume::Pull {
             self.pushers =
                 push::start(&self.client, workload, &self.places, (self.clock, &self.reading)).await?;
@@ -260,6 +315,9 @@ impl Generator {
         for pusher in self.pushers.drain(..) {
             pusher.shutdown().await;
         }
+        for receiver in self.receivers.drain(..) {
+            receiver.shutdown().await;
+        }
     }
 
     /// Counts of messages that were acknowledged, received, missing, duplicated, changed and out of order; empty when
@@ -294,9 +352,12 @@ impl Generator {
         self.readers.iter().map(|reader| reader.behind()).sum()
     }
 
-    /// Whether every consumer has learned the end of every queue. Push consumers report nothing and do not count.
+    /// Whether every consumer has learned the end of every queue. Push consumers and those over gRPC report nothing and
+    /// do not count.
     pub fn knows_positions(&self) -> bool {
-        self.pushers.is_empty() && self.readers.iter().all(|reader| reader.knows_positions())
+        self.pushers.is_empty()
+            && self.receivers.is_empty()
+            && self.readers.iter().all(|reader| reader.knows_positions())
     }
 
     /// The clock of the load.

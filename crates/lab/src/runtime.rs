@@ -1,6 +1,7 @@
 //! What every tool runs on: the runtime of its own tasks, the worker threads of its connections, and signals.
 
 use crate::Error;
+use net::tls::Security;
 use net::{Limits, Workers};
 use std::future::Future;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,9 +13,10 @@ pub(crate) fn block_on<T>(future: impl Future<Output = Result<T, Error>>) -> Res
 }
 
 /// Starts worker threads, each connection of which may queue `unsent_bytes_max` bytes that its socket does not take.
-pub(crate) fn workers(count: u32, unsent_bytes_max: usize) -> Result<Workers, Error> {
+pub(crate) fn workers(count: u32, unsent_bytes_max: usize, security: Security) -> Result<Workers, Error> {
     let limits = Limits { unsent_bytes_high: usize::MAX, unsent_bytes_max, ..Limits::default() };
-    Workers::start("lab", count as usize, limits).map_err(Error::system("start threads"))
+    let workers = Workers::start_secured("lab", count as usize, limits, security);
+    workers.map_err(Error::system("start threads"))
 }
 
 /// Waits for SIGINT or SIGTERM; returns the number of the signal.

@@ -2,8 +2,8 @@
 
 use super::argv::without_secrets;
 use super::values::{
-    AccessFlags, Choice, above_zero, address, bytes, choice, name_servers, namesrv_default, one_to, payload,
-    size,
+    AccessFlags, Choice, ReachFlags, above_zero, address, bytes, choice, name_servers, namesrv_default,
+    one_to, payload, size,
 };
 use crate::generator::{Compression, Consume, Payload, Send, Workload};
 use crate::scenario::RunOptions;
@@ -43,6 +43,9 @@ pub struct ScenarioFlags {
     #[arg(short = 'n', long = "namesrv", value_name = "HOST:PORT", default_value_t = namesrv_default(),
         value_parser = name_servers)]
     pub namesrv: String,
+    /// Flags of how servers are reached.
+    #[command(flatten)]
+    pub reach: ReachFlags,
     /// The cluster to load; needed where the name servers know several.
     #[arg(long, value_name = "NAME")]
     pub cluster: Option<String>,
@@ -180,6 +183,8 @@ impl ScenarioFlags {
     fn load(&self) -> Workload {
         Workload {
             namesrv: self.namesrv.clone(),
+            grpc: self.reach.grpc.clone(),
+            tls: self.reach.tls,
             access: self.access.access(),
             cluster: self.cluster.clone().unwrap_or_default(),
             topic: self.topic.clone(),

@@ -213,6 +213,12 @@ impl BacklogFlags {
                 "push consumers do not say how far behind they are; a backlog is read with --consume pull";
             return refused("--consume", why);
         }
+        if self.common.reach.grpc.is_some() {
+            return refused(
+                "--grpc",
+                "receives do not say how far behind they are; a backlog is read without it",
+            );
+        }
         if matches!(self.fill, Fill::Seconds(_)) && self.fill_seconds.is_some() {
             return refused("--fill-seconds", "--fill is a time already, it ends when that is over");
         }

@@ -2,7 +2,8 @@
 //! names, meanings and defaults are those of the scripts of RocketMQ 5; long names without a letter are Vostok's own.
 
 use super::values::{
-    AccessFlags, Bool, Choice, above_zero, bytes, choice, name_servers, namesrv_default, one_to, period, size,
+    AccessFlags, Bool, Choice, ReachFlags, above_zero, bytes, choice, name_servers, namesrv_default, one_to,
+    period, size,
 };
 use crate::Error;
 use crate::generator::{Compression, Consume, DECISIONS_BYTES, Decisions, Payload, Send, Sizes, Workload};
@@ -33,6 +34,9 @@ pub struct RunFlags {
     #[arg(short = 'n', long = "namesrv", alias = "namesrvAddr", value_name = "HOST:PORT", default_value_t = namesrv_default(),
         value_parser = name_servers)]
     pub namesrv: String,
+    /// Flags of how servers are reached.
+    #[command(flatten)]
+    pub reach: ReachFlags,
     /// Topic.
     #[arg(short = 't', long, default_value = wire::names::BENCHMARK_TOPIC)]
     pub topic: String,
@@ -70,6 +74,8 @@ impl RunFlags {
     fn load(&self, group: &str) -> Workload {
         Workload {
             namesrv: self.namesrv.clone(),
+            grpc: self.reach.grpc.clone(),
+            tls: self.reach.tls,
             access: self.access.access(),
             topic: self.topic.clone(),
             as_found: true,
@@ -403,13 +409,23 @@ impl ConsumerFlags {
     /// The run that the flags ask for.
     ///
     /// # Errors
-    /// [`Error::Flag`] for a filter that is not understood, or whose file cannot be read.
+    /// [`Error::Flag`] for a filter that is not understood, or whose file cannot be read, and for -r over gRPC.
     pub fn script_run(&self) -> Result<ScriptRun, Error> {
         let (group, expression) = (self.group(epoch_ms()), self.expression()?);
+        let is_grpc = self.run.reach.grpc.is_some();
+        if is_grpc && self.fail_rate > 0.0 {
+            let why = "over gRPC every message is acknowledged; leave -r or --grpc out".to_owned();
+            return Err(Error::Flag { flag: "-r", why });
+        }
         let load = Workload {
             // Consumers take the topic alone.
             topics: 1,
-            consume: if self.orderly { Consume::Orderly } else { Consume::Push },
+            groups: 1,
+            consume: match self.orderly {
+                true => Consume::Orderly,
+                false if is_grpc => Consume::Pull,
+                false => Consume::Push,
+            },
             consumer_threads: Some(self.threads),
             ..self.run.load("")
         };

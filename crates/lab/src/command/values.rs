@@ -139,6 +139,18 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     }
 }
 
+/// Flags of how servers are reached.
+#[derive(Args, Debug, Clone)]
+pub struct ReachFlags {
+    /// Loads the gRPC port of a proxy as clients of RocketMQ 5 do, not the ports of brokers. Name servers are asked only
+    /// where topics are created or brokers observed.
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    pub grpc: Option<String>,
+    /// Encrypts connections with TLS, and trusts any certificate.
+    #[arg(long)]
+    pub tls: bool,
+}
+
 /// Flags of access control.
 #[derive(Args, Debug, Clone)]
 pub struct AccessFlags {

@@ -7,7 +7,7 @@ use super::trace::Traced;
 use super::transactions::Transactions;
 use super::workload::Workload;
 use crate::Error;
-use crate::load::{Fate, Message, Stamp, Target, Template, Work};
+use crate::load::{Fate, GrpcTemplate, Message, Stamp, Target, Template, Work};
 use net::ConnectionHandle;
 use std::sync::Arc;
 use wire::codes::response;
@@ -63,10 +63,33 @@ impl Mark {
     }
 }
 
+/// How the requests of a size are made.
+#[derive(Debug)]
+enum Requests {
+    Remoting(Template),
+    Grpc(Box<GrpcTemplate>),
+}
+
+impl Requests {
+    fn queues(&self) -> usize {
+        match self {
+            Self::Remoting(template) => template.queues(),
+            Self::Grpc(template) => template.queues(),
+        }
+    }
+
+    fn append_filled(&self, out: &mut Vec<u8>, queue: usize, stamp: &Stamp, fill: impl FnOnce(&mut [u8])) {
+        match self {
+            Self::Remoting(template) => template.append_filled(out, queue, stamp, fill),
+            Self::Grpc(template) => template.append_filled(out, queue, stamp, fill),
+        }
+    }
+}
+
 /// Requests of several sizes to the queues of one broker.
 #[derive(Debug)]
 pub struct Mix {
-    templates: Vec<Template>,
+    templates: Vec<Requests>,
     sizes: Sizes,
     messages_each: u64,
     is_marked: bool,
@@ -97,9 +120,11 @@ impl Mix {
         }
         let template = |message: &Message| {
             let message = Message { key_prefix, ..message.clone() };
+            let encoding = workload.encoding();
             match message.batch {
-                0 => Template::single(&message, targets, workload.encoding()),
-                count => Template::batch(&message, count, targets, workload.encoding()),
+                _ if workload.grpc.is_some() => Requests::Grpc(Box::new(GrpcTemplate::new(message, targets))),
+                0 => Requests::Remoting(Template::single(&message, targets, encoding)),
+                count => Requests::Remoting(Template::batch(&message, count, targets, encoding)),
             }
         };
         Ok(Self {
@@ -144,7 +169,10 @@ impl Work for Mix {
     }
 
     fn keys(&self) -> u16 {
-        self.templates[0].keys()
+        match &self.templates[0] {
+            Requests::Remoting(template) => template.keys(),
+            Requests::Grpc(_) => 1,
+        }
     }
 
     fn append(&self, out: &mut Vec<u8>, queue: usize, stamp: &Stamp) {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use wire::codes::response;
 
 /// Number of attempts to find brokers and a created topic, and the time between two of them.
-const LOOKS: (u32, Duration) = (300, Duration::from_millis(100));
+pub(super) const LOOKS: (u32, Duration) = (300, Duration::from_millis(100));
 
 /// A broker with the queues of the topic that it holds.
 #[derive(Clone, Debug)]
@@ -141,7 +141,7 @@ pub(crate) async fn existing(client: &Client, topic: &str) -> Result<Option<Arc<
     }
 }
 
-async fn resolve(address: &str) -> Result<SocketAddr, Error> {
+pub(super) async fn resolve(address: &str) -> Result<SocketAddr, Error> {
     let failed = Error::system(format!("resolve {address}"));
     let found = net::resolve(address).await;
     let no_address = || std::io::Error::other("the name has no address");

@@ -38,13 +38,7 @@ pub(super) async fn start(
     let mut started = Vec::new();
     for number in 0..workload.groups {
         let group = workload.group(number);
-        for place in places {
-            for queue in reader::positions(client, workload, (number, place)).await? {
-                let topic = queue.target.topic.as_deref().unwrap_or(&workload.topic);
-                let at = MessageQueue::new(topic, &queue.target.broker, queue.target.queue_id);
-                client.commit_offset(&group, &at, queue.next).await?;
-            }
-        }
+        begin(client, workload, places, number).await?;
         for _ in 0..workload.consumers {
             let (clock, run, reading) = (counted.0, workload.run, counted.1.clone());
             let listener = move |messages: &[Received]| {
@@ -55,6 +49,24 @@ pub(super) async fn start(
         }
     }
     Ok(started)
+}
+
+/// Stores where group number `number` begins.
+pub(super) async fn begin(
+    client: &Client,
+    workload: &Workload,
+    places: &[Place],
+    number: u32,
+) -> Result<(), Error> {
+    let group = workload.group(number);
+    for place in places {
+        for queue in reader::positions(client, workload, (number, place)).await? {
+            let topic = queue.target.topic.as_deref().unwrap_or(&workload.topic);
+            let at = MessageQueue::new(topic, &queue.target.broker, queue.target.queue_id);
+            client.commit_offset(&group, &at, queue.next).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Starts a member of a group that receives the messages of the workload's topics for which `expression` holds.
@@ -80,13 +92,24 @@ pub(crate) async fn join(
     Ok(Pusher { consumer, client })
 }
 
-fn count(messages: &[Received], (clock, run): (Clock, u32), reading: &Reading) {
+fn count(messages: &[Received], counted: (Clock, u32), reading: &Reading) {
+    let all = messages.iter().map(|message| (&message.body[..], message.born_timestamp));
+    count_bodies(all, counted, reading);
+}
+
+/// Counts messages by their bodies and born timestamps.
+pub(super) fn count_bodies<'a>(
+    messages: impl Iterator<Item = (&'a [u8], i64)>,
+    (clock, run): (Clock, u32),
+    reading: &Reading,
+) {
     let now_us = clock.epoch_us(clock.now_ns());
-    let delay = |message: &Received| {
-        let mark = Mark::read(&message.body).filter(|mark| mark.run == run);
-        let born_us = message.born_timestamp.max(0).unsigned_abs() * 1000;
-        now_us.saturating_sub(mark.map_or(born_us, |mark| mark.since_us)).max(1)
-    };
-    let bytes = messages.iter().map(|message| message.body.len() as u64).sum();
-    reading.add(messages.len() as u64, bytes, &messages.iter().map(delay).collect::<Vec<_>>());
+    let (mut bytes, mut delays) = (0, Vec::new());
+    for (body, born_ms) in messages {
+        bytes += body.len() as u64;
+        let mark = Mark::read(body).filter(|mark| mark.run == run);
+        let born_us = born_ms.max(0).unsigned_abs() * 1000;
+        delays.push(now_us.saturating_sub(mark.map_or(born_us, |mark| mark.since_us)).max(1));
+    }
+    reading.add(delays.len() as u64, bytes, &delays);
 }

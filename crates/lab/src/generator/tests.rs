@@ -33,6 +33,51 @@ fn what_is_signed_holds_the_mark() {
 }
 
 #[test]
+fn sends_over_grpc_hold_the_mark_and_differ() {
+    use grpc::messages::SendMessageRequest;
+    use prost::Message as _;
+    let grpc = Some("h:8081".to_owned());
+    let workload = Workload { grpc, tags: 1, keys: true, property_size: 9, ..Workload::default() };
+    let target = |queue_id| Target { broker: "b".to_owned(), topic: None, queue_id };
+    let targets = [target(3), target(5)];
+    let mix = Mix::new(&workload, &workload.messages().unwrap(), (&targets, 3, [7; 10])).unwrap();
+    let mut out = Vec::new();
+    for number in 0..2_u16 {
+        let since_us = 1_700_000_000_123_000;
+        let (epoch_ms, sequence) = (1_700_000_000_123, u64::from(number));
+        let opaque = 1_000_000_001 + i32::from(number);
+        mix.append(
+            &mut out,
+            number.into(),
+            &Stamp { opaque, epoch_ms, month_ms: 5, counter: number, sequence, floor: 0, since_us },
+        );
+    }
+    let sent: Vec<_> = crate::load::requests(&mut out).collect();
+    assert_eq!(
+        (sent.iter().map(|(id, _)| *id).collect::<Vec<_>>(), out.len()),
+        (vec![1_000_000_001, 1_000_000_002], 0)
+    );
+    let mut ids = Vec::new();
+    for (sequence, (_, request)) in (0..).zip(sent) {
+        let [message] = &*SendMessageRequest::decode(&request[5..]).unwrap().messages else { panic!() };
+        let mark = Mark::read(&message.body).unwrap();
+        assert_eq!((mark.connection, mark.sequence, message.body.len()), (3, sequence, 1024));
+        let system = message.system_properties.as_ref().unwrap();
+        assert_eq!(system.queue_id, if sequence == 0 { 3 } else { 5 });
+        assert_eq!((system.tag.as_deref(), &*system.keys), (Some("tag0"), &["1700000000".to_owned()][..]));
+        assert_eq!(system.born_timestamp.unwrap().ms(), 1_700_000_000_123);
+        assert_eq!(message.user_properties["aaa"].len(), 9);
+        assert!(
+            system.message_id.len() == 34 && system.message_id.starts_with("01"),
+            "{}",
+            system.message_id
+        );
+        ids.push(system.message_id.clone());
+    }
+    assert_ne!(ids[0], ids[1]);
+}
+
+#[test]
 fn sizes_come_in_their_shares_and_always_the_same() {
     let sizes = Sizes(vec![(100, 8), (1000, 2)]);
     assert_eq!(sizes.mean(), 280);

@@ -7,6 +7,7 @@ use super::places::Wanted;
 use crate::Error;
 use crate::load::{Message, Pace, Spread, body};
 use client::{Config, Credentials};
+use net::tls::{Security, TlsMode, TlsSettings};
 use serde::{Deserialize, Serialize};
 use wire::frame::Encoding;
 use wire::record::sys_flag;
@@ -21,6 +22,11 @@ const PROPERTIES_BYTES_MAX: u32 = 32_000;
 pub struct Workload {
     /// Name servers, separated by semicolons.
     pub namesrv: String,
+    /// Address of a gRPC server that is loaded instead of the brokers' own ports.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grpc: Option<String>,
+    /// Whether connections are encrypted with TLS. Any certificate is trusted.
+    pub tls: bool,
     /// Keys to sign requests with; `None` for unsigned requests.
     pub access: Option<Access>,
     /// Name of the cluster, when the name servers know several; empty for the only one.
@@ -105,6 +111,8 @@ impl Default for Workload {
     fn default() -> Self {
         Self {
             namesrv: String::new(),
+            grpc: None,
+            tls: false,
             access: None,
             cluster: String::new(),
             topic: wire::names::BENCHMARK_TOPIC.to_owned(),
@@ -161,7 +169,15 @@ impl Workload {
 
     /// The configuration of a client of the cluster.
     pub(crate) fn client(&self) -> Config {
-        Config { credentials: self.credentials(), ..Config::new(&self.namesrv) }
+        let (credentials, security) = (self.credentials(), self.security());
+        Config { credentials, security, ..Config::new(&self.namesrv) }
+    }
+
+    /// Whether the connections of the load are encrypted.
+    pub(crate) fn security(&self) -> Security {
+        let client_enabled = Some(self.tls);
+        let settings = TlsSettings { mode: TlsMode::Disabled, client_enabled, ..TlsSettings::default() };
+        Security::new(&settings).expect("no file is named, and no cipher left out")
     }
 
     /// Names of the topics.
@@ -171,13 +187,13 @@ impl Workload {
         (0..self.topics.max(1)).map(name)
     }
 
-    /// Name of consumer group number `number`. Push consumers use a group of the run's own, because brokers remember
-    /// the offsets of other groups.
+    /// Name of consumer group number `number`. Push consumers and those over gRPC use a group of the run's own, because
+    /// brokers remember the offsets of other groups.
     pub(crate) fn group(&self, number: u32) -> String {
         let Self { topic, run, .. } = self;
         match self.consume {
-            Consume::Pull => format!("lab_{topic}_{number}"),
-            Consume::Push | Consume::Orderly => format!("lab_{topic}_{number}_{run}"),
+            Consume::Pull if self.grpc.is_none() => format!("lab_{topic}_{number}"),
+            Consume::Pull | Consume::Push | Consume::Orderly => format!("lab_{topic}_{number}_{run}"),
         }
     }
 
@@ -244,11 +260,12 @@ impl Workload {
                 "{consumers} consumers in a group: expected at most one for each of the {queues} queues of a topic"
             ));
         }
-        if self.consumer_threads.is_some() && self.consume == Consume::Pull {
+        if self.consumer_threads.is_some() && self.consume == Consume::Pull && self.grpc.is_none() {
             return refused(
                 "--consumer-threads needs --consume push or orderly: who pulls has no listener".to_owned(),
             );
         }
+        self.check_grpc()?;
         if self.threads > 65_536 * self.connections * self.producers {
             return refused(format!(
                 "{} requests in flight are more than 65536 per connection",
@@ -256,6 +273,28 @@ impl Workload {
             ));
         }
         Ok(())
+    }
+
+    /// Refuses what is not sent or consumed over gRPC.
+    fn check_grpc(&self) -> Result<(), Error> {
+        let unserved = [
+            (self.send != Send::Sync, "other sends than synchronous ones (-y, --oneway, --send)"),
+            (self.batch > 0, "batches (--batch)"),
+            (self.json_headers, "JSON headers (--json-headers)"),
+            (self.compression != Compression::None, "compression (-c, --compression)"),
+            (self.delay_level != 0, "delayed messages (-d, --delay)"),
+            (self.trace, "message traces (-m)"),
+            (self.consume != Consume::Pull, "push consumers of remoting (--orderly, --consume)"),
+            (self.checked, "checks of what arrives, as in a soak"),
+            (self.follows, "clients that follow the master, as in a failover"),
+        ];
+        match unserved.iter().find(|(is_asked, _)| *is_asked) {
+            Some((_, what)) if self.grpc.is_some() => {
+                let why = format!("{what} cannot be had over gRPC: leave one of the two flags out");
+                Err(Error::Flag { flag: "--grpc", why })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Applies [`Self::check`] to the share of each of `machines` machines.

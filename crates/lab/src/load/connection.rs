@@ -82,6 +82,13 @@ pub struct Answers {
     late: Vec<u64>,
 }
 
+impl Answers {
+    /// Adds the answer of a request.
+    pub(crate) fn push(&mut self, opaque: i32, is_stored: bool) {
+        self.answers.push((opaque, is_stored));
+    }
+}
+
 impl<W: Work> Connection<W> {
     /// Prepares the load of a connection, which begins when the connection is made.
     pub fn new(options: ConnectionOptions<W>, clock: Clock, tally: Arc<Tally>) -> Self {
@@ -165,6 +172,16 @@ impl<W: Work> Connection<W> {
     /// due. Called every few milliseconds, and whenever a request is due.
     pub fn tick(&self, peer: &ConnectionHandle) {
         let now_ns = self.clock.now_ns();
+        self.expire(now_ns);
+        // Writing to a closed connection has no effect; the keeper makes a new connection.
+        let _ = peer.push(|out| {
+            self.work.elapsed(now_ns, peer, out);
+            self.issue_due(now_ns, out);
+        });
+    }
+
+    /// Gives up requests without an answer, and ends rests that are over.
+    pub(crate) fn expire(&self, now_ns: u64) {
         let mut state = self.state();
         if now_ns >= state.look_ns {
             state.look_ns = now_ns + LOOK_NS;
@@ -179,14 +196,73 @@ impl<W: Work> Connection<W> {
         if state.is_done() {
             self.changed.notify_one();
         }
-        drop(state);
-        // Writing to a closed connection has no effect; the keeper makes a new connection.
-        let _ = peer.push(|out| {
-            self.work.elapsed(now_ns, peer, out);
-            let mut late = Vec::new();
-            self.issue(&mut self.state(), now_ns, (out, &mut late));
-            self.tally.late(&late);
-        });
+    }
+
+    /// Writes the requests that may be sent now.
+    pub(crate) fn issue_due(&self, now_ns: u64, out: &mut Vec<u8>) {
+        let mut late = Vec::new();
+        self.issue(&mut self.state(), now_ns, (out, &mut late));
+        self.tally.late(&late);
+    }
+
+    /// Takes the answers of a wake-up and writes the requests that follow.
+    pub(crate) fn settle(&self, answered: &mut Answers, out: &mut Vec<u8>) {
+        if answered.answers.is_empty() {
+            return;
+        }
+        let now_ns = self.clock.now_ns();
+        let (mut refused, mut bytes) = (0, 0);
+        let mut state = self.state();
+        for (opaque, stored) in answered.answers.drain(..) {
+            if !stored {
+                if let Some(flight) = state.slots.refuse(opaque, now_ns + REST_NS) {
+                    self.work.settled(flight.sequence, Fate::Refused);
+                    refused += 1;
+                }
+            } else if let Some(flight) = state.slots.answer(opaque) {
+                answered.micros.push(now_ns.saturating_sub(flight.since_ns).div_ceil(1000));
+                bytes += self.work.plain_bytes(flight.sequence);
+                self.work.settled(flight.sequence, Fate::Stored);
+            }
+        }
+        if refused > 0 || !answered.micros.is_empty() {
+            self.pass();
+        }
+        if refused > 0 {
+            self.doubt.store(true, Relaxed);
+        }
+        if !answered.micros.is_empty() {
+            self.doubt.store(false, Relaxed);
+            self.work.acknowledged(now_ns);
+        }
+        self.issue(&mut state, now_ns, (out, &mut answered.late));
+        // Counted before another task can see the work as done.
+        self.tally.answered(&answered.micros, self.messages_each);
+        self.tally.stored_bytes(bytes);
+        self.tally.refused(refused);
+        self.tally.late(&answered.late);
+        answered.micros.clear();
+        answered.late.clear();
+        if state.is_done() {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Counts the requests in flight as unanswered, because the connection ended.
+    pub(crate) fn abandon(&self) {
+        let mut state = self.state();
+        let lost = state.slots.abandon();
+        self.lost(&lost);
+        if self.work.is_one_way() && !state.is_done() {
+            // One-way requests on the way are lost, and their number is unknown; one is counted.
+            self.tally.unanswered(1);
+        }
+        self.changed.notify_one();
+    }
+
+    /// The counts of the run.
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.tally
     }
 
     /// Requests in flight.
@@ -302,67 +378,20 @@ impl<W: Work> Service for Connection<W> {
         } else {
             self.tally.refused_with(command.code, command.remark);
         }
-        answered.answers.push((command.opaque, stored));
+        answered.push(command.opaque, stored);
     }
 
     fn end(&self, answered: &mut Answers, _peer: &Arc<ConnectionHandle>, out: &mut Vec<u8>) {
-        if answered.answers.is_empty() {
-            return;
-        }
-        let now_ns = self.clock.now_ns();
-        let (mut refused, mut bytes) = (0, 0);
-        let mut state = self.state();
-        for (opaque, stored) in answered.answers.drain(..) {
-            if !stored {
-                if let Some(flight) = state.slots.refuse(opaque, now_ns + REST_NS) {
-                    self.work.settled(flight.sequence, Fate::Refused);
-                    refused += 1;
-                }
-            } else if let Some(flight) = state.slots.answer(opaque) {
-                answered.micros.push(now_ns.saturating_sub(flight.since_ns).div_ceil(1000));
-                bytes += self.work.plain_bytes(flight.sequence);
-                self.work.settled(flight.sequence, Fate::Stored);
-            }
-        }
-        if refused > 0 || !answered.micros.is_empty() {
-            self.pass();
-        }
-        if refused > 0 {
-            self.doubt.store(true, Relaxed);
-        }
-        if !answered.micros.is_empty() {
-            self.doubt.store(false, Relaxed);
-            self.work.acknowledged(now_ns);
-        }
-        self.issue(&mut state, now_ns, (out, &mut answered.late));
-        // Counted before another task can see the work as done.
-        self.tally.answered(&answered.micros, self.messages_each);
-        self.tally.stored_bytes(bytes);
-        self.tally.refused(refused);
-        self.tally.late(&answered.late);
-        answered.micros.clear();
-        answered.late.clear();
-        if state.is_done() {
-            self.changed.notify_one();
-        }
+        self.settle(answered, out);
     }
 
     fn opened(&self, peer: &Arc<ConnectionHandle>, out: &mut Vec<u8>) {
         let now_ns = self.clock.now_ns();
         self.work.opened(now_ns, peer, out);
-        let mut late = Vec::new();
-        self.issue(&mut self.state(), now_ns, (out, &mut late));
-        self.tally.late(&late);
+        self.issue_due(now_ns, out);
     }
 
     fn closed(&self, _peer: &Arc<ConnectionHandle>) {
-        let mut state = self.state();
-        let lost = state.slots.abandon();
-        self.lost(&lost);
-        if self.work.is_one_way() && !state.is_done() {
-            // One-way requests on the way are lost, and their number is unknown; one is counted.
-            self.tally.unanswered(1);
-        }
-        self.changed.notify_one();
+        self.abandon();
     }
 }

@@ -79,29 +79,39 @@ async fn follow<W: Work>(connection: &Connection<W>, peer: &ConnectionHandle, to
 }
 
 async fn tick<W: Work>(connection: Arc<Connection<W>>, peer: Arc<ConnectionHandle>) {
-    let alarm = if connection.is_paced() { Alarm::new().ok() } else { None };
+    let alarm = Alarm::of(&connection);
     while !peer.is_closed() && !connection.is_done() {
-        match (&alarm, connection.due_ns()) {
-            (Some(alarm), Some(due_ns)) => {
-                let wait = Duration::from_nanos(due_ns.saturating_sub(connection.clock().now_ns()));
-                // An overdue request waits for a free place. If the timer fails, the loop falls back to the coarser
-                // `TICK`.
-                if alarm.wait(wait.clamp(OVERDUE, TICK)).await.is_err() {
-                    tokio::time::sleep(TICK).await;
-                }
-            }
-            _ => connection.rest(TICK).await,
-        }
+        pause(&connection, alarm.as_ref()).await;
         connection.tick(&peer);
     }
 }
 
+/// Waits until a request of an open loop is due, at most until the next check of what depends on time alone.
+pub(crate) async fn pause<W: Work>(connection: &Connection<W>, alarm: Option<&Alarm>) {
+    match (alarm, connection.due_ns()) {
+        (Some(alarm), Some(due_ns)) => {
+            let wait = Duration::from_nanos(due_ns.saturating_sub(connection.clock().now_ns()));
+            // An overdue request waits for a free place. If the timer fails, the pause falls back to the coarser
+            // `TICK`.
+            if alarm.wait(wait.clamp(OVERDUE, TICK)).await.is_err() {
+                tokio::time::sleep(TICK).await;
+            }
+        }
+        _ => connection.rest(TICK).await,
+    }
+}
+
 /// A kernel timer (timerfd). The timers of the async runtime have a resolution of a whole millisecond.
-struct Alarm {
+pub(crate) struct Alarm {
     timer: AsyncFd<OwnedFd>,
 }
 
 impl Alarm {
+    /// The timer of a connection in an open loop; a closed loop needs none.
+    pub fn of<W: Work>(connection: &Connection<W>) -> Option<Self> {
+        if connection.is_paced() { Self::new().ok() } else { None }
+    }
+
     fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags)?;

@@ -154,6 +154,8 @@ fn factors(load: &Workload) -> Factors {
         ("consume", load.consume.name(), load.consume != Consume::default()),
         ("keys", "true", load.keys),
         ("headers", "json", load.json_headers),
+        ("protocol", "grpc", load.grpc.is_some()),
+        ("tls", "true", load.tls),
     ];
     more.extend(words.into_iter().filter(|word| word.2).map(|(name, word, _)| (name, word.to_owned())));
     Factors {

@@ -1,13 +1,16 @@
-//! consumer.sh: a push consumer of the Rust client.
+//! consumer.sh: a push consumer of the Rust client, or a consumer over gRPC.
 
 use super::deliveries::{Deliveries, Window};
+use super::sends::tell_refusal;
 use super::{Counts, Outcome, ScriptRun, observe};
 use crate::Error;
-use crate::generator::join;
-use crate::load::{Clock, Snapshot, zone_ms};
+use crate::generator::{Count, Pusher, RunningReceiver, join, join_grpc};
+use crate::load::{Clock, Snapshot, Tally, zone_ms};
 use crate::output::say;
 use crate::runtime;
 use client::{Expression, Received, Verdict};
+use grpc::messages::{Message, Timestamp};
+use net::Workers;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -27,11 +30,52 @@ pub struct Subscription {
 struct Consumed<'a> {
     run: &'a ScriptRun,
     deliveries: Arc<Deliveries>,
+    /// Refused calls over gRPC.
+    refused: Arc<Tally>,
     clock: Clock,
     zone_ms: i64,
     window: Window,
     /// Counts at the end of the warm-up.
     first: Snapshot,
+    /// Code of the refusal that was printed last.
+    told: Option<i32>,
+}
+
+/// The member of the group.
+enum Member {
+    Push(Pusher),
+    Grpc(RunningReceiver, Workers),
+}
+
+impl Member {
+    async fn join(
+        run: &ScriptRun,
+        (group, expression): (&str, Expression),
+        (deliveries, fail_rate): (&Arc<Deliveries>, f64),
+        refused: &Arc<Tally>,
+    ) -> Result<Self, Error> {
+        let deliveries = deliveries.clone();
+        if run.load.grpc.is_some() {
+            let workers = runtime::workers(1, usize::MAX, run.load.security())?;
+            let count: Box<Count> = Box::new(move |messages| receive(&deliveries, messages));
+            let counts = (count, refused.clone());
+            let member = join_grpc((group, &expression), &run.load, &workers, counts).await?;
+            return Ok(Self::Grpc(member, workers));
+        }
+        let fails = Fails::new(fail_rate);
+        let listener = move |messages: &[Received]| listen(&deliveries, &fails, messages);
+        Ok(Self::Push(join(group, &run.load, expression, listener).await?))
+    }
+
+    async fn shutdown(self) {
+        match self {
+            Self::Push(member) => member.shutdown().await,
+            Self::Grpc(member, workers) => {
+                member.shutdown().await;
+                workers.shutdown();
+            }
+        }
+    }
 }
 
 impl Counts for Consumed<'_> {
@@ -43,6 +87,7 @@ impl Counts for Consumed<'_> {
 
     fn sample(&mut self) {
         self.window.push(self.deliveries.sample(self.now_ms()));
+        tell_refusal(&self.refused, &mut self.told);
     }
 
     fn line(&mut self) -> Option<String> {
@@ -64,15 +109,15 @@ pub(super) async fn consume(run: &ScriptRun, subscription: &Subscription) -> Res
     if let Some(expression) = expression {
         say!("Expression: {}", expression.text());
     }
-    let (listened, fails) = (deliveries.clone(), Fails::new(*fail_rate));
-    let listener = move |messages: &[Received]| listen(&listened, &fails, messages);
-    let member = join(group, &run.load, expression.clone().unwrap_or_default(), listener).await?;
+    let (refused, expression) = (Arc::<Tally>::default(), expression.clone().unwrap_or_default());
+    let member = Member::join(run, (group, expression), (&deliveries, *fail_rate), &refused).await?;
     say!("Consumer Started.");
     let clock = Clock::start();
     // Messages that are delivered while the consumer starts count as well.
     let first = Snapshot { at_ms: clock.now_ns() / 1_000_000, ..Snapshot::default() };
     let window = Window::default();
-    let mut consumed = Consumed { run, deliveries, clock, zone_ms: zone_ms(), window, first };
+    let mut consumed =
+        Consumed { run, deliveries, refused, clock, zone_ms: zone_ms(), window, first, told: None };
     tokio::select! {
         () = observe(run, &mut consumed) => {}
         _ = runtime::signalled() => {}
@@ -86,6 +131,15 @@ pub(super) async fn consume(run: &ScriptRun, subscription: &Subscription) -> Res
     say!("[Complete] Consume Total: {} | Consume TPS: {:.0}", outcome.messages, outcome.tps);
     say!("Born to consumer {}", outcome.latency_us);
     run.json.as_deref().map_or(Ok(()), |path| outcome.write(path))
+}
+
+fn receive(deliveries: &Deliveries, messages: &[Message]) {
+    let now = runtime::epoch_ms() as i64;
+    let since =
+        |then: Option<Timestamp>| then.map_or(0, |then| now.saturating_sub(then.ms()).max(0).unsigned_abs());
+    for system in messages.iter().filter_map(|message| message.system_properties.as_ref()) {
+        deliveries.received(since(system.born_timestamp), since(system.store_timestamp));
+    }
 }
 
 fn listen(deliveries: &Deliveries, fails: &Fails, messages: &[Received]) -> Verdict {

@@ -32,7 +32,7 @@ impl Counts for Sends<'_> {
 
     fn sample(&mut self) {
         self.window.push(self.snapshot());
-        self.tell_refusal();
+        tell_refusal(&self.tally, &mut self.told);
     }
 
     fn line(&mut self) -> Option<String> {
@@ -69,15 +69,6 @@ impl Sends<'_> {
         }
     }
 
-    /// Prints why requests are refused, whenever the response code differs from the last one printed.
-    fn tell_refusal(&mut self) {
-        if let Some(refusal) = self.tally.take_refusal()
-            && self.told.replace(refusal.code) != Some(refusal.code)
-        {
-            alert!("requests are refused with {refusal}");
-        }
-    }
-
     /// Adds the counts at the end to the samples; returns the result without the warm-up.
     fn outcome(&mut self, total: &Snapshot) -> Outcome {
         let series = self.window.take_series();
@@ -87,6 +78,15 @@ impl Sends<'_> {
         let first = self.tally.measured_from().unwrap_or_default();
         let elapsed = Duration::from_millis(total.at_ms.saturating_sub(first.at_ms));
         Outcome { series, ..Outcome::new(&first, total, elapsed, &self.tally.latency()) }
+    }
+}
+
+/// Prints why requests are refused, whenever the response code differs from the last one printed.
+pub(super) fn tell_refusal(tally: &Tally, told: &mut Option<i32>) {
+    if let Some(refusal) = tally.take_refusal()
+        && told.replace(refusal.code) != Some(refusal.code)
+    {
+        alert!("requests are refused with {refusal}");
     }
 }
 
@@ -111,7 +111,7 @@ pub(super) async fn send(run: &ScriptRun) -> Result<(), Error> {
     }
     let stopped_ns = clock.now_ns();
     let ended_ns = if generator.drain().await { clock.now_ns() } else { stopped_ns };
-    sends.tell_refusal();
+    tell_refusal(&sends.tally, &mut sends.told);
     let total = sends.tally.snapshot(ended_ns / 1_000_000);
     let outcome = sends.outcome(&total);
     if let Some(line) = sends.complete(&total) {

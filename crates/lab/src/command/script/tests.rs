@@ -128,3 +128,33 @@ fn filters_are_read_from_a_file() {
         assert!(error.starts_with(says), "{line}: {error}");
     }
 }
+
+#[test]
+fn what_is_not_done_over_grpc_is_refused() {
+    let refused = |load: Workload| match load.check() {
+        Err(Error::Flag { flag: "--grpc", why }) => why,
+        other => panic!("{other:?}"),
+    };
+    let produced = |line: &str| flags::<ProducerFlags>(&format!("--grpc h:8081 {line}")).script_run().load;
+    for (line, what) in [
+        ("-y true", "synchronous"),
+        ("--oneway --rate 5", "synchronous"),
+        ("-c true", "compression"),
+        ("-d true", "delayed"),
+        ("-m true", "traces"),
+        ("--json-headers", "JSON"),
+    ] {
+        let why = refused(produced(line));
+        assert!(why.contains(what), "{line}: {why}");
+    }
+    let batches = flags::<BatchProducerFlags>("--grpc h:8081 -b 4").script_run().unwrap().load;
+    assert!(refused(batches).contains("--batch"));
+    let transactions = flags::<TransactionProducerFlags>("--grpc h:8081").script_run().unwrap().load;
+    assert!(refused(transactions).contains("synchronous"));
+    let consumed = |line: &str| flags::<ConsumerFlags>(&format!("--grpc h:8081 {line}")).script_run();
+    assert!(refused(consumed("--orderly").unwrap().load).contains("--orderly"));
+    assert!(consumed("-r 0.1").unwrap_err().to_string().starts_with("-r: over gRPC"));
+    produced("-w 60 --tls -k true -l 3 -p 9").check().unwrap();
+    consumed("-w 60 --tls").unwrap().load.check().unwrap();
+    assert!(Line::<ProducerFlags>::try_parse_from(["x", "--grpc", "8081"]).is_err(), "a host is missing");
+}
