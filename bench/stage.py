@@ -56,7 +56,7 @@ def discard(work):
 class Kept:
     """A server of `servers` whose data stays when it stops, until `remove`."""
 
-    def __init__(self, name, chosen, sync=False, conf=(), binary=None):
+    def __init__(self, name, chosen, sync=False, conf=(), binary=None, grpc=False):
         self.name, self.sync, self.binary = name, sync, binary
         self.conf = [*chosen.conf, *conf]
         self.heap, self.cpus = chosen.heap, "0" if chosen.pin else ""
@@ -66,6 +66,8 @@ class Kept:
         discard(self.work)
         self.work.mkdir(parents=True)
         self.namesrv_port, self.broker_port = local.free_ports()
+        # Java's proxy also takes the port below.
+        self.grpc = ["--grpc-port", str(local.free_ports()[1])] if grpc else []
 
     @property
     def commit_log(self):
@@ -77,7 +79,7 @@ class Kept:
         pin = ["taskset", "-c", self.cpus] if self.cpus else []
         if self.name == "java":
             arguments = [servers.HERE / "java-broker", "start", "--dir", self.work, "--namesrv-port", str(self.namesrv_port),
-                         "--broker-port", str(self.broker_port), "--heap", self.heap, *(["--cpus", self.cpus] if self.cpus else []),
+                         "--broker-port", str(self.broker_port), "--heap", self.heap, *self.grpc, *(["--cpus", self.cpus] if self.cpus else []),
                          *(["--sync"] if self.sync else []), *(word for line in self.conf for word in ("--conf", line))]
             printed = subprocess.run(arguments, check=True, stdout=subprocess.PIPE, text=True).stdout
             self.pid = int(dict(line.split() for line in printed.splitlines())["broker"])
@@ -87,7 +89,7 @@ class Kept:
         with open(log, "ab") as out:
             self.process = children.start(
                 [*pin, self.binary or servers.VOSTOK, "serve", "--data", self.work / "data", "--namesrv-port", str(self.namesrv_port),
-                 "--broker-port", str(self.broker_port), "-c", file], stdout=out, stderr=out, stdin=subprocess.DEVNULL)
+                 "--broker-port", str(self.broker_port), "-c", file, *self.grpc], stdout=out, stderr=out, stdin=subprocess.DEVNULL)
         self.pid = self.process.pid
         local.await_ports(self.process, [self.namesrv_port, self.broker_port], 600, log)
         return CLOCK() - began
