@@ -7,7 +7,7 @@
 mod change;
 mod handlers;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use tokio::sync::watch;
@@ -15,6 +15,7 @@ use wire::body::{DataVersion, Extra, SubscriptionGroupConfig, SubscriptionGroupT
 
 use crate::change::GroupChange;
 use crate::names::is_light;
+use crate::ordered_table::OrderedTable;
 use crate::persist::{self, ConfigFile};
 use crate::{Refusal, names};
 pub(crate) use handlers::{ForbidTopic, check_group, delete_group, forbid, found, page, put_group};
@@ -25,7 +26,7 @@ const FORBIDDEN_READ: i32 = 1 << 2;
 /// Most groups a broker keeps; one more is refused.
 const GROUPS_MAX: usize = 500_000;
 
-type Table = HashMap<String, Arc<SubscriptionGroupConfig>>;
+type Table = OrderedTable<Arc<SubscriptionGroupConfig>>;
 type Forbidden = BTreeMap<String, BTreeMap<String, i32>>;
 
 /// The groups of a broker.
@@ -50,6 +51,13 @@ struct Lookup {
     extra: Extra,
 }
 
+impl Lookup {
+    /// All groups and their configurations, which are shared, not copied.
+    fn copied(&self) -> Vec<(String, Arc<SubscriptionGroupConfig>)> {
+        self.groups.iter().map(|(name, config)| (name.to_owned(), config.clone())).collect()
+    }
+}
+
 impl Groups {
     /// Loads `subscriptionGroup.json` and adds the system groups it lacks.
     pub(crate) fn load(file: ConfigFile) -> Result<Self, persist::Error> {
@@ -64,7 +72,9 @@ impl Groups {
             })
             .collect();
         for name in names::SYSTEM_GROUPS {
-            groups.entry(name.to_owned()).or_insert_with(|| Arc::new(SubscriptionGroupConfig::new(name)));
+            if groups.get(name).is_none() {
+                groups.insert(name, Arc::new(SubscriptionGroupConfig::new(name)));
+            }
         }
         Ok(Self {
             file,
@@ -111,9 +121,17 @@ impl Groups {
 
     /// Names of all groups, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> = self.lookup().groups.keys().cloned().collect();
-        names.sort_unstable();
-        names
+        self.lookup().groups.iter().map(|(name, _)| name.to_owned()).collect()
+    }
+
+    /// At most `count` names greater than `name`, sorted.
+    pub(crate) fn names_after(&self, name: &str, count: usize) -> Vec<Arc<str>> {
+        self.lookup().groups.names_after(name, count)
+    }
+
+    /// The number of groups.
+    pub(crate) fn count(&self) -> usize {
+        self.lookup().groups.len()
     }
 
     /// The configuration of a group. A missing group with a legal name is created with defaults when `auto_create` is set or the
@@ -155,7 +173,7 @@ impl Groups {
     pub(crate) fn snapshot(&self) -> SubscriptionGroupTable {
         let lookup = self.lookup();
         let (data_version, extra) = (lookup.version, lookup.extra.clone());
-        let (forbidden_table, groups) = (lookup.forbidden.clone(), lookup.groups.clone());
+        let (forbidden_table, groups) = (lookup.forbidden.clone(), lookup.copied());
         // The configurations are copied without the lock: a writer would wait for it, and all requests wait behind the writer.
         drop(lookup);
         let config =

@@ -29,6 +29,7 @@ mod metadata_writer;
 mod metrics;
 mod names;
 mod offsets;
+mod ordered_table;
 mod pages;
 mod persist;
 mod pop;

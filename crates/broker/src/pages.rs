@@ -1,7 +1,9 @@
 //! Pages of the tables of topics and groups, for operators of clusters with very many of them: a part of the names, and of those
 //! as many rows as are wanted, by name or by a figure. The request is Vostok's own (`VOSTOK_PAGE`).
 
+use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use wire::codes::response;
@@ -13,6 +15,8 @@ use crate::broker::Broker;
 const ROWS: usize = 100;
 /// Most rows of a page.
 const ROWS_MAX: usize = 2000;
+/// Names that a search looks at while it keeps the table locked.
+const PART: usize = if cfg!(test) { 2 } else { 4096 };
 
 /// Which rows are wanted.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +31,7 @@ pub(crate) struct Page<'a> {
     pub sort: &'a str,
 }
 
-/// The page of a table, and how many rows fit at all.
+/// The page of a table.
 ///
 /// # Errors
 /// `INVALID_PARAMETER`: there is no such table, it is not sorted so, or `after` is given beside a figure.
@@ -52,59 +56,65 @@ fn invalid(remark: String) -> Refusal {
 }
 
 impl Page<'_> {
-    fn takes(&self, name: &str) -> bool {
-        name > self.after && name.contains(self.contains)
+    fn limit(&self) -> usize {
+        self.limit.unwrap_or(ROWS).min(ROWS_MAX)
     }
 
-    /// The names of the page and their figures, and how many names fit at all.
-    fn select<'n>(
-        &self,
-        names: impl Iterator<Item = &'n str>,
-        figure: impl Fn(&str) -> i64,
-    ) -> (Vec<(i64, &'n str)>, usize) {
-        let limit = self.limit.unwrap_or(ROWS).min(ROWS_MAX);
-        let mut total = 0;
-        // The largest key is on top. The figure is negative in it, because large ones come first.
-        let mut kept = BinaryHeap::with_capacity(limit + 1);
-        for name in names.filter(|name| self.takes(name)) {
-            total += 1;
-            kept.push((-figure(name), name));
-            if kept.len() > limit {
+    /// The names of the page in order. `after` gives as many names behind one as it is asked for. A search asks for a part of the
+    /// table at a time, so that it does not keep the table locked.
+    fn by_name(&self, after: impl Fn(&str, usize) -> Vec<Arc<str>>) -> Vec<Arc<str>> {
+        let wanted = if self.contains.is_empty() { self.limit() } else { PART };
+        let mut names = Vec::new();
+        let mut part = after(self.after, wanted);
+        while let Some(last) = part.last().cloned().filter(|_| names.len() < self.limit()) {
+            names.extend(part.into_iter().filter(|name| name.contains(self.contains)));
+            part = after(&last, wanted);
+        }
+        names.truncate(self.limit());
+        names
+    }
+
+    /// The names with the largest figures, the largest first.
+    fn by_figure(&self, names: Vec<Arc<str>>, figure: impl Fn(&str) -> i64) -> Vec<Arc<str>> {
+        // The name to give up first is on top: of those with the smallest figure the last one.
+        let mut kept = BinaryHeap::with_capacity(self.limit() + 1);
+        for name in names.into_iter().filter(|name| name.contains(self.contains)) {
+            kept.push((Reverse(figure(&name)), name));
+            if kept.len() > self.limit() {
                 kept.pop();
             }
         }
-        (kept.into_sorted_vec(), total)
+        kept.into_sorted_vec().into_iter().map(|(_, name)| name).collect()
     }
 }
 
 fn topics(broker: &Broker, page: Page<'_>, by_messages: bool) -> Value {
-    let mut ends: HashMap<String, i64> = HashMap::new();
-    if by_messages {
-        for queue in broker.store.queues() {
-            *ends.entry(queue.topic().to_owned()).or_default() += queue.max().to_i64();
-        }
-    }
-    let all = broker.topics.unsorted();
-    let names = all.iter().map(|topic| topic.name());
-    let (names, total) = page.select(names, |name| ends.get(name).copied().unwrap_or_default());
-    let rows = names.iter().filter_map(|(_, name)| {
+    let after = |name: &str, count| broker.topics.names_after(name, count);
+    let names = if by_messages {
+        let queues = broker.store.queues();
+        let mut ends: HashMap<&str, i64> = HashMap::new();
+        queues.iter().for_each(|queue| *ends.entry(queue.topic()).or_default() += queue.max().to_i64());
+        page.by_figure(after("", usize::MAX), |name| ends.get(name).copied().unwrap_or_default())
+    } else {
+        page.by_name(after)
+    };
+    let rows = names.iter().filter_map(|name| {
         let config = &broker.topics.find(name)?.config;
         let queues = 0..config.write_queue_nums.max(config.read_queue_nums);
         let messages: i64 =
             queues.filter_map(|id| broker.store.find_queue(name, id)).map(|queue| queue.max().to_i64()).sum();
         Some(json!({
-            "topic": name,
+            "topic": &**name,
             "readQueues": config.read_queue_nums,
             "writeQueues": config.write_queue_nums,
             "perm": config.perm,
             "messages": messages,
         }))
     });
-    json!({ "total": total, "rows": rows.collect::<Vec<_>>() })
+    json!({ "rows": rows.collect::<Vec<_>>() })
 }
 
 fn groups(broker: &Broker, page: Page<'_>, by_lag: bool) -> Value {
-    let all = broker.groups.names();
     let lag_of = |group: &str| -> i64 {
         let topics = broker.offsets.topics_of(group);
         let places = topics.iter().flat_map(|topic| {
@@ -115,17 +125,17 @@ fn groups(broker: &Broker, page: Page<'_>, by_lag: bool) -> Value {
         });
         places.sum()
     };
-    let names = all.iter().map(String::as_str);
-    let (names, total) = page.select(names, |name| if by_lag { lag_of(name) } else { 0 });
-    let rows = names.iter().map(|(_, group)| {
+    let after = |name: &str, count| broker.groups.names_after(name, count);
+    let names = if by_lag { page.by_figure(after("", usize::MAX), lag_of) } else { page.by_name(after) };
+    let rows = names.iter().map(|group| {
         json!({
-            "group": group,
+            "group": &**group,
             "members": broker.clients.client_ids(group).len(),
             "topics": broker.offsets.topics_of(group).len(),
             "lag": lag_of(group),
         })
     });
-    json!({ "total": total, "rows": rows.collect::<Vec<_>>() })
+    json!({ "rows": rows.collect::<Vec<_>>() })
 }
 
 #[cfg(test)]
@@ -151,12 +161,11 @@ mod tests {
         fixture
     }
 
-    /// The names of a page and how many fit at all.
-    fn names(fixture: &Fixture, table: &str, wanted: Page<'_>) -> (Vec<String>, u64) {
+    /// The names of a page.
+    fn names(fixture: &Fixture, table: &str, wanted: Page<'_>) -> Vec<String> {
         let found = page(&fixture.broker, table, wanted).unwrap();
         let key = table.trim_end_matches('s');
-        let names = found["rows"].as_array().unwrap().iter().map(|row| row[key].as_str().unwrap().to_owned());
-        (names.collect(), found["total"].as_u64().unwrap())
+        found["rows"].as_array().unwrap().iter().map(|row| row[key].as_str().unwrap().to_owned()).collect()
     }
 
     const ALL: Page<'_> = Page { contains: "", after: "", limit: None, sort: "name" };
@@ -165,15 +174,19 @@ mod tests {
     fn pages_go_by_name_or_figure() {
         let fixture = fixture();
         let mine = Page { contains: "Orders", ..ALL };
-        assert_eq!(names(&fixture, "topics", mine), (vec!["Orders".into(), "OrdersOld".into()], 2));
+        assert_eq!(names(&fixture, "topics", mine), ["Orders", "OrdersOld"]);
         let first = Page { limit: Some(1), ..mine };
-        assert_eq!(names(&fixture, "topics", first), (vec!["Orders".into()], 2));
+        assert_eq!(names(&fixture, "topics", first), ["Orders"]);
         let second = Page { after: "Orders", ..first };
-        assert_eq!(names(&fixture, "topics", second), (vec!["OrdersOld".into()], 1));
+        assert_eq!(names(&fixture, "topics", second), ["OrdersOld"]);
+        assert_eq!(names(&fixture, "topics", Page { after: "OrdersOld", ..first }), [""; 0]);
+        assert_eq!(names(&fixture, "topics", Page { limit: Some(0), ..ALL }), [""; 0]);
+        let behind_audit = Page { after: "Audit", limit: Some(1), ..ALL };
+        assert_eq!(names(&fixture, "topics", behind_audit), ["Orders"]);
         let busiest = Page { sort: "messages", limit: Some(2), ..ALL };
-        assert_eq!(names(&fixture, "topics", busiest).0, ["OrdersOld", "Orders"]);
+        assert_eq!(names(&fixture, "topics", busiest), ["OrdersOld", "Orders"]);
         let behind = Page { sort: "lag", limit: Some(1), ..ALL };
-        assert_eq!(names(&fixture, "groups", behind).0, ["Slow"]);
+        assert_eq!(names(&fixture, "groups", behind), ["Slow"]);
         let found = page(&fixture.broker, "groups", behind).unwrap();
         assert_eq!(found["rows"][0], json!({"group": "Slow", "members": 0, "topics": 1, "lag": 2}));
         let found = page(&fixture.broker, "topics", Page { contains: "Audit", ..ALL }).unwrap();

@@ -6,9 +6,9 @@ mod sent;
 
 use std::any::Any;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use store::Store;
 use tokio::sync::watch;
@@ -19,6 +19,7 @@ use wire::codes::response;
 
 use crate::change::Change;
 use crate::long_polling::{SuspendedPulls, Waiters};
+use crate::ordered_table::OrderedTable;
 use crate::persist::{self, ConfigFile};
 use crate::{FAQ, Refusal, names};
 pub(crate) use sent::{MessageKind, SIZE_BOUNDS, Sent, SentOfKind};
@@ -187,7 +188,7 @@ pub struct Topics {
     file: ConfigFile,
     /// Whether the table was read from `topics.json`, from its copy, or from neither.
     source: persist::Source,
-    table: RwLock<HashMap<String, Arc<Topic>>>,
+    table: RwLock<OrderedTable<Arc<Topic>>>,
     /// Locked while the file is written, so that its content follows the order of changes. Contains the members of the file that
     /// this version does not know. Locked before `book`, which is locked before `table`.
     writing: Mutex<Extra>,
@@ -234,7 +235,7 @@ impl Topics {
 
     /// Finds a topic by name.
     pub fn find(&self, name: &str) -> Option<Arc<Topic>> {
-        self.table.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+        self.table().get(name).cloned()
     }
 
     /// Names of the topics with queues of batches (`queue.type=BatchCQ`), for the store.
@@ -259,12 +260,22 @@ impl Topics {
 
     /// All topics, sorted by name.
     pub fn all(&self) -> Vec<Arc<Topic>> {
-        sorted(self.unsorted())
+        self.table().iter().map(|(_, topic)| topic.clone()).collect()
+    }
+
+    /// At most `count` names of topics greater than `name`, sorted.
+    pub(crate) fn names_after(&self, name: &str, count: usize) -> Vec<Arc<str>> {
+        self.table().names_after(name, count)
     }
 
     /// All topics in no order.
     pub(crate) fn unsorted(&self) -> Vec<Arc<Topic>> {
-        self.table.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        self.table().values().cloned().collect()
+    }
+
+    /// The number of topics.
+    pub(crate) fn count(&self) -> usize {
+        self.table().len()
     }
 
     /// The version of the table (`DataVersion`).
@@ -275,10 +286,7 @@ impl Topics {
     /// The version of the table and all topics, sorted by name, as registered with name servers.
     pub fn snapshot(&self) -> (DataVersion, Vec<Arc<Topic>>) {
         let book = self.book();
-        let topics = self.unsorted();
-        let version = book.version;
-        drop(book);
-        (version, sorted(topics))
+        (book.version, self.all())
     }
 
     /// The version of the table and the topics that changed after `generation`; `None` when so many changes are no longer kept.
@@ -342,14 +350,13 @@ impl Topics {
         Err(Refusal::after(Change::ensure_topic(TopicConfig::new(name, queues, perm))))
     }
 
+    fn table(&self) -> RwLockReadGuard<'_, OrderedTable<Arc<Topic>>> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn book(&self) -> MutexGuard<'_, Book> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn sorted(mut topics: Vec<Arc<Topic>>) -> Vec<Arc<Topic>> {
-    topics.sort_unstable_by(|one, other| one.name().cmp(other.name()));
-    topics
 }
 
 impl From<persist::Error> for Refusal {

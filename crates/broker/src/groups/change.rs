@@ -157,9 +157,10 @@ impl Groups {
     fn write(&self, staged: &Staged, version: DataVersion) -> Result<(), persist::Error> {
         let (visible, forbidden, extra) = {
             let lookup = self.lookup();
-            (lookup.groups.clone(), lookup.forbidden.clone(), lookup.extra.clone())
+            (lookup.copied(), lookup.forbidden.clone(), lookup.extra.clone())
         };
-        let kept = visible.iter().filter(|(name, _)| !staged.groups.contains_key(*name));
+        let kept = visible.iter().filter(|(name, _)| !staged.groups.contains_key(name));
+        let kept = kept.map(|(name, config)| (name, config));
         let changed = staged.groups.iter().filter_map(|(name, config)| Some((name, config.as_ref()?)));
         let groups = kept.chain(changed).map(|(name, config)| (name.as_str(), &**config)).collect();
         let forbidden = staged.forbidden(forbidden);
@@ -178,7 +179,7 @@ impl Groups {
         lookup.forbidden = staged.forbidden(std::mem::take(&mut lookup.forbidden));
         for (name, config) in staged.groups {
             match config {
-                Some(config) => lookup.groups.insert(name, config),
+                Some(config) => lookup.groups.insert(&name, config),
                 None => lookup.groups.remove(&name),
             };
         }

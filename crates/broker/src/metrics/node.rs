@@ -7,8 +7,8 @@ use crate::broker::Broker;
 pub(super) fn write(broker: &Broker, text: &mut Exposition) {
     text.family(&TARGET_INFO).value(&["vostok", env!("CARGO_PKG_VERSION")], 1.0);
     text.single(&BROKER_PERMISSION, f64::from(broker.config.broker_permission));
-    text.single(&TOPICS, broker.topics.all().len() as f64);
-    text.single(&GROUPS, broker.groups.names().len() as f64);
+    text.single(&TOPICS, broker.topics.count() as f64);
+    text.single(&GROUPS, broker.groups.count() as f64);
     let stopped = broker.supervisor.names().len() + broker.store.stopped_threads().len();
     text.single(&STOPPED_THREADS, stopped as f64);
     let mut refused = text.family(&REFUSED);

@@ -35,7 +35,7 @@ pub(crate) fn status(broker: &Broker) -> BTreeMap<&'static str, String> {
         ("timerReadMs", broker.timer.read_ms.load(Ordering::Relaxed).to_string()),
         ("timerQueueOffset", broker.timer.queue_offset.load(Ordering::Relaxed).to_string()),
         ("timerPending", broker.timer.pending.load(Ordering::Relaxed).to_string()),
-        ("topics", broker.topics.all().len().to_string()),
+        ("topics", broker.topics.count().to_string()),
         ("stoppedThreads", stopped_threads(broker)),
     ]);
     status.extend(broker.refused.status());

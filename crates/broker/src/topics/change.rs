@@ -139,7 +139,7 @@ impl Topics {
         let generation = book.generation;
         for (name, topic) in staged {
             match topic {
-                Some(topic) => table.insert(name.clone(), topic),
+                Some(topic) => table.insert(&name, topic),
                 None => table.remove(&name),
             };
             book.changes.push_back((generation, name));
