@@ -24,7 +24,7 @@ pub(crate) use changes::Generation;
 pub(crate) use handlers::{
     CommitOffset, QueryOffset, ResetContext, ResetOffset, commit, no_group, query, reset, reset_targets,
 };
-pub(crate) use view::Reader;
+pub(crate) use view::{GroupOffsets, Reader};
 
 /// The offsets of all groups.
 pub(crate) struct Offsets {

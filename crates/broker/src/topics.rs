@@ -156,6 +156,11 @@ impl Topic {
         self.used().iter().map(|(queue_id, queue)| (*queue_id, queue.clone())).collect()
     }
 
+    /// Calls `each` with the queues that have been used. The topic's queues are locked meanwhile.
+    pub(crate) fn each_opened(&self, each: impl FnMut(&Arc<Queue>)) {
+        self.used().values().for_each(each);
+    }
+
     /// Whether a request holds the topic or waits at one of its queues. `topic` is the value in the table.
     pub(crate) fn is_in_use(topic: &Arc<Self>) -> bool {
         // A queue nobody uses is held twice: by its slot, and by the table of queues that have been used.

@@ -74,21 +74,20 @@ impl Exposition {
         }
     }
 
-    /// Writes one line: name, labels sorted by name, value.
-    fn line(&mut self, name: (&str, &str), own: &[(&str, &str)], value: &str) {
-        let labels = sorted(&self.common, own);
-        self.text.push_str(name.0);
-        self.text.push_str(name.1);
-        for (index, (name, value)) in labels.into_iter().enumerate() {
-            self.text.push(if index == 0 { '{' } else { ',' });
-            let _ = write!(self.text, "{name}=\"");
-            escape(&mut self.text, value, true);
-            self.text.push('"');
+    /// Writes one line: the name in two parts, the labels, which are written already, and the value.
+    fn line(&mut self, name: (&str, &str), labels: &[&str], value: &str) {
+        let text = &mut self.text;
+        text.push_str(name.0);
+        text.push_str(name.1);
+        let mut separator = '{';
+        for labels in labels.iter().filter(|labels| !labels.is_empty()) {
+            text.push(separator);
+            text.push_str(labels);
+            separator = ',';
         }
-        let end = if self.text.ends_with('"') { "} " } else { " " };
-        self.text.push_str(end);
-        self.text.push_str(value);
-        self.text.push('\n');
+        text.push_str(if separator == ',' { "} " } else { " " });
+        text.push_str(value);
+        text.push('\n');
     }
 }
 
@@ -100,6 +99,21 @@ fn sorted<'a>(common: &'a [(String, String)], own: &[(&'a str, &'a str)]) -> Vec
     let mut labels: Vec<_> = own.iter().copied().chain(common).collect();
     labels.sort_unstable();
     labels
+}
+
+/// Labels as lines have them, with commas between them.
+fn written(labels: &[(&str, &str)]) -> String {
+    let mut text = String::with_capacity(128);
+    for (name, value) in labels {
+        if !text.is_empty() {
+            text.push(',');
+        }
+        text.push_str(name);
+        text.push_str("=\"");
+        escape(&mut text, value, true);
+        text.push('"');
+    }
+    text
 }
 
 impl Family<'_> {
@@ -172,25 +186,31 @@ impl Family<'_> {
         let Exposition { form, common, .. } = &mut *self.exposition;
         match form {
             Form::Points(points) => points.number(&sorted(common, labels), value),
-            Form::Text => self.exposition.line((self.metric.name, ""), labels, &number(value)),
+            Form::Text => {
+                let labels = written(&sorted(common, labels));
+                self.exposition.line((self.metric.name, ""), &[&labels], &number(value));
+            }
         }
     }
 
     fn buckets(&mut self, labels: &[(&str, &str)], bounds: &[u64], counts: &[u64], sum: f64) {
         let Exposition { form, common, .. } = &mut *self.exposition;
+        let labels = sorted(common, labels);
         if let Form::Points(points) = form {
-            return points.histogram(&sorted(common, labels), bounds, counts, sum);
+            return points.histogram(&labels, bounds, counts, sum);
         }
         let name = self.metric.name;
+        let (before, after) = labels.split_at(labels.partition_point(|(name, _)| *name < "le"));
+        let (before, after) = (written(before), written(after));
         let mut below = 0;
         let ends = bounds.iter().map(|bound| number(*bound as f64)).chain(["+Inf".to_owned()]);
         for (end, count) in ends.zip(counts) {
             below += count;
-            let labels = [labels, &[("le", end.as_str())]].concat();
-            self.exposition.line((name, "_bucket"), &labels, &below.to_string());
+            let end = format!("le=\"{end}\"");
+            self.exposition.line((name, "_bucket"), &[&before, &end, &after], &below.to_string());
         }
-        self.exposition.line((name, "_count"), labels, &below.to_string());
-        self.exposition.line((name, "_sum"), labels, &number(sum));
+        self.exposition.line((name, "_count"), &[&before, &after], &below.to_string());
+        self.exposition.line((name, "_sum"), &[&before, &after], &number(sum));
     }
 }
 
@@ -206,6 +226,9 @@ pub(super) fn number(value: f64) -> String {
 /// Appends a text with what the format gives a meaning escaped: backslashes and ends of lines, and quotation marks in values of
 /// labels.
 fn escape(text: &mut String, value: &str, is_label: bool) {
+    if !value.contains(['\\', '\n', '"']) {
+        return text.push_str(value);
+    }
     for letter in value.chars() {
         match letter {
             '\\' => text.push_str("\\\\"),

@@ -11,6 +11,8 @@ use super::exposition::Exposition;
 use super::labels::{flag, is_system, shown_topic};
 use crate::broker::Broker;
 use crate::names;
+use crate::offsets::GroupOffsets;
+use crate::state::Cell;
 
 /// How far a group is behind in one topic; sums over its queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,9 +36,6 @@ struct Place {
 
 /// What a metric takes of the progress.
 type Figure<'f> = &'f dyn Fn(&Progress) -> i64;
-
-/// The queues of the store by topic.
-type Queues = HashMap<String, Vec<Arc<Queue>>>;
 
 pub(super) fn write(broker: &Broker, text: &mut Exposition) {
     let now_ms = broker.now_ms();
@@ -63,13 +62,8 @@ pub(super) fn write(broker: &Broker, text: &mut Exposition) {
 
 /// The progress of all groups that committed offsets or are connected, by group, topic and whether the topic is one of retries.
 fn rows(broker: &Broker) -> BTreeMap<(String, String, bool), Progress> {
-    let mut queues: Queues = HashMap::new();
-    for queue in broker.store.queues() {
-        match queues.get_mut(queue.topic()) {
-            Some(known) => known.push(queue),
-            None => drop(queues.insert(queue.topic().to_owned(), vec![queue])),
-        }
-    }
+    // The queues of the topics that groups consume, looked up once for all their groups.
+    let mut queues: HashMap<String, Vec<Arc<Queue>>> = HashMap::new();
     let mut groups = broker.offsets.groups();
     groups.extend(broker.clients.all_consumers().into_keys());
     let mut rows: BTreeMap<_, Progress> = BTreeMap::new();
@@ -81,26 +75,33 @@ fn rows(broker: &Broker) -> BTreeMap<(String, String, bool), Progress> {
             let is_retry = names::is_retry_topic(topic) || names::is_dlq_topic(topic);
             let key = (group.clone(), shown_topic(topic, &group).to_owned(), is_retry);
             let row = rows.entry(key).or_default();
-            let of_topic = queues.get(topic).into_iter().flatten();
-            for queue in of_topic.filter(|queue| queue.queue_id() < found.config.write_queue_nums) {
-                add(broker, row, queue, place(broker, &group, queue));
+            let of_topic = queues.entry(topic.clone()).or_insert_with(|| {
+                let ids = 0..found.config.write_queue_nums;
+                ids.filter_map(|queue_id| broker.store.find_queue(topic, queue_id)).collect()
+            });
+            let offsets = broker.offsets.offsets_by_queue(&group, topic);
+            let cells = broker.pops.in_flight_queues.of_group(&group, topic);
+            for queue in of_topic {
+                let queue_id = queue.queue_id();
+                let place = Place::of(offsets.get(&queue_id), cells.get(&queue_id), queue.max().to_i64());
+                add(broker, row, queue, place);
             }
         }
     }
     rows
 }
 
-/// Where a group is in a queue. A group that committed no offset there counts as being at the end.
-fn place(broker: &Broker, group: &str, queue: &Queue) -> Place {
-    let end = queue.max().to_i64();
-    let offsets = broker.offsets.offsets_of(group, queue.topic(), queue.queue_id());
-    let committed = if offsets.committed < 0 { end } else { offsets.committed };
-    let popped = broker.pops.in_flight_queues.find(group, queue.topic(), queue.queue_id());
-    let read = match popped {
-        Some(cell) => cell.in_flight().position(committed),
-        None => offsets.pulled.max(committed),
-    };
-    Place { committed, read, end }
+impl Place {
+    /// The place of a group with these offsets in a queue, which it has popped if there is a cell. A group that committed no offset
+    /// there counts as being at the end.
+    fn of(offsets: Option<&GroupOffsets>, popped: Option<&Arc<Cell>>, end: i64) -> Self {
+        let committed = offsets.map(|offsets| offsets.committed).filter(|offset| *offset >= 0).unwrap_or(end);
+        let read = match popped {
+            Some(cell) => cell.in_flight().position(committed),
+            None => offsets.map_or(committed, |offsets| offsets.pulled.max(committed)),
+        };
+        Self { committed, read, end }
+    }
 }
 
 /// Adds what a group has still to do in one queue.
@@ -114,8 +115,9 @@ fn add(broker: &Broker, row: &mut Progress, queue: &Queue, place: Place) {
         // A message that cannot be read has no age.
         if offset < queue.max() { broker.store.store_time(queue, offset).ok()? } else { None }
     };
-    row.unconsumed_ms = older(row.unconsumed_ms, stored_ms(committed));
-    row.unread_ms = older(row.unread_ms, stored_ms(read));
+    let unconsumed_ms = stored_ms(committed);
+    row.unconsumed_ms = older(row.unconsumed_ms, unconsumed_ms);
+    row.unread_ms = older(row.unread_ms, if read == committed { unconsumed_ms } else { stored_ms(read) });
 }
 
 fn older(left: Option<i64>, right: Option<i64>) -> Option<i64> {

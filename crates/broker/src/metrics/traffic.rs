@@ -20,37 +20,37 @@ pub(super) fn write(broker: &Broker, text: &mut Exposition) {
 
 /// What producers sent, by topic and kind, without retry and dead letter topics.
 fn stored(broker: &Broker, text: &mut Exposition) {
-    let mut sums: BTreeMap<(String, usize), SentOfKind> = BTreeMap::new();
-    for topic in broker.topics.all() {
-        if names::is_retry_topic(topic.name()) || names::is_dlq_topic(topic.name()) {
+    let topics = broker.topics.unsorted();
+    let mut rows: Vec<([&str; 3], SentOfKind)> = Vec::new();
+    for topic in &topics {
+        let name = topic.name();
+        if names::is_retry_topic(name) || names::is_dlq_topic(name) {
             continue;
         }
-        for (_, queue) in topic.opened() {
-            for (kind, counts) in queue.sent.by_kind() {
-                sums.entry((topic.name().to_owned(), kind as usize)).or_default().add(&counts);
-            }
-        }
+        let mut sums = [const { None::<SentOfKind> }; MessageKind::NAMES.len()];
+        topic.each_opened(|queue| {
+            queue
+                .sent
+                .by_kind()
+                .for_each(|(kind, counts)| sums[kind as usize].get_or_insert_default().add(&counts));
+        });
+        let is_system = flag(names::is_system_topic(name));
+        let kinds = MessageKind::NAMES.iter().zip(sums);
+        rows.extend(kinds.filter_map(|((_, kind), sum)| Some(([name, *kind, is_system], sum?))));
     }
-    let labels = |(topic, kind): &(String, usize)| {
-        let topic = topic.clone();
-        let is_system = flag(names::is_system_topic(&topic));
-        (topic, MessageKind::NAMES[*kind].1, is_system)
-    };
+    // Of a hundred thousand topics few may have sent anything.
+    rows.sort_unstable_by_key(|(labels, _)| *labels);
     for (metric, figure) in [
         (&MESSAGES_IN, (|sent| sent.messages()) as fn(&SentOfKind) -> u64),
         (&THROUGHPUT_IN, |sent| sent.bytes),
     ] {
         let mut family = text.family(metric);
-        for (key, sent) in &sums {
-            let (topic, kind, is_system) = labels(key);
-            family.value(&[&topic, kind, is_system], figure(sent) as f64);
-        }
+        rows.iter().for_each(|(labels, sent)| family.value(labels, figure(sent) as f64));
         family.end();
     }
     let mut family = text.family(&MESSAGE_SIZE);
-    for (key, sent) in &sums {
-        let (topic, kind, is_system) = labels(key);
-        family.histogram(&[&topic, kind, is_system], &SIZE_BOUNDS, &sent.sizes, sent.bytes as f64);
+    for (labels, sent) in &rows {
+        family.histogram(labels, &SIZE_BOUNDS, &sent.sizes, sent.bytes as f64);
     }
     family.end_histogram(&SIZE_BOUNDS);
 }

@@ -59,6 +59,13 @@ impl Offsets {
         self.position(group, topic, queue_id).unwrap_or_default().into()
     }
 
+    /// The offsets of a group in a topic, by queue id.
+    pub(crate) fn offsets_by_queue(&self, group: &str, topic: &str) -> BTreeMap<i32, GroupOffsets> {
+        let Some(topic) = self.find(group, topic) else { return BTreeMap::new() };
+        let topic = lock(&topic);
+        topic.queues.iter().map(|(queue_id, position)| (*queue_id, (*position).into())).collect()
+    }
+
     /// The offsets a group committed in a topic, by queue id.
     pub(crate) fn places(&self, group: &str, topic: &str) -> BTreeMap<i32, i64> {
         let Some(topic) = self.find(group, topic) else { return BTreeMap::new() };

@@ -104,6 +104,11 @@ impl InFlightQueues {
         lock(&*self.queues(group, topic)?).get(&queue_id).cloned()
     }
 
+    /// The in-flight queues of a group in a topic, by queue id.
+    pub(crate) fn of_group(&self, group: &str, topic: &str) -> BTreeMap<i32, Arc<Cell>> {
+        self.queues(group, topic).map(|queues| lock(&*queues).clone()).unwrap_or_default()
+    }
+
     /// All in-flight queues, in the order of groups, topics and queue ids.
     pub(crate) fn all(&self) -> Vec<Arc<Cell>> {
         let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
