@@ -22,7 +22,7 @@ use wire::units::QueueOffset;
 
 use crate::clients::{self, Clients};
 use crate::clock::Clock;
-use crate::config::{Config, Live};
+use crate::config::{Config, Exporter, Live};
 use crate::disk_pool::DiskPool;
 use crate::durability::Durability;
 use crate::gate::Gate;
@@ -33,6 +33,7 @@ use crate::persist::{self, ConfigFiles};
 use crate::refused::Refused;
 use crate::replicas::Replicas;
 use crate::role::Role;
+use crate::rpc_latency::RpcLatency;
 use crate::slow::{SlowOperations, WaitCause};
 use crate::state::{
     ClientCalls, Light, MetadataQueue, Modes, PollTimeouts, Pops, RegistrationAcks, Retention, Routes,
@@ -80,6 +81,7 @@ pub struct Broker {
     pub(crate) supervisor: Arc<Supervisor>,
     pub(crate) refused: Refused,
     pub(crate) slow: SlowOperations,
+    pub(crate) rpc_latency: Arc<RpcLatency>,
     /// Address that is written into records as the store host and is part of message ids.
     pub(crate) store_host: SocketAddr,
     /// Properties that every sent message gets: region, trace switch, cluster.
@@ -174,7 +176,6 @@ impl Broker {
         properties::append(&mut sent_properties, key::CLUSTER, config.broker_cluster_name.as_bytes());
         let process_id = std::process::id() as u16;
         Arc::new_cyclic(|me| Self {
-            clock,
             gate,
             store_host: SocketAddr::new(ip, port),
             sent_properties,
@@ -189,6 +190,10 @@ impl Broker {
             supervisor: Arc::default(),
             refused: Refused::default(),
             slow: SlowOperations::default(),
+            rpc_latency: Arc::new(RpcLatency::new(
+                (config.metrics.exporter != Exporter::Disable).then(|| clock.clone()),
+            )),
+            clock,
             light: Light::of(&store),
             pops: Pops::new(&config.broker_cluster_name),
             draining: AtomicBool::new(false),

@@ -113,6 +113,13 @@ impl DiskPool {
             .collect()
     }
 
+    /// How many jobs wait for a thread, by the name that metrics have for the processor whose work they are
+    /// (`BrokerMetricsManager.initStatsMetrics`).
+    pub(crate) fn waiting(&self) -> [(&'static str, usize); 3] {
+        [("pull", &self.consumers), ("query_message", &self.requests), ("admin", &self.operators)]
+            .map(|(name, pool)| (name, pool.waiting.load(Ordering::Relaxed)))
+    }
+
     /// Reserves a place in the queue for a job that keeps `bytes` bytes of a request until it runs.
     ///
     /// # Errors
@@ -254,7 +261,7 @@ mod tests {
             let after = move || {
                 ended.fetch_add(1, Ordering::Relaxed);
             };
-            pool.answer(&refused, crate::remoting::Call::first().later(&peer), read, after);
+            pool.answer(&refused, crate::remoting::Call::first().later(&peer, &Arc::default()), read, after);
         };
         answer();
         assert!(peer.unanswered() > 0, "its answer is charged to it");

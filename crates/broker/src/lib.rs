@@ -49,6 +49,7 @@ mod reply_sink;
 mod restore;
 mod retention;
 mod role;
+mod rpc_latency;
 mod save;
 mod schedule;
 mod send;

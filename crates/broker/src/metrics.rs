@@ -20,6 +20,7 @@ mod otlp;
 #[cfg(test)]
 mod page;
 mod rocketmq_exporter;
+mod rpc;
 mod scrape;
 mod store_figures;
 mod traffic;

@@ -88,8 +88,10 @@ pub(crate) fn pull(
         } else {
             broker.config.short_polling_time_ms
         };
+        let sink = later();
+        sink.suspend();
         let held = SuspendedPull {
-            sink: later(),
+            sink,
             ask: pull.ask.clone(),
             group,
             brings_filter: header.sys_flag & pull_flag::SUBSCRIPTION != 0,

@@ -35,6 +35,7 @@ mod users;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use net::{ConnectionHandle, Service};
 use wire::codes::{VERSION_5_3_1, request, response};
@@ -43,6 +44,7 @@ use wire::frame::{Command, Encoding, Head};
 use crate::broker::Broker;
 use crate::caller::Caller;
 use crate::pull::PullScratch;
+use crate::rpc_latency::{Answered, Tally, Written};
 use crate::send::StagedSends;
 use crate::{Refusal, pop, send};
 pub(crate) use answer::Answer;
@@ -70,6 +72,8 @@ pub(crate) struct ReadBatch {
     send: sends::Sends,
     pull: PullScratch,
     acks: Acks,
+    /// When the read batch was taken up; `None` before its first request.
+    begin: Option<Duration>,
 }
 
 /// Acknowledgements of pops, which are stored together at the end of the read batch.
@@ -79,6 +83,7 @@ struct Acks {
     answers: Vec<u8>,
     /// Encoding and id of the requests that wait for these answers.
     waiting: Vec<(Encoding, i32)>,
+    tally: Tally,
 }
 
 impl Service for Dispatcher {
@@ -93,7 +98,9 @@ impl Service for Dispatcher {
                 records: pop::revive_records::ReviveRecords::new(store),
                 answers: Vec::new(),
                 waiting: Vec::new(),
+                tally: Tally::default(),
             },
+            begin: None,
         }
     }
 
@@ -116,19 +123,25 @@ impl Service for Dispatcher {
         if broker.role.is_slave() && self.leave_to_master((peer, &caller), &command, out) {
             return;
         }
-        let request = self.request(peer, &command, &caller);
+        let begin = *read_batch.begin.get_or_insert_with(|| broker.rpc_latency.begin());
+        let request = Request { begin, ..self.request(peer, &command, &caller) };
+        if command.is_one_way() {
+            let (written, response) = (Written::OneWay, response::SUCCESS);
+            let answered = Answered { request: command.code, response, is_long_polling: false, written };
+            broker.rpc_latency.count(answered, begin, 1);
+        }
         if let Some(route) = request_table::find(command.code, &self.port)
             .filter(|route| route.needs_disk_pool(command.body.len()))
         {
             if let Err(refusal) = detached::serve_from_disk(self, &request, route.keeps_body) {
-                self.refuse(&command, &refusal, out);
+                self.refuse_measured(&request, &refusal, out);
             }
             return;
         }
         if let Err(refusal) = self.try_serve(read_batch, &request, out)
             && let Err(refusal) = detached::postpone(self, &request, refusal)
         {
-            self.refuse(&command, &refusal, out);
+            self.refuse_measured(&request, &refusal, out);
         }
     }
 
@@ -137,6 +150,7 @@ impl Service for Dispatcher {
         if read_batch.acks.records.len() > 0 {
             read_batch.acks.commit(&self.broker, peer, out);
         }
+        read_batch.begin = None;
     }
 
     fn answered(&self, read_batch: &mut ReadBatch) {
@@ -159,28 +173,31 @@ impl Acks {
     /// Serves an acknowledgement; its answer waits until the records that `ack` adds are stored.
     fn serve(
         &mut self,
-        command: &Command<'_>,
+        request: &Request<'_>,
         out: &mut Vec<u8>,
         ack: impl FnOnce(&mut pop::revive_records::ReviveRecords) -> Result<Answer, Refusal>,
     ) -> Result<(), Refusal> {
+        let command = request.command;
         let before = self.records.len();
         let answer = ack(&mut self.records)?;
         if self.records.len() == before {
-            answer.write(command, out);
+            pending_answers::answer(request, &answer, out);
         } else if !command.is_one_way() {
             answer.write(command, &mut self.answers);
             self.waiting.push((command.encoding, command.opaque));
+            self.tally.add(&request.measured());
         }
         Ok(())
     }
 
     /// Stores the acknowledgements of the read batch and answers them.
     fn commit(&mut self, broker: &Broker, peer: &Arc<ConnectionHandle>, out: &mut Vec<u8>) {
-        let answers = std::mem::take(&mut self.answers);
+        let (answers, tally) = (std::mem::take(&mut self.answers), std::mem::take(&mut self.tally));
         match self.records.append(broker, broker.now_ms()) {
-            Ok(end) => pending_answers::answer_when_flushed(broker, peer, answers, end, out),
+            Ok(end) => pending_answers::answer_when_flushed(broker, peer, (answers, tally), end, out),
             Err(error) => {
                 let refusal = send::not_put(broker, error);
+                tally.answered(&broker.rpc_latency, refusal.code, Written::Success);
                 if let Some(cause) = refusal.cause {
                     broker.refused.count(cause, self.waiting.len());
                 }
@@ -246,7 +263,7 @@ impl Dispatcher {
         command: &'a Command<'a>,
         caller: &'a Caller,
     ) -> Request<'a> {
-        Request { broker: &self.broker, peer, command, caller, port: &self.port }
+        Request { broker: &self.broker, peer, command, caller, port: &self.port, begin: Duration::ZERO }
     }
 
     fn try_serve(
@@ -255,20 +272,22 @@ impl Dispatcher {
         request: &Request<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), Refusal> {
-        let Request { peer, command, .. } = *request;
-        let route =
-            request_table::find(command.code, &self.port).ok_or_else(|| not_supported(command.code))?;
+        let (code, start) = (request.command.code, out.len());
+        let route = request_table::find(code, &self.port).ok_or_else(|| not_supported(code))?;
         match route.serve {
-            Serve::Send(serve) => serve(request, &mut read_batch.send, out),
-            Serve::Pull(serve) => serve(request, &mut read_batch.pull, out),
-            Serve::Pop(serve) | Serve::Own(serve) => serve(request, out),
-            Serve::Ack(serve) => read_batch.acks.serve(command, out, |records| serve(request, records)),
-            Serve::Answer(serve) => {
-                let answer = serve(request)?;
-                pending_answers::answer(&self.broker, peer, command, &answer, out);
-                Ok(())
+            Serve::Send(serve) => return serve(request, &mut read_batch.send, out),
+            Serve::Ack(serve) => {
+                return read_batch.acks.serve(request, out, |records| serve(request, records));
             }
+            Serve::Answer(serve) => {
+                pending_answers::answer(request, &serve(request)?, out);
+                return Ok(());
+            }
+            Serve::Pull(serve) => serve(request, &mut read_batch.pull, out)?,
+            Serve::Pop(serve) | Serve::Own(serve) => serve(request, out)?,
         }
+        self.broker.rpc_latency.count_frame(&request.measured(), &out[start..], Written::Success);
+        Ok(())
     }
 
     /// Serves a request in a read batch of its own.
@@ -278,6 +297,13 @@ impl Dispatcher {
         self.end(&mut read_batch, request.peer, out);
         self.answered(&mut read_batch);
         served
+    }
+
+    /// As [`Self::refuse`], for a request that is measured.
+    fn refuse_measured(&self, request: &Request<'_>, refusal: &Refusal, out: &mut Vec<u8>) {
+        let start = out.len();
+        self.refuse(request.command, refusal, out);
+        self.broker.rpc_latency.count_frame(&request.measured(), &out[start..], Written::Success);
     }
 
     /// Answers a request that is refused, in the form that answers to its code have, and counts the refusal.

@@ -71,6 +71,9 @@ pub(crate) trait ReplySink: Send + Sync {
     /// Whether the call was cancelled or its caller is gone.
     fn is_closed(&self) -> bool;
 
+    /// Notes that the call waits for a message from now on.
+    fn suspend(&self) {}
+
     /// Runs `reply` where the answers to the caller are written, on the thread of its connection; so the thread that calls this
     /// need not read messages for every group that waits. `reply` is dropped when the caller is gone.
     fn run(&self, reply: Reply);

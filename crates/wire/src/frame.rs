@@ -16,7 +16,7 @@ mod json;
 mod tests;
 mod writer;
 
-pub use writer::{FrameWriter, Head};
+pub use writer::{FrameWriter, Head, written_code};
 
 use crate::codes::Language;
 use crate::fields::{Fields, Pairs};

@@ -47,6 +47,7 @@ macro_rules! metrics {
 
 metrics! {
     TARGET_INFO Gauge "target_info" ["service_name" "service_version"] "1, with the version of Vostok"
+    PROCESSOR_WATERMARK Gauge "rocketmq_processor_watermark" ["processor"] "requests that wait for a thread of the disk pool: pulls and pops, searches and others that read the disk, and those of operators"
     BROKER_PERMISSION Gauge "rocketmq_broker_permission" [] "2 clients may write, 4 they may read, 6 both"
     TOPICS Gauge "rocketmq_topic_number" [] "configured topics"
     GROUPS Gauge "rocketmq_consumer_group_number" [] "configured consumer groups"
@@ -68,6 +69,9 @@ metrics! {
     COMMITS Counter "rocketmq_commit_messages_total" ["topic"] "half messages that producers committed"
     ROLLBACKS Counter "rocketmq_rollback_messages_total" ["topic"] "half messages that producers rolled back"
     FINISH_LATENCY Histogram "rocketmq_finish_message_latency_milliseconds" ["topic"] "age of half messages when they were committed; in seconds, RocketMQ's name says milliseconds"
+    RPC_LATENCY Histogram "rocketmq_rpc_latency_milliseconds" ["protocol_type" "request_code" "response_code" "is_long_polling" "result"] "how long requests took until they were answered, but those that were refused for who sent them or passed on to a master"
+    TOPIC_CREATION Histogram "rocketmq_topic_create_execution_time_milliseconds" ["invocation_status" "is_system"] "how long requests of operators to make or change topics took"
+    GROUP_CREATION Histogram "rocketmq_consumer_group_create_execution_time_milliseconds" ["invocation_status"] "how long requests of operators to make or change groups took"
     REVIVE_LATENCY Gauge "rocketmq_pop_revive_latency_milliseconds" ["queue_id"] "how long the oldest record of a revive queue is stored that was not processed"
     REVIVE_LAG Gauge "rocketmq_pop_revive_lag_milliseconds" ["queue_id"] "records of a revive queue that were not processed; a number, RocketMQ's name says milliseconds"
     CHECKPOINTS Gauge "rocketmq_pop_checkpoint_buffer_size" [] "pops whose checkpoint is in memory only"
@@ -76,5 +80,6 @@ metrics! {
     DISPATCH_BEHIND Gauge "rocketmq_storage_dispatch_behind_bytes" ["storage_type" "storage_medium"] "bytes of the log whose queue units are still being rebuilt; 0 but for a while after damage"
     RESERVE_TIME Gauge "rocketmq_storage_message_reserve_time_milliseconds" ["storage_type" "storage_medium"] "age of the oldest message of the log"
     TIMER_ENQUEUE_LAG Gauge "rocketmq_timer_enqueue_lag" ["storage_type" "storage_medium"] "timed messages that are stored and not in the wheel"
+    TIMER_ENQUEUE_LATENCY Gauge "rocketmq_timer_enqueue_latency_milliseconds" ["storage_type" "storage_medium"] "how long the oldest timed message is stored that is not in the wheel"
     TIMER_DEQUEUE_LATENCY Gauge "rocketmq_timer_dequeue_latency_milliseconds" ["storage_type" "storage_medium"] "how far the delivery of timed messages is behind the clock"
 }

@@ -1,6 +1,8 @@
 //! What the broker is: permission, topics, groups; and what it refused.
 
-use super::catalogue::{BROKER_PERMISSION, GROUPS, REFUSED, STOPPED_THREADS, TARGET_INFO, TOPICS};
+use super::catalogue::{
+    BROKER_PERMISSION, GROUPS, PROCESSOR_WATERMARK, REFUSED, STOPPED_THREADS, TARGET_INFO, TOPICS,
+};
 use super::exposition::Exposition;
 use crate::broker::Broker;
 
@@ -11,6 +13,9 @@ pub(super) fn write(broker: &Broker, text: &mut Exposition) {
     text.single(&GROUPS, broker.groups.count() as f64);
     let stopped = broker.supervisor.names().len() + broker.store.stopped_threads().len();
     text.single(&STOPPED_THREADS, stopped as f64);
+    let mut waiting = text.family(&PROCESSOR_WATERMARK);
+    broker.disk_pool.waiting().iter().for_each(|(name, count)| waiting.value(&[name], *count as f64));
+    waiting.end();
     let mut refused = text.family(&REFUSED);
     for (name, count) in broker.refused.counts() {
         refused.value(&[&snake(name.trim_start_matches("refused"))], count as f64);

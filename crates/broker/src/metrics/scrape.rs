@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::exposition::Exposition;
-use super::{clients, decisions, lag, node, store_figures, traffic};
+use super::{clients, decisions, lag, node, rpc, store_figures, traffic};
 use crate::broker::Broker;
 
 /// The labels of every series.
@@ -37,5 +37,6 @@ pub(super) fn figures(broker: &Broker, text: &mut Exposition) {
     clients::write(broker, text);
     lag::write(broker, text);
     decisions::write(broker, text);
+    rpc::write(broker, text);
     store_figures::write(broker, text);
 }

@@ -4,12 +4,14 @@ use std::sync::atomic::Ordering;
 
 use super::catalogue::{
     CHECKPOINTS, DISPATCH_BEHIND, FLUSH_BEHIND, RESERVE_TIME, REVIVE_LAG, REVIVE_LATENCY, STORAGE_SIZE,
-    TIMER_DEQUEUE_LATENCY, TIMER_ENQUEUE_LAG,
+    TIMER_DEQUEUE_LATENCY, TIMER_ENQUEUE_LAG, TIMER_ENQUEUE_LATENCY,
 };
 use super::exposition::Exposition;
 use crate::broker::Broker;
+use crate::names::TIMER_TOPIC;
 use crate::pop::REVIVE_GROUP;
 use crate::stats;
+use wire::units::QueueOffset;
 
 /// The labels of the store (`DefaultStoreMetricsConstant`).
 const LOCAL: [&str; 2] = ["local", "disk"];
@@ -32,6 +34,11 @@ pub(super) fn write(broker: &Broker, text: &mut Exposition) {
     if broker.config.timers.enabled {
         let (_, waiting, _) = broker.timer_progress(now_ms);
         text.family(&TIMER_ENQUEUE_LAG).value(&LOCAL, waiting as f64);
+        let next = QueueOffset::new(broker.timer.queue_offset.load(Ordering::Relaxed).unsigned_abs());
+        let queue = broker.store.find_queue(TIMER_TOPIC, 0).filter(|_| waiting > 0);
+        let stored_ms = queue.and_then(|queue| broker.store.store_time(&queue, next).ok().flatten());
+        let waits_ms = stored_ms.map_or(0, |stored_ms| (now_ms - stored_ms).max(0));
+        text.family(&TIMER_ENQUEUE_LATENCY).value(&LOCAL, waits_ms as f64);
         let read_ms = broker.timer.read_ms.load(Ordering::Relaxed);
         let behind_ms = if read_ms > 0 { (now_ms - read_ms).max(0) } else { 0 };
         text.family(&TIMER_DEQUEUE_LATENCY).value(&LOCAL, behind_ms as f64);
@@ -52,7 +59,7 @@ fn revive(broker: &Broker, text: &mut Exposition, now_ms: i64) {
             let done = broker.offsets.committed(REVIVE_GROUP, topic, queue_id).unwrap_or(-1);
             let next = (done + 1).max(queue.min().to_i64());
             let behind = (queue.max().to_i64() - next).max(0);
-            let first = wire::units::QueueOffset::new(u64::try_from(next).ok()?);
+            let first = QueueOffset::new(u64::try_from(next).ok()?);
             let stored_ms =
                 if behind > 0 { broker.store.store_time(&queue, first).ok().flatten() } else { None };
             let age_ms = stored_ms.map_or(0, |stored_ms| (now_ms - stored_ms).max(0));

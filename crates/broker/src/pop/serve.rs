@@ -129,7 +129,10 @@ fn wait(broker: &Arc<Broker>, sink: &Arc<dyn ReplySink>, ask: &Arc<Ask>, out: &m
             return give_up(ask, NoWait::TimedOut, out);
         }
         let id = match broker.pops.poll_timeouts.hold(sink, ask, bounds) {
-            Ok(id) => id,
+            Ok(id) => {
+                sink.suspend();
+                id
+            }
             Err(why) => return give_up(ask, why, out),
         };
         if round == TRIES_MAX || !is_answered(broker, ask) {

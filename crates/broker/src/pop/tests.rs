@@ -232,8 +232,18 @@ fn what_a_connection_waits_for_ends_with_it() {
     let bounds = Bounds { all: 10, list: 10 };
     for deadline_ms in 1..=3 {
         let ask = Arc::new(Ask { deadline_ms, ..ask(&fixture, 60_000) });
-        broker.pops.poll_timeouts.hold(&Call::first().later(&one), &ask, bounds).ok().unwrap();
-        broker.pops.poll_timeouts.hold(&Call::first().later(&two), &ask, bounds).ok().unwrap();
+        broker
+            .pops
+            .poll_timeouts
+            .hold(&Call::first().later(&one, &Arc::default()), &ask, bounds)
+            .ok()
+            .unwrap();
+        broker
+            .pops
+            .poll_timeouts
+            .hold(&Call::first().later(&two, &Arc::default()), &ask, bounds)
+            .ok()
+            .unwrap();
     }
     let waiting = || broker.topics.find("T").unwrap().waiters.count_of("G", -1);
     assert_eq!(waiting(), 6);
@@ -252,7 +262,13 @@ fn waiting_pops(fixture: &Fixture) -> [Arc<net::ConnectionHandle>; 2] {
         let peer = Arc::new(net::ConnectionHandle::detached(id, crate::testing::ADDRESS));
         let deadline_ms = fixture.broker.now_ms() + 60_000 * i64::try_from(id).unwrap();
         let ask = Arc::new(Ask { deadline_ms, wait_until_ms: Some(deadline_ms), ..ask(fixture, 60_000) });
-        fixture.broker.pops.poll_timeouts.hold(&Call::first().later(&peer), &ask, bounds).ok().unwrap();
+        fixture
+            .broker
+            .pops
+            .poll_timeouts
+            .hold(&Call::first().later(&peer, &Arc::default()), &ask, bounds)
+            .ok()
+            .unwrap();
         peer
     })
 }

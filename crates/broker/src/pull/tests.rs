@@ -231,7 +231,8 @@ fn a_pull_held_at_a_light_queue_goes_on_waiting_there() {
     fixture.broker.groups.make("g", 1).unwrap();
     let queue = fixture.broker.log_queue("%LMQ%one", 0).unwrap();
     let mut held = SuspendedPull {
-        sink: Call::first().later(&Arc::new(ConnectionHandle::detached(1, crate::testing::ADDRESS))),
+        sink: Call::first()
+            .later(&Arc::new(ConnectionHandle::detached(1, crate::testing::ADDRESS)), &Arc::default()),
         ask: pull(&fixture, 1, "*").ask,
         group: fixture.broker.groups.find("g").unwrap(),
         brings_filter: true,

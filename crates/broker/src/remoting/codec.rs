@@ -11,6 +11,7 @@ use super::answer::Answer;
 use super::incoming::Request;
 use super::sink::{Call, Form};
 use crate::Refusal;
+use crate::rpc_latency::{RpcLatency, Written};
 
 impl<'a> Request<'a> {
     /// The text of a required field.
@@ -66,7 +67,8 @@ impl<'a> Request<'a> {
 
     /// The means to answer the request after the function of the route table has returned.
     pub fn late_reply(&self) -> LateReply {
-        LateReply { peer: self.peer.clone(), call: Call::of(self.command, Form::Plain) }
+        let latency = self.broker.rpc_latency.clone();
+        LateReply { peer: self.peer.clone(), call: Call::of(self, Form::Plain), latency }
     }
 }
 
@@ -74,6 +76,7 @@ impl<'a> Request<'a> {
 pub(crate) struct LateReply {
     peer: Arc<ConnectionHandle>,
     call: Call,
+    latency: Arc<RpcLatency>,
 }
 
 impl LateReply {
@@ -84,17 +87,23 @@ impl LateReply {
 
     /// Answers with a response code. A client that has disconnected gets nothing.
     pub fn answer(self, code: i32, remark: Option<&str>, body: &[u8]) {
-        if !self.call.is_one_way {
-            let head = Head { remark, ..self.call.head(code) };
-            let _ = self.peer.push(|out| head.write(out, body));
-        }
+        self.write(|call, out| Head { remark, ..call.head(code) }.write(out, body));
     }
 
     /// Answers. A client that has disconnected gets nothing.
     pub fn give(self, answer: &Answer) {
-        if !self.call.is_one_way {
-            let _ = self.peer.push(|out| answer.write_under(self.call.head(answer.code), out));
+        self.write(|call, out| answer.write_under(call.head(answer.code), out));
+    }
+
+    fn write(self, answer: impl FnOnce(&Call, &mut Vec<u8>)) {
+        if self.call.is_one_way {
+            return;
         }
+        let _ = self.peer.push(|out| {
+            let start = out.len();
+            answer(&self.call, out);
+            self.latency.count_frame(&self.call.measured, &out[start..], Written::Success);
+        });
     }
 }
 

@@ -19,6 +19,7 @@ use crate::broker::Broker;
 use crate::caller::Caller;
 use crate::change::{ROUNDS_MAX, Then};
 use crate::disk_pool::{Kind, Reservation};
+use crate::rpc_latency::{Measured, Written};
 use crate::slow::WaitCause;
 use crate::state::Postponed;
 
@@ -42,6 +43,8 @@ pub(super) struct Detached {
     port: Port,
     /// How often the request was served again.
     rounds: u32,
+    /// When its first read batch was taken up.
+    begin: Duration,
     /// Who made the request. Its signature is not verified again: the frame here is not the one that was signed.
     caller: Caller,
 }
@@ -83,6 +86,7 @@ impl Detached {
             language,
             port: port.clone(),
             rounds,
+            begin: Duration::ZERO,
             caller: caller.clone(),
         })
     }
@@ -128,7 +132,9 @@ pub(super) fn serve_from_disk(
 ) -> Result<(), Refusal> {
     let Request { peer, command, caller, .. } = *request;
     let body = if keeps_body { command.body } else { &[] };
+    let begin = request.begin;
     let request = Detached::new(&Command { body, ..command.clone() }, caller, &dispatcher.port, 0)?;
+    let request = Detached { begin, ..request };
     let reservation = reserve(&dispatcher.broker, &request)?;
     run(&dispatcher.broker, peer, request, reservation);
     Ok(())
@@ -192,7 +198,10 @@ pub(crate) fn postpone(
     refusal: Refusal,
 ) -> Result<(), Refusal> {
     let Request { peer, command, caller, .. } = *request;
-    queue(&dispatcher.broker, peer, refusal, || Detached::new(command, caller, &dispatcher.port, 0))
+    let begin = request.begin;
+    queue(&dispatcher.broker, peer, refusal, || {
+        Ok(Detached { begin, ..Detached::new(command, caller, &dispatcher.port, 0)? })
+    })
 }
 
 fn queue(
@@ -267,6 +276,8 @@ impl Detached {
             Err(refusal) => Dispatcher::new(broker.clone(), port).refuse(command, &refusal, &mut out),
             Ok(()) => Answer::success().write(command, &mut out),
         });
+        let measured = Measured { request: self.code, begin: self.begin, is_long_polling: false };
+        broker.rpc_latency.count_frame(&measured, &out, Written::Success);
         out
     }
 }
@@ -278,18 +289,20 @@ pub(super) fn serve_again(
     mut request: Detached,
     out: &mut Vec<u8>,
 ) {
-    let (rounds, caller) = (request.rounds + 1, request.caller.clone());
+    let (rounds, caller, begin) = (request.rounds + 1, request.caller.clone(), request.begin);
     request.with(|command, port| {
         let dispatcher = Dispatcher::new(broker.clone(), port);
-        let admitted = dispatcher.request(peer, command, &caller);
+        let admitted = Request { begin, ..dispatcher.request(peer, command, &caller) };
         let Err(mut refusal) = dispatcher.serve_alone(&admitted, out) else { return };
         if rounds < ROUNDS_MAX {
-            match queue(broker, peer, refusal, || Detached::new(command, &caller, &dispatcher.port, rounds)) {
+            let detach =
+                || Ok(Detached { begin, ..Detached::new(command, &caller, &dispatcher.port, rounds)? });
+            match queue(broker, peer, refusal, detach) {
                 Ok(()) => return,
                 Err(error) => refusal = error,
             }
         }
-        dispatcher.refuse(command, &refusal, out);
+        dispatcher.refuse_measured(&admitted, &refusal, out);
     });
 }
 

@@ -1,6 +1,7 @@
 //! A request on its way from the dispatcher to what serves it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use net::ConnectionHandle;
 use wire::frame::Command;
@@ -8,6 +9,7 @@ use wire::frame::Command;
 use super::port::Port;
 use crate::broker::Broker;
 use crate::caller::Caller;
+use crate::rpc_latency::Measured;
 
 /// A request as the functions of the route table get it.
 #[derive(Clone, Copy)]
@@ -20,4 +22,13 @@ pub(crate) struct Request<'a> {
     pub caller: &'a Caller,
     /// The port the request came to.
     pub port: &'a Port,
+    /// When its read batch was taken up, for how long the request takes ([`crate::rpc_latency::RpcLatency::begin`]).
+    pub begin: Duration,
+}
+
+impl Request<'_> {
+    /// The request as one that is measured.
+    pub(super) fn measured(&self) -> Measured {
+        Measured { request: self.command.code, begin: self.begin, is_long_polling: false }
+    }
 }

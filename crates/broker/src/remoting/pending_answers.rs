@@ -5,45 +5,48 @@
 use std::sync::Arc;
 
 use net::ConnectionHandle;
-use wire::frame::{Command, FrameWriter, frame_length};
+use wire::frame::{Command, FrameWriter, frame_length, written_code};
 use wire::units::LogOffset;
 
 use super::answer::Answer;
+use super::incoming::Request;
 use crate::Refusal;
 use crate::broker::Broker;
 use crate::durability::Outcome;
+use crate::rpc_latency::{Tally, Written};
 
 /// Writes the answer to `command`: at once, or under sync flush when what the request appended is on disk.
-pub(super) fn answer(
-    broker: &Broker,
-    peer: &Arc<ConnectionHandle>,
-    command: &Command<'_>,
-    answer: &Answer,
-    out: &mut Vec<u8>,
-) {
-    let mut late = Vec::new();
-    answer.write(command, &mut late);
-    answer_when_flushed(broker, peer, late, answer.appended, out);
+pub(super) fn answer(request: &Request<'_>, answer: &Answer, out: &mut Vec<u8>) {
+    let (mut late, mut tally) = (Vec::new(), Tally::default());
+    answer.write(request.command, &mut late);
+    if !late.is_empty() {
+        tally.add(&request.measured());
+    }
+    answer_when_flushed(request.broker, request.peer, (late, tally), answer.appended, out);
 }
 
-/// Hands out encoded answers: at once, or under sync flush when the log is on disk up to `end`.
+/// Hands out the encoded answers of counted requests: at once, or under sync flush when the log is on disk up to `end`. All of them
+/// have the same code.
 pub(super) fn answer_when_flushed(
     broker: &Broker,
     peer: &Arc<ConnectionHandle>,
-    mut answers: Vec<u8>,
+    (mut answers, tally): (Vec<u8>, Tally),
     end: LogOffset,
     out: &mut Vec<u8>,
 ) {
+    let code = |answers: &[u8]| written_code(answers).unwrap_or_default();
     if answers.is_empty() || broker.durability.is_stored(end) {
+        tally.answered(&broker.rpc_latency, code(&answers), Written::Success);
         return out.extend_from_slice(&answers);
     }
     // Charged, so that a connection whose requests come faster than the disk takes them is not read for a while.
     let charge = peer.charge(answers.len());
-    let peer = peer.clone();
+    let (peer, latency) = (peer.clone(), broker.rpc_latency.clone());
     let give = move |outcome: Outcome| {
         qualify(&mut answers, &outcome);
         // The client may be gone; the request is performed all the same.
-        let _ = peer.push(|out| out.extend_from_slice(&answers));
+        let written = Written::of(&peer.push(|out| out.extend_from_slice(&answers)));
+        tally.answered(&latency, code(&answers), written);
         drop(charge);
     };
     broker.durability.when(end, give);

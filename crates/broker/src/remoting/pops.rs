@@ -49,8 +49,8 @@ pub(super) fn pop(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusa
         expression_type: fields.text("expType").unwrap_or_default(),
         target: target(command, caller)?,
     };
-    let call = Call::of(command, Form::Pop);
-    pop::pop(broker, &pop, &mut call.writer(out), &|| call.later(peer))
+    let call = Call::of(request, Form::Pop);
+    pop::pop(broker, &pop, &mut call.writer(out), &|| call.later(peer, &broker.rpc_latency))
 }
 
 /// Serves 200054 `NOTIFICATION`.
@@ -60,8 +60,8 @@ pub(super) fn notify(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Ref
         return Ok(());
     }
     let asked = (&target(command, caller)?, &polling(command)?);
-    let call = Call::of(command, Form::Plain);
-    pop::notify(broker, asked, &mut call.writer(out), &|| call.later(peer))
+    let call = Call::of(request, Form::Plain);
+    pop::notify(broker, asked, &mut call.writer(out), &|| call.later(peer, &broker.rpc_latency))
 }
 
 fn message<'a>(command: &Command<'a>, caller: &'a Caller) -> Result<PoppedMessage<'a>, Refusal> {

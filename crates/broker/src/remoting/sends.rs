@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use net::ConnectionHandle;
 use wire::codes::response;
-use wire::frame::{FrameWriter, Head};
+use wire::frame::{FrameWriter, Head, written_code};
 use wire::header::SendHeader;
 use wire::id::OffsetId;
 
@@ -14,6 +14,7 @@ use super::sink::{Call, Form};
 use crate::Refusal;
 use crate::broker::Broker;
 use crate::reply::{self, Replied};
+use crate::rpc_latency::{Tally, Written};
 use crate::send::{self, AnswerStored, RecallRequest, SendAnswers, SendRequest, StagedSends, StoredSend};
 
 /// Number of digits of a message id with an IPv6 address.
@@ -27,7 +28,10 @@ pub(super) fn send(request: &Request<'_>, staged: &mut Sends, out: &mut Vec<u8>)
     let Request { broker, peer, command, caller, .. } = request;
     let header = SendHeader::decode(command.code, &command.fields)?;
     let sent = SendRequest { caller, header, body: command.body, is_reply: false };
-    send::stage(broker, staged, &sent, Call::of(command, Form::Plain), &mut Answers::new(broker, peer, out))
+    let mut answers = Answers::new(broker, peer, out);
+    let outcome = send::stage(broker, staged, &sent, Call::of(request, Form::Plain), &mut answers);
+    answers.count();
+    outcome
 }
 
 /// Serves 370 `RECALL_MESSAGE`.
@@ -38,13 +42,7 @@ pub(super) fn recall(request: &Request<'_>, staged: &mut Sends, _: &mut Vec<u8>)
         handle: fields.need("recallHandle")?,
         producer_group: fields.text("producerGroup").unwrap_or_default(),
     };
-    send::stage_recall(
-        request.broker,
-        staged,
-        request.caller,
-        &recall,
-        Call::of(request.command, Form::Plain),
-    )
+    send::stage_recall(request.broker, staged, request.caller, &recall, Call::of(request, Form::Plain))
 }
 
 /// Serves 324 `SEND_REPLY_MESSAGE` and 325 `SEND_REPLY_MESSAGE_V2`.
@@ -52,13 +50,14 @@ pub(super) fn reply(request: &Request<'_>, _: &mut Sends, _: &mut Vec<u8>) -> Re
     let Request { broker, peer, command, caller, .. } = *request;
     let header = SendHeader::decode(command.code, &command.fields)?;
     let sent = SendRequest { caller, header, body: command.body, is_reply: true };
-    let (ticket, peer) = (Call::of(command, Form::Plain), peer.clone());
+    let (ticket, peer) = (Call::of(request, Form::Plain), peer.clone());
     let replied = move |broker: &Broker, replied: Replied| {
         // The answer is built before it is pushed, because storing the reply may have answered consumers on this connection. The
         // push fails for a replier that has disconnected, which does not matter.
         let mut frame = Vec::new();
         write_replied(broker, &ticket, &replied, &mut frame);
-        let _ = peer.push(|out| out.append(&mut frame));
+        let written = Written::of(&peer.push(|out| out.extend_from_slice(&frame)));
+        broker.rpc_latency.count_frame(&ticket.measured, &frame, written);
     };
     reply::reply(broker, &sent, Box::new(replied))
 }
@@ -97,7 +96,9 @@ pub(super) fn commit(
     peer: &Arc<ConnectionHandle>,
     out: &mut Vec<u8>,
 ) {
-    send::commit(broker, staged, &mut Answers::new(broker, peer, out));
+    let mut answers = Answers::new(broker, peer, out);
+    send::commit(broker, staged, &mut answers);
+    answers.count();
 }
 
 /// Writes the answer of a send that is refused.
@@ -118,13 +119,27 @@ struct Answers<'a> {
     out: &'a mut Vec<u8>,
     /// The frames of answers that wait for the flush.
     late: Vec<u8>,
+    /// The sends that are answered with success now, and those that wait for the flush.
+    tallies: [Tally; 2],
     /// Buffer for message ids.
     ids: Vec<u8>,
 }
 
 impl<'a> Answers<'a> {
     fn new(broker: &'a Broker, peer: &'a Arc<ConnectionHandle>, out: &'a mut Vec<u8>) -> Self {
-        Self { broker, peer, out, late: Vec::new(), ids: Vec::new() }
+        Self { broker, peer, out, late: Vec::new(), tallies: Default::default(), ids: Vec::new() }
+    }
+
+    /// Counts the sends that were answered with success.
+    fn count(self) {
+        let [now, _] = self.tallies;
+        now.answered(&self.broker.rpc_latency, response::SUCCESS, Written::Success);
+    }
+
+    fn add(&mut self, tally: usize, ticket: &Call) {
+        if !ticket.is_one_way {
+            self.tallies[tally].add(&ticket.measured);
+        }
     }
 }
 
@@ -169,15 +184,20 @@ impl SendAnswers for Answers<'_> {
 
     fn stored(&mut self, ticket: &Call, stored: &StoredSend<'_, Call>) {
         write(self.broker, ticket, stored, &mut self.ids, self.out);
+        self.add(0, ticket);
     }
 
     fn stored_later(&mut self, ticket: &Call, stored: &StoredSend<'_, Call>) {
         write(self.broker, ticket, stored, &mut self.ids, &mut self.late);
+        self.add(1, ticket);
     }
 
     fn refused(&mut self, ticket: &Call, refusal: &Refusal) {
         if !ticket.is_one_way {
+            let start = self.out.len();
             refuse(self.broker, ticket.head(refusal.code).remark(&refusal.remark), self.out);
+            let latency = &self.broker.rpc_latency;
+            latency.count_frame(&ticket.measured, &self.out[start..], Written::Success);
         }
     }
 
@@ -185,14 +205,16 @@ impl SendAnswers for Answers<'_> {
         if self.late.is_empty() {
             return None;
         }
-        let mut late = std::mem::take(&mut self.late);
+        let (mut late, tally) = (std::mem::take(&mut self.late), std::mem::take(&mut self.tallies[1]));
+        let latency = self.broker.rpc_latency.clone();
         // The memory charge makes a connection wait whose sends come faster than the disk takes them.
         let charge = self.peer.charge(staged_bytes + late.len());
         let peer = self.peer.clone();
         Some(Box::new(move |outcome| {
             pending_answers::qualify_sends(&mut late, outcome);
             // The push fails for a producer that has disconnected; its messages are stored all the same.
-            let _ = peer.push(|out| out.extend_from_slice(&late));
+            let written = Written::of(&peer.push(|out| out.extend_from_slice(&late)));
+            tally.answered(&latency, written_code(&late).unwrap_or_default(), written);
             drop(charge);
         }))
     }

@@ -2,14 +2,17 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use net::ConnectionHandle;
 use wire::codes::response;
-use wire::frame::{Command, Encoding, FrameWriter, Head};
+use wire::frame::{Encoding, FrameWriter, Head};
 use wire::header::PullReply;
 
+use super::incoming::Request;
 use crate::Refusal;
 use crate::reply_sink::{PopStatus, Popped, PullAnswer, Reply, ReplySink, ReplyWriter};
+use crate::rpc_latency::{Measured, RpcLatency, Written};
 
 /// Bytes that a request is charged to its connection while its answer is read from the disk: about the size of such an answer
 /// (`maxTransferBytesOnMessageInDisk`).
@@ -39,12 +42,20 @@ pub(crate) struct Call {
     form: Form,
     /// The client takes no answer.
     pub(super) is_one_way: bool,
+    pub(super) measured: Measured,
 }
 
 impl Call {
-    /// The call of a frame; its refusal has this form.
-    pub(super) fn of(command: &Command<'_>, form: Form) -> Self {
-        Self { opaque: command.opaque, encoding: command.encoding, form, is_one_way: command.is_one_way() }
+    /// The call of a request; its refusal has this form.
+    pub(super) fn of(request: &Request<'_>, form: Form) -> Self {
+        let (command, measured) = (request.command, request.measured());
+        Self {
+            opaque: command.opaque,
+            encoding: command.encoding,
+            form,
+            is_one_way: command.is_one_way(),
+            measured,
+        }
     }
 
     /// Writes the answer of this call to `out`.
@@ -53,14 +64,20 @@ impl Call {
     }
 
     /// The same call, answered later.
-    pub(crate) fn later(&self, peer: &Arc<ConnectionHandle>) -> Arc<dyn ReplySink> {
-        Arc::new(Later { call: *self, peer: peer.clone() })
+    pub(crate) fn later(
+        &self,
+        peer: &Arc<ConnectionHandle>,
+        latency: &Arc<RpcLatency>,
+    ) -> Arc<dyn ReplySink> {
+        let (peer, latency) = (peer.clone(), latency.clone());
+        Arc::new(Later { call: *self, peer, latency, is_suspended: AtomicBool::new(false) })
     }
 
     /// A call with request id 1.
     #[cfg(test)]
     pub(crate) fn first() -> Self {
-        Self { opaque: 1, encoding: Encoding::Json, form: Form::Pop, is_one_way: false }
+        let measured = Measured::default();
+        Self { opaque: 1, encoding: Encoding::Json, form: Form::Pop, is_one_way: false, measured }
     }
 
     /// The head of an answer with this response code.
@@ -133,6 +150,15 @@ impl ReplyWriter for Frames<'_> {
 struct Later {
     call: Call,
     peer: Arc<ConnectionHandle>,
+    latency: Arc<RpcLatency>,
+    /// Whether the call waits or waited for a message.
+    is_suspended: AtomicBool,
+}
+
+impl Later {
+    fn measured(&self) -> Measured {
+        Measured { is_long_polling: self.is_suspended.load(Ordering::Relaxed), ..self.call.measured }
+    }
 }
 
 impl ReplySink for Later {
@@ -144,10 +170,18 @@ impl ReplySink for Later {
         self.peer.is_closed()
     }
 
+    fn suspend(&self) {
+        self.is_suspended.store(true, Ordering::Relaxed);
+    }
+
     fn run(&self, reply: Reply) {
-        let call = self.call;
+        let (call, measured, latency) = (self.call, self.measured(), self.latency.clone());
         // A connection that has just ended drops the work.
-        let _ = self.peer.put_back(Box::new(move |_, out| reply(&mut call.writer(out))));
+        let _ = self.peer.put_back(Box::new(move |_, out| {
+            let start = out.len();
+            reply(&mut call.writer(out));
+            latency.count_frame(&measured, &out[start..], Written::Success);
+        }));
     }
 
     fn write(&self, reply: &mut dyn FnMut(&mut dyn ReplyWriter)) {
@@ -155,7 +189,8 @@ impl ReplySink for Later {
         bytes.clear();
         reply(&mut self.call.writer(&mut bytes));
         // A consumer whose connection has ended needs no answer.
-        let _ = self.peer.push(|out| out.extend_from_slice(&bytes));
+        let written = Written::of(&self.peer.push(|out| out.extend_from_slice(&bytes)));
+        self.latency.count_frame(&self.measured(), &bytes, written);
         bytes.clear();
         bytes.shrink_to(KEPT_BYTES);
         BUFFER.set(bytes);

@@ -49,6 +49,7 @@ fn line_19_a_heartbeat_is_answered_with_what_java_clients_look_for() {
         command: &command,
         caller: &crate::testing::CALLER,
         port: &Port::Own,
+        begin: std::time::Duration::ZERO,
     })
     .unwrap();
     let fields = [("IS_SUPPORT_HEART_BEAT_V2", "true"), ("IS_SUB_CHANGE", "true")];

@@ -170,6 +170,17 @@ fn binary_head(out: &mut Vec<u8>, head: &Head<'_>) {
     out.extend_from_slice(remark.as_bytes());
 }
 
+/// The code in the frame that `bytes` begin with, read without decoding the frame. `None` when [`FrameWriter`] did not write it.
+pub fn written_code(bytes: &[u8]) -> Option<i32> {
+    let (prefix, header) = bytes.split_at_checked(8)?;
+    if prefix[4] == Encoding::Binary as u8 {
+        return header.first_chunk().map(|code| i16::from_be_bytes(*code).into());
+    }
+    let code = header.strip_prefix(b"{\"code\":")?;
+    let digits = code.iter().take_while(|letter| **letter != b',').count();
+    std::str::from_utf8(&code[..digits]).ok()?.parse().ok()
+}
+
 fn json_head(out: &mut Vec<u8>, head: &Head<'_>) {
     let mut digits = itoa::Buffer::new();
     out.extend_from_slice(b"{\"code\":");

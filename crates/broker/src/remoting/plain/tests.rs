@@ -50,6 +50,7 @@ fn versions(fixture: &Fixture) -> BTreeMap<&'static str, String> {
         command: &command,
         caller: &CALLER,
         port: &crate::remoting::Port::Own,
+        begin: std::time::Duration::ZERO,
     };
     super::versions(&request).unwrap().fields.into_iter().collect()
 }
