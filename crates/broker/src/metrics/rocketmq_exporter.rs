@@ -36,6 +36,7 @@ gauges! {
     LATENCY "rocketmq_group_get_latency_by_storetime" ["cluster" "broker" "topic" "group"]
     GROUP_DIFF "rocketmq_group_diff" ["group" "topic" "countOfOnlineConsumers" "msgModel"]
     RETRY_DIFF "rocketmq_group_retrydiff" ["group" "topic" "countOfOnlineConsumers" "msgModel"]
+    DLQ_DIFF "rocketmq_group_dlqdiff" ["group" "topic" "countOfOnlineConsumers" "msgModel"]
     GROUP_COUNT "rocketmq_group_count" ["caddr" "localaddr" "group"]
 }
 
@@ -245,7 +246,11 @@ fn of_groups(broker: &Broker) -> Vec<(&'static Metric, Rows)> {
             let done: i64 = queues.clone().map(|queue| queue.consumer_offset).sum();
             let model = if model == MessageModel::Broadcasting { "0" } else { "1" };
             let labels = vec![group.clone(), topic.clone(), count.to_string(), model.to_owned()];
-            let diff = if names::is_retry_topic(&topic) { &RETRY_DIFF } else { &GROUP_DIFF };
+            let diff = match () {
+                () if names::is_retry_topic(&topic) => &RETRY_DIFF,
+                () if names::is_dlq_topic(&topic) => &DLQ_DIFF,
+                () => &GROUP_DIFF,
+            };
             add(diff, labels, (end - done).max(0) as f64);
             let behind = queues
                 .filter(|queue| queue.broker_offset > queue.consumer_offset && queue.last_timestamp > 0);
