@@ -22,12 +22,16 @@ class Client:
                 "extFields": {key: str(value) for key, value in (fields or {}).items()}}
         head = json.dumps(head).encode()
         self.socket.sendall(struct.pack(">ii", 4 + len(head) + len(body), len(head)) + head + body)
-        head = self.answers.read(8)
-        if len(head) < 8:
-            raise ConnectionError("the broker has ended the connection")
-        size, length = struct.unpack(">ii", head)
-        answer = json.loads(self.answers.read(length))
-        return answer, self.answers.read(size - 4 - length)
+        while True:
+            head = self.answers.read(8)
+            if len(head) < 8:
+                raise ConnectionError("the broker has ended the connection")
+            size, length = struct.unpack(">ii", head)
+            answer = json.loads(self.answers.read(length))
+            body = self.answers.read(size - 4 - length)
+            # What is no answer is a request of the broker, such as that the members of a group have changed.
+            if answer["flag"] & 1:
+                return answer, body
 
     def send(self, number, size=None):
         fields = {"producerGroup": "PG", "topic": "Copied", "defaultTopic": "TBW102", "defaultTopicQueueNums": QUEUES, "queueId": number % QUEUES,
