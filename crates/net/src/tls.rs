@@ -8,9 +8,11 @@ mod tests;
 mod trust;
 
 use std::io;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use rustls::pki_types::ServerName;
 use rustls::server::Acceptor;
 use rustls::{ClientConfig, ServerConfig};
 use tokio::net::TcpStream;
@@ -185,6 +187,18 @@ impl ClientTls {
         let stream = in_time(handshake).await?;
         Ok(Stream::Tls(Box::new(TlsStream::Client(stream))))
     }
+}
+
+/// Performs the handshake of a dialed connection to a server of HTTP/2. The server must show a certificate for the name `host` that
+/// one of the authorities in the file `trust` signed.
+///
+/// # Errors
+/// The file cannot be read or has no certificate; the server has another certificate; the handshake failed or took too long.
+pub async fn connect_http2(host: &str, stream: TcpStream, trust: &Path) -> io::Result<Stream> {
+    let config = files::http2_config(trust).map_err(io::Error::other)?;
+    let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+    let stream = in_time(TlsConnector::from(config).connect(name, stream)).await?;
+    Ok(Stream::Tls(Box::new(TlsStream::Client(stream))))
 }
 
 /// A handshake that must not take longer than [`HANDSHAKE_TIMEOUT`].

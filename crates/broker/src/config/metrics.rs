@@ -17,7 +17,7 @@ pub struct Metrics {
     pub labels: String,
     /// `metricsOtelCardinalityLimit`: most series of one metric; what exceeds it is summed up in one.
     pub series_max: usize,
-    /// `metricsGrpcExporterTarget`: `http://HOST:PORT` of an OpenTelemetry collector; empty for none.
+    /// `metricsGrpcExporterTarget`: `http://HOST:PORT` or `https://HOST:PORT` of an OpenTelemetry collector; empty for none.
     pub otlp_target: String,
     /// `metricsGrpcExporterHeader`: headers of each export, `name:value` separated by commas.
     pub otlp_headers: String,
@@ -115,18 +115,16 @@ impl Metrics {
         }
     }
 
-    /// Checks the address of the collector. Java takes `https://` for an address without a scheme.
+    /// Checks the address of the collector. One without a scheme is reached by TLS, as in Java.
     pub(super) fn parse_target(text: &str) -> Result<String, Fault> {
-        let expected = || Fault::Invalid("http://HOST:PORT".to_owned());
-        let Some(rest) = text.strip_prefix("http://") else {
-            return match text {
-                "" => Ok(String::new()),
-                _ => Err(Fault::Refused(
-                    "the collector is not reached by TLS; run one beside the broker and give http://HOST:PORT".to_owned(),
-                )),
-            };
-        };
-        let (name, port) = rest.trim_end_matches('/').rsplit_once(':').ok_or_else(expected)?;
+        let expected = || Fault::Invalid("http://HOST:PORT or https://HOST:PORT".to_owned());
+        if text.is_empty() {
+            return Ok(String::new());
+        }
+        let text = if text.contains("://") { text.to_owned() } else { format!("https://{text}") };
+        let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+        let rest = rest.ok_or_else(expected)?.trim_end_matches('/');
+        let (name, port) = rest.rsplit_once(':').ok_or_else(expected)?;
         number::<u16>(port, 1..=65_535).map_err(|_| expected())?;
         host(name.trim_matches(['[', ']'])).map_err(|_| expected())?;
         Ok(text.trim_end_matches('/').to_owned())
@@ -180,16 +178,17 @@ mod tests {
     }
 
     #[test]
-    fn a_collector_is_reached_without_tls() {
-        for (text, expected) in
-            [("", ""), ("http://c:4317", "http://c:4317"), ("http://[::1]:4317/", "http://[::1]:4317")]
-        {
+    fn a_collector_without_a_scheme_is_reached_by_tls() {
+        for (text, expected) in [
+            ("", ""),
+            ("http://c:4317", "http://c:4317"),
+            ("http://[::1]:4317/", "http://[::1]:4317"),
+            ("https://c:4317/", "https://c:4317"),
+            ("c:4317", "https://c:4317"),
+        ] {
             assert_eq!(Metrics::parse_target(text), Ok(expected.to_owned()));
         }
-        for text in ["c:4317", "https://c:4317"] {
-            assert!(matches!(Metrics::parse_target(text), Err(Fault::Refused(_))), "{text}");
-        }
-        for text in ["http://c", "http://c:0", "http://:4317"] {
+        for text in ["http://c", "http://c:0", "http://:4317", "ftp://c:4317", "c"] {
             assert!(matches!(Metrics::parse_target(text), Err(Fault::Invalid(_))), "{text}");
         }
     }

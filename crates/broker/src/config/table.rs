@@ -213,7 +213,7 @@ properties! {
     "metricsOtelCardinalityLimit" Restart "most series of one metric; further ones are summed up in one with the label otel_metric_overflow" {
         metrics.series_max = Metrics::parse_series, show
     }
-    "metricsGrpcExporterTarget" Restart "http://HOST:PORT of an OpenTelemetry collector; without it OTLP_GRPC exports nothing" {
+    "metricsGrpcExporterTarget" Restart "http://HOST:PORT or https://HOST:PORT of an OpenTelemetry collector; without it OTLP_GRPC exports nothing" {
         metrics.otlp_target = Metrics::parse_target, show
     }
     "metricsGrpcExporterHeader" Restart "headers of every export to the collector, name:value separated by commas" {

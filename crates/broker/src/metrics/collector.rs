@@ -1,16 +1,22 @@
-//! Requests to an OpenTelemetry collector: `MetricsService.Export` of gRPC, over HTTP/2 without TLS.
+//! Requests to an OpenTelemetry collector: `MetricsService.Export` of gRPC, over HTTP/2, plain or with TLS.
 
 use std::fmt::Display;
+use std::path::PathBuf;
 
 use bytes::Bytes;
 use h2::client::SendRequest;
 use http::{HeaderMap, Method, Uri};
+use net::{Stream, tls};
 use tokio::net::TcpStream;
 
 use crate::config::Metrics;
 
 /// Path of the method.
 const EXPORT: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
+
+/// Where systems have the authorities that they trust: Debian, Red Hat, SUSE.
+const SYSTEM_AUTHORITIES: [&str; 3] =
+    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem"];
 
 /// Bytes of an answer that are read; further ones are not looked at.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
@@ -24,6 +30,10 @@ pub(super) async fn export(settings: &Metrics, requests: Vec<Vec<u8>>) -> Result
     let authority = uri.authority().ok_or("the target has no address")?;
     let (host, port) = (authority.host().trim_matches(['[', ']']), authority.port_u16().unwrap_or(4317));
     let stream = TcpStream::connect((host, port)).await.map_err(text)?;
+    let stream = match uri.scheme_str() {
+        Some("https") => tls::connect_http2(host, stream, &trusted()?).await.map_err(text)?,
+        _ => Stream::Plain(stream),
+    };
     let (mut sender, connection) = h2::client::handshake(stream).await.map_err(text)?;
     let exports = async {
         for request in requests {
@@ -36,6 +46,15 @@ pub(super) async fn export(settings: &Metrics, requests: Vec<Vec<u8>>) -> Result
         done = exports => done,
         ended = connection => Err(ended.map_or_else(text, |()| "the collector closed the connection".to_owned())),
     }
+}
+
+/// The file of the authorities that sign collectors' certificates: that of `SSL_CERT_FILE`, or else that of the system.
+fn trusted() -> Result<PathBuf, String> {
+    let set = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+    let known = SYSTEM_AUTHORITIES.into_iter().map(PathBuf::from);
+    set.into_iter().chain(known).find(|path| path.exists()).ok_or_else(|| {
+        format!("there is no file of trusted authorities: set SSL_CERT_FILE, or install one of {SYSTEM_AUTHORITIES:?}")
+    })
 }
 
 async fn export_one(

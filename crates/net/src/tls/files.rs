@@ -54,6 +54,24 @@ pub(super) fn client_config(settings: &TlsSettings) -> Result<Arc<ClientConfig>,
     }))
 }
 
+/// The configuration of clients of HTTP/2 that trust the authorities in this file, such as those of the system. Authorities that cannot
+/// be read are passed over, because files of systems may have some.
+pub(super) fn http2_config(trust: &Path) -> Result<Arc<ClientConfig>, TlsError> {
+    let mut roots = RootCertStore::empty();
+    if roots.add_parsable_certificates(certificates(trust)?).0 == 0 {
+        return Err(unexpected(
+            "the file of trusted authorities",
+            &trust.display().to_string(),
+            "expected certificates",
+        ));
+    }
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions()?.with_root_certificates(roots);
+    let mut config = builder.with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(Arc::new(config))
+}
+
 /// The crypto provider, restricted to the allowed ciphers.
 fn provider(settings: &TlsSettings) -> Result<Arc<CryptoProvider>, TlsError> {
     let mut provider = ring::default_provider();

@@ -103,6 +103,30 @@ fn a_server_is_trusted_by_who_signed_it() {
 }
 
 #[test]
+fn a_server_of_http2_is_trusted_by_name_and_signature() {
+    let serving = TlsSettings { server: identity(), test: Some(false), ..TlsSettings::default() };
+    let mut config = (*super::files::server_config(&serving).unwrap()).clone();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let outcome = |host: &str, trust: &str| {
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let stream = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+            let accepted = async { acceptor.accept(listener.accept().await.unwrap().0).await };
+            let trust = golden(trust);
+            let (client, server) = tokio::join!(super::connect_http2(host, stream, &trust), accepted);
+            let protocol = server.ok().and_then(|it| it.get_ref().1.alpn_protocol().map(<[u8]>::to_vec));
+            client.map(|_| protocol).map_err(|error| error.to_string())
+        })
+    };
+    assert_eq!(outcome("broker", "ca.pem"), Ok(Some(b"h2".to_vec())));
+    for (host, trust) in [("other", "ca.pem"), ("broker", "other-ca.pem"), ("broker", "key.pem")] {
+        assert!(outcome(host, trust).is_err(), "{host} {trust}");
+    }
+}
+
+#[test]
 fn callers_show_certificates_when_asked() {
     let known = TlsSettings { client: identity(), ..calling() };
     let asking = |client_auth, trust: Option<&str>| TlsSettings {
