@@ -470,6 +470,16 @@ impl Config {
         Ok(finding)
     }
 
+    /// Names of the settings that were given, have no effect, and will be missed: those that nobody knows, and those of Java that
+    /// do something there.
+    pub(crate) fn without_effect(&self) -> impl Iterator<Item = &str> {
+        let others = self.others.iter().filter(|(key, value)| match unknown::lookup(key) {
+            Some(known) => known.is_missed && known.default != **value,
+            None => !refused::is_known(key),
+        });
+        others.map(|(key, _)| key.as_str())
+    }
+
     /// The controllers decide about role and id, so `brokerRole` and `brokerId` say nothing in controller mode.
     fn check_controller_mode(&self) -> Result<(), ConfigError> {
         if !self.replication.controller.controllers().is_empty() {

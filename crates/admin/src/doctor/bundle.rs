@@ -79,6 +79,18 @@ pub(crate) struct Broker {
     /// Permission bits of its topics.
     pub topics: Option<BTreeMap<String, i32>>,
     pub replication: Option<Replication>,
+    /// The delay levels of a master at which messages wait.
+    pub levels: Option<Vec<DelayLevel>>,
+}
+
+/// A delay level at which messages wait.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct DelayLevel {
+    pub level: i32,
+    pub waiting: i64,
+    /// When the first of them was due, ms since the epoch; absent when its broker does not give it to the tools.
+    pub due_ms: Option<i64>,
 }
 
 /// Figures that Vostok answers with a constant for tools that require them. They say nothing about it.

@@ -1,6 +1,7 @@
 //! Gathers a bundle: asks name servers and brokers with RocketMQ's own requests, which only read.
 
 mod groups;
+mod levels;
 
 use super::bundle::{
     Broker, BrokerSet, Bundle, FORMAT, NameServer, Queue, Replication, Route, Slave, Topic, without_secrets,
@@ -48,6 +49,9 @@ pub(super) async fn gather(session: &Session, scope: &Scope, clock: fn() -> i64)
     for (set, id, address) in members(&bundle.name_servers) {
         let known = Broker { cluster: set.cluster, name: set.name, id, address, ..Broker::default() };
         bundle.brokers.push(broker(session, known, clock).await);
+    }
+    for broker in bundle.brokers.iter_mut().filter(|broker| broker.id == MASTER && broker.error.is_none()) {
+        broker.levels = levels::gather(session, broker).await;
     }
     bundle.topics = ranges(session, &bundle, topics).await;
     bundle.groups = groups::gather(session, &bundle, scope).await;

@@ -46,6 +46,9 @@ pub(super) fn round(broker: &Broker, done: &Retained, lags: &Lags, now_ms: i64) 
             tracing::warn!(group, messages, "messages a group has not consumed were deleted to make room");
         }
     }
+    let oldest = lags.oldest().filter(|_| verdict.kept_for_consumers);
+    let named = oldest.map(|lag| format!("{} {}/{}", lag.group, lag.topic, lag.queue_id));
+    *broker.retention.held_by.lock().unwrap_or_else(PoisonError::into_inner) = named.unwrap_or_default();
     let mut warned = broker.retention.warned.lock().unwrap_or_else(PoisonError::into_inner);
     if is_due(&mut warned.kept_ms, verdict.kept_for_consumers, now_ms)
         && let Some(lag) = lags.oldest()
@@ -90,11 +93,13 @@ fn full_in_ms(broker: &Broker) -> Option<i64> {
 pub(crate) fn status(broker: &Broker) -> BTreeMap<String, String> {
     let space = broker.store.space();
     let ratio = |percent: u64| format!("{}", percent as f64 / 100.0);
+    let held_by = broker.retention.held_by.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let mut table = BTreeMap::from([
         ("commitLogDiskRatio".to_owned(), ratio(space.log_percent())),
         ("consumeQueueDiskRatio".to_owned(), ratio(space.queue_percent())),
         ("commitLogMinOffset".to_owned(), broker.store.min().to_string()),
         ("commitLogMaxOffset".to_owned(), broker.store.appended().to_string()),
+        ("retentionHeldBy".to_owned(), held_by),
         ("sendsRefusedForSpace".to_owned(), (space.level == store::Level::Refuse).to_string()),
         ("undeliveredMessages".to_owned(), broker.retention.undelivered.load(Ordering::Relaxed).to_string()),
     ]);

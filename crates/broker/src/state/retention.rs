@@ -23,6 +23,8 @@ pub(crate) struct Retention {
     wakeup: Arc<Wakeup>,
     /// How the log grew in the last hour.
     pub forecast: Mutex<Forecast>,
+    /// The group, topic and queue for which expired files are kept at present; empty when there is none.
+    pub held_by: Mutex<String>,
     /// When each warning was last logged, so that it is not repeated every second.
     pub warned: Mutex<Warned>,
 }

@@ -8,6 +8,9 @@ use crate::broker::Broker;
 /// Most groups with conflicting subscriptions that the runtime table names.
 const CONFLICTS_NAMED: usize = 50;
 
+/// Most settings without effect that the runtime table names.
+const SETTINGS_NAMED: usize = 50;
+
 /// Names of the broker's and the store's threads and tasks that ended before they were told to.
 fn stopped_threads(broker: &Broker) -> String {
     let mut names = broker.supervisor.names();
@@ -20,6 +23,7 @@ pub(crate) fn status(broker: &Broker) -> BTreeMap<&'static str, String> {
     let (flushes, progress) = (broker.store.flushes(), broker.store.progress());
     let conflicts = broker.clients.conflicts();
     let named = conflicts.iter().take(CONFLICTS_NAMED).map(String::as_str).collect::<Vec<_>>().join(",");
+    let without_effect = broker.config.without_effect().take(SETTINGS_NAMED).collect::<Vec<_>>().join(",");
     let mut status = BTreeMap::from([
         ("vostokVersion", env!("CARGO_PKG_VERSION").to_owned()),
         ("subscriptionConflictGroups", conflicts.len().to_string()),
@@ -37,6 +41,7 @@ pub(crate) fn status(broker: &Broker) -> BTreeMap<&'static str, String> {
         ("timerPending", broker.timer.pending.load(Ordering::Relaxed).to_string()),
         ("topics", broker.topics.count().to_string()),
         ("stoppedThreads", stopped_threads(broker)),
+        ("settingsWithoutEffect", without_effect),
     ]);
     status.extend(broker.refused.status());
     status

@@ -66,11 +66,11 @@ fn broker_silent(bundle: &Bundle) -> Look {
 }
 
 /// The address of a server whose host is written as a number.
-fn ip(address: &str) -> Option<IpAddr> {
+pub(super) fn ip(address: &str) -> Option<IpAddr> {
     address.rsplit_once(':')?.0.trim_matches(['[', ']']).parse().ok()
 }
 
-fn is_local(ip: IpAddr) -> bool {
+pub(super) fn is_local(ip: IpAddr) -> bool {
     ip.is_loopback() || ip.is_unspecified()
 }
 
@@ -88,7 +88,7 @@ fn address_loopback(bundle: &Bundle) -> Look {
 }
 
 /// Whether an address is one that Docker, libvirt or a link without a server gives by default.
-fn is_bridge(ip: IpAddr) -> bool {
+pub(super) fn is_bridge(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => matches!(ip.octets(), [172, 17, ..] | [192, 168, 122, _] | [169, 254, ..]),
         IpAddr::V6(ip) => ip.is_unicast_link_local(),

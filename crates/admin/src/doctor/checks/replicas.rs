@@ -1,7 +1,9 @@
 //! Whether the slaves of masters follow.
 
+use super::reach::{ip, is_bridge, is_local};
 use crate::doctor::bundle::{Broker, Bundle};
 use crate::doctor::finding::{Check, Found, Look, checks};
+use std::net::IpAddr;
 
 /// Bytes that a slave may be behind (`haMaxGapNotInSync` is four times that).
 const GAP_BYTES: i64 = 64 << 20;
@@ -11,6 +13,9 @@ const NEEDS: &str = "replication status of masters";
 pub(super) const CHECKS: &[Check] = checks! {
     "slave-not-connected", Critical, not_connected, "A slave is registered and does not copy from its master",
         NEEDS;
+    "replication-address", Warning, unreachable_address,
+        "Slaves are told an address of their master (brokerIP2) that other machines do not reach",
+        "settings of masters with a registered slave on another machine";
     "slave-not-in-sync", Critical, not_in_sync, "A slave is so far behind that its master does not count on it",
         "a slave that is connected";
     "slave-behind", Warning, behind, "A slave is more than 64 MiB behind",
@@ -40,6 +45,26 @@ fn not_connected(bundle: &Bundle) -> Look {
             );
             let subject = slaves.join(", ");
             Found::new(subject, figure, STATUS, fix)
+        })
+    })
+}
+
+/// Masters that tell slaves elsewhere an address of their own machine.
+fn unreachable_address(bundle: &Bundle) -> Look {
+    Look::each(bundle.brokers.iter().filter(|broker| broker.id == 0), |master| {
+        let told = master.setting("brokerIP2").filter(|told| !told.is_empty())?;
+        let host: IpAddr = told.trim_matches(['[', ']']).parse().ok()?;
+        let own = ip(&master.address)?;
+        let is_elsewhere = |other: &&Broker| {
+            other.name == master.name
+                && other.cluster == master.cluster
+                && ip(&other.address).is_some_and(|ip| ip != own)
+        };
+        let slave = bundle.brokers.iter().find(is_elsewhere)?;
+        Found::when(is_local(host) || is_bridge(host) && !is_bridge(own), || {
+            let fix = "set brokerIP2 in its broker.conf to an address that its slaves reach, and restart it";
+            let figure = format!("brokerIP2={told}, and a slave is at {}", slave.address);
+            Found::new(master.title(), figure, "GET_BROKER_CONFIG (26)", fix)
         })
     })
 }

@@ -47,10 +47,23 @@ pub(super) const CHECKS: &[Check] = checks! {
     "clocks-differ", Warning, clocks_differ,
         "The clock of a broker differs from that of the machine with vostok doctor by more than five seconds",
         "runtime figures of a broker";
+    "settings-without-effect", Advice, without_effect,
+        "A broker of Vostok was given settings that nobody knows, or that do something in RocketMQ only",
+        "runtime figures of a Vostok broker";
     "master-flushes-alone", Advice, flushes_alone,
         "A synchronous master without a slave and without synchronous flush keeps no promise to its senders",
         "settings of synchronous masters";
 };
+
+fn without_effect(bundle: &Bundle) -> Look {
+    Look::each(&bundle.brokers, |broker| {
+        let names = broker.text("settingsWithoutEffect")?;
+        Found::when(!names.is_empty(), || {
+            let fix = "ask what each means here: vostok config explain KEY; vostok config lint FILE for all";
+            Found::new(broker.title(), names, "GET_BROKER_RUNTIME_INFO (28)", fix)
+        })
+    })
+}
 
 fn is_on(broker: &Broker, name: &str) -> bool {
     broker.setting(name) == Some("true")

@@ -1,6 +1,6 @@
 //! Disks and stores of brokers.
 
-use crate::doctor::bundle::{Broker, Bundle};
+use crate::doctor::bundle::{Broker, Bundle, DelayLevel};
 use crate::doctor::finding::{Check, Found, Look, checks};
 
 const RUNTIME: &str = "GET_BROKER_RUNTIME_INFO (28)";
@@ -11,6 +11,8 @@ const NEEDS_JAVA: &str = "runtime figures of a RocketMQ broker";
 const FULL_S: f64 = 86_400.0;
 /// Log that is not in the queues yet.
 const DISPATCH_BYTES: f64 = 67_108_864.0;
+/// Delay of messages with a delay level, beyond that of the level.
+const LEVEL_MS: i64 = 60_000;
 /// Delay of timed messages.
 const TIMER_S: f64 = 60.0;
 
@@ -58,6 +60,12 @@ pub(super) const CHECKS: &[Check] = checks! {
         NEEDS_JAVA;
     "dispatch-behind", Warning, dispatch_behind,
         "Stored messages are not in their queues yet, so that nobody can consume them", NEEDS;
+    "delay-level-behind", Warning, level_behind, "Delayed messages come more than a minute late",
+        "runtime figures and settings of a master";
+    "halves-given-up", Warning, halves_given_up,
+        "Transactions were given up, because no producer said in time what becomes of them", "status of topics";
+    "retention-held", Warning, retention_held,
+        "Expired messages are kept because a group has not consumed them", NEEDS_VOSTOK;
     "timer-behind", Warning, |bundle| above(bundle, "timerReadBehind", TIMER_S, "look at the disk: vostok doctor host on its machine"),
         "Timed messages come more than a minute late", NEEDS;
 };
@@ -120,6 +128,55 @@ fn dispatch_behind(bundle: &Bundle) -> Look {
         let (name, value) = figure("rebuildLeftBytes").or_else(|| figure("dispatchBehindBytes"))?;
         Found::when(value > DISPATCH_BYTES, || {
             Found::new(broker.title(), format!("{name}={value}"), RUNTIME, fix)
+        })
+    })
+}
+
+fn level_behind(bundle: &Bundle) -> Look {
+    let all = bundle.brokers.iter().filter_map(|broker| Some((broker, broker.levels.as_ref()?)));
+    Look::each(all, |(broker, levels)| {
+        let late =
+            |level: &DelayLevel| level.due_ms.is_some_and(|due_ms| broker.asked_at_ms - due_ms > LEVEL_MS);
+        let found = levels.iter().filter(|level| late(level)).map(|level| {
+            let late_s = (broker.asked_at_ms - level.due_ms.unwrap_or_default()) / 1000;
+            let figure = format!("{} messages wait, the first is due for {late_s} s", level.waiting);
+            let subject = format!("level {} of {}", level.level, broker.title());
+            Found::new(
+                subject,
+                figure,
+                "SCHEDULE_TOPIC_XXXX",
+                "look at the log of the broker and at its disk",
+            )
+        });
+        Some(found.collect())
+    })
+}
+
+/// Where brokers put what they gave up (`TransactionalMessageCheckService`).
+fn halves_given_up(bundle: &Bundle) -> Look {
+    let topics = bundle.topics.iter().filter(|topic| topic.name == "TRANS_CHECK_MAX_TIME_TOPIC");
+    Look::each(topics.flat_map(|topic| &topic.queues), |queue| {
+        let count = queue.max - queue.min;
+        Found::when(count > 0, || {
+            let fix = format!(
+                "let the producers answer checks; what was given up: vostok mqadmin printMsg -t TRANS_CHECK_MAX_TIME_TOPIC (broker {})",
+                queue.broker
+            );
+            Found::new(&queue.broker, format!("{count} half messages"), "GET_TOPIC_STATS_INFO (202)", fix)
+        })
+    })
+}
+
+fn retention_held(bundle: &Bundle) -> Look {
+    Look::each(&bundle.brokers, |broker| {
+        let holder = broker.text("retentionHeldBy")?;
+        Found::when(!holder.is_empty(), || {
+            let group = holder.split(' ').next().unwrap_or_default();
+            let fix = format!(
+                "consume with {group}; if nobody needs it any more: vostok admin group delete {group} --cluster {}",
+                broker.cluster
+            );
+            Found::new(holder, format!("on {}", broker.title()), RUNTIME, fix)
         })
     })
 }

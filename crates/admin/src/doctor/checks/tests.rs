@@ -2,8 +2,8 @@
 
 use super::all;
 use crate::doctor::bundle::{
-    Broker, BrokerSet, Bundle, Connection, EXAMPLE, FORMAT, Group, Later, Member, NameServer, Owned,
-    Progress, Queue, Replication, Route, Slave, Topic,
+    Broker, BrokerSet, Bundle, Connection, DelayLevel, EXAMPLE, FORMAT, Group, Later, Member, NameServer,
+    Owned, Progress, Queue, Replication, Route, Slave, Topic,
 };
 use crate::doctor::finding::{State, Verdict, judge};
 use host::{BrokerProcess, Facts, Mount};
@@ -51,11 +51,14 @@ fn broker(name: &str, id: i64, host: u8) -> Broker {
             ("dispatchBehindBytes", "0"),
             ("rebuildLeftBytes", "0"),
             ("timerReadBehind", "0"),
+            ("retentionHeldBy", ""),
+            ("settingsWithoutEffect", ""),
         ])),
         settings: Some(texts(&[
             ("brokerName", name),
             ("brokerId", &id.to_string()),
             ("brokerPermission", "6"),
+            ("brokerIP2", &format!("10.0.0.{host}")),
             ("brokerRole", role),
             ("flushDiskType", "SYNC_FLUSH"),
             ("fileReservedTime", "72"),
@@ -68,6 +71,7 @@ fn broker(name: &str, id: i64, host: u8) -> Broker {
             in_sync: 1,
             slaves: vec![Slave { address: "10.0.0.9:4000".into(), behind_bytes: 0, is_in_sync: true }],
         }),
+        levels: Some(vec![DelayLevel { level: 3, waiting: 5, due_ms: Some(NOW_MS + 1000) }]),
     }
 }
 
@@ -143,7 +147,7 @@ pub(crate) fn healthy() -> Bundle {
         taken_at_ms: NOW_MS,
         name_servers: vec![name_server("10.0.0.5:9876"), name_server("10.0.0.6:9876")],
         brokers: vec![broker("broker-a", 0, 1), broker("broker-a", 1, 2), broker("broker-b", 0, 3)],
-        topics: vec![topic("T", 10), topic("%DLQ%G", 0)],
+        topics: vec![topic("T", 10), topic("%DLQ%G", 0), topic("TRANS_CHECK_MAX_TIME_TOPIC", 0)],
         groups: vec![Group {
             name: "G".into(),
             is_enabled: Some(true),
@@ -377,6 +381,19 @@ const FAULTS: &[Fault] = &[
     ("dirty-limits", |it| kernel(it, "vm.dirty_ratio", 50), "vm.dirty_ratio"),
     ("write-back-rare", |it| kernel(it, "vm.dirty_writeback_centisecs", 360_000), "every 3600 s"),
     ("io-scheduler", |it| facts(it).mounts[0].scheduler = Some("bfq".into()), "/dev/nvme0n1"),
+    (
+        "delay-level-behind",
+        |it| it.brokers[2].levels.as_mut().unwrap()[0].due_ms = Some(NOW_MS - 61_000),
+        "level 3 of broker-b",
+    ),
+    ("halves-given-up", |it| it.topics[2].queues[1].max = 2, "broker-b"),
+    ("retention-held", |it| runtime(it, "retentionHeldBy", "G T/0"), "G T/0"),
+    ("settings-without-effect", |it| runtime(it, "settingsWithoutEffect", "brokerNmae"), "brokerNmae"),
+    (
+        "replication-address",
+        |it| drop(it.brokers[0].settings.as_mut().unwrap().insert("brokerIP2".into(), "127.0.0.1".into())),
+        "broker-a",
+    ),
     ("file-system", |it| facts(it).mounts[0].file_system = "nfs4".into(), "/data is on nfs4"),
     ("clock-source", |it| facts(it).clock_source = Some("hpet".into()), "hpet"),
     ("control-group-memory", |it| facts(it).group_memory_kills = Some(2), "2 processes ended"),
@@ -459,6 +476,7 @@ fn what_was_refused_or_not_asked_is_skipped() {
     let mut bundle = healthy();
     for broker in &mut bundle.brokers {
         (broker.runtime, broker.settings, broker.topics, broker.replication) = (None, None, None, None);
+        broker.levels = None;
     }
     for group in &mut bundle.groups {
         *group = Group { name: group.name.clone(), ..Group::default() };

@@ -82,10 +82,13 @@ pub(super) async fn gather(session: &Session, bundle: &Bundle, scope: &Scope) ->
 /// Store time of the first message of a queue that a group has not consumed, ms since the epoch; `None` when the queue has
 /// none, or its broker does not give it to the tools.
 async fn first_waiting(session: &Session, row: &Progress) -> Option<i64> {
-    let queue = MessageQueue::new(&row.topic, &row.broker, row.queue);
-    let mut offset = row.committed.max(0);
+    first_from(session, &MessageQueue::new(&row.topic, &row.broker, row.queue), row.committed.max(0)).await
+}
+
+/// Store time of the first message of a queue from an offset on.
+pub(super) async fn first_from(session: &Session, queue: &MessageQueue, mut offset: i64) -> Option<i64> {
     for _ in 0..2 {
-        let pull = PullRequest { messages_max: 1, ..PullRequest::new(TOOLS_GROUP, &queue, offset) };
+        let pull = PullRequest { messages_max: 1, ..PullRequest::new(TOOLS_GROUP, queue, offset) };
         let pulled = session.client.pull(&pull).await.ok()?;
         if pulled.status == PullStatus::Found {
             return pulled.messages.first().map(|message| message.store_timestamp);
