@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use wire::body::ConsumerOffsetTable;
 use wire::codes::response;
 use wire::ha::BrokerId;
@@ -43,7 +44,7 @@ pub(crate) struct TableChanges {
 }
 
 /// The versions of this broker's tables at the moment.
-fn versions(broker: &Broker) -> TableVersions {
+pub(crate) fn versions(broker: &Broker) -> TableVersions {
     TableVersions {
         offsets: broker.offsets.newest(),
         topics: broker.topics.generation(),
@@ -62,12 +63,13 @@ pub(crate) fn changes_for(
     then: impl FnOnce(Result<TableChanges, Refusal>) + Send + 'static,
 ) -> Result<(), Refusal> {
     check_master(broker)?;
+    let expectations = broker.table_copies.expectations();
     if !broker.table_copies.note(slave, has) {
         return Err(Refusal::error("too many slaves ask for tables"));
     }
     let handle = broker.clone();
     broker.client_calls.spawn(move || async move {
-        let changes = match wait_for_change(&handle, &has).await {
+        let changes = match wait_for_change(&handle, &has, expectations).await {
             true => look(&handle, slave, has).await,
             false => TableChanges { versions: has, offsets: ConsumerOffsetTable::default() },
         };
@@ -75,20 +77,25 @@ pub(crate) fn changes_for(
     })
 }
 
-/// Waits until a table is newer than the slave has it; false when none is after [`HELD`].
-async fn wait_for_change(broker: &Broker, has: &TableVersions) -> bool {
+/// Waits until a table is newer than the slave has it; false when none is after [`HELD`], or the slave has to ask again.
+async fn wait_for_change(
+    broker: &Broker,
+    has: &TableVersions,
+    mut expectations: watch::Receiver<u64>,
+) -> bool {
     let (mut topics, mut groups) = (broker.topics.changes(), broker.groups.changes());
     if versions(broker).is_newer_than(has) {
         return true;
     }
     let changed = async {
         tokio::select! {
-            () = broker.offsets.wait_for_change(has.offsets) => {}
-            _ = topics.changed() => {}
-            _ = groups.changed() => {}
+            () = broker.offsets.wait_for_change(has.offsets) => true,
+            _ = topics.changed() => true,
+            _ = groups.changed() => true,
+            _ = expectations.changed() => false,
         }
     };
-    within(HELD, changed).await.is_some()
+    within(HELD, changed).await == Some(true)
 }
 
 async fn look(broker: &Broker, slave: BrokerId, has: TableVersions) -> TableChanges {

@@ -1,6 +1,7 @@
 //! The thread `ha-master`: accepts slaves and sends them the log. One thread serves all slaves of a broker; each connection has
 //! a task that reads reports and one that writes what the thread has put together for it.
 
+mod admission;
 mod connection;
 mod machine;
 #[cfg(test)]
@@ -26,6 +27,7 @@ use super::Clock;
 use super::files::EpochFile;
 use crate::broker::Broker;
 use crate::replicas::SlaveProgress;
+use admission::{Admission, Verdict};
 use connection::{Event, read, write};
 pub(crate) use machine::Decided;
 pub(super) use machine::Machine;
@@ -71,6 +73,8 @@ struct Shell {
     broker: Arc<Broker>,
     machine: Machine,
     proposals: Option<mpsc::UnboundedSender<(BTreeSet<BrokerId>, SetEpoch)>>,
+    /// The proposal that waits until its newcomers have the tables.
+    admission: Option<Admission>,
     /// The wait that finds out which member of the in-sync set holds up sends.
     probe: Option<Ticket>,
     last_probe: u64,
@@ -124,10 +128,12 @@ pub(super) async fn run(
     let (mut decided, proposals) = controllers.map(|to| (to.decided, to.proposals)).unzip();
     let tls = broker.config.replication.tls.clone();
     let mut greetings = JoinSet::new();
+    let mut copies = broker.table_copies.changes();
     let mut shell = Shell::new(broker, machine, proposals, events);
     shell.step(MachineEvent::Log(shell.range()));
     let grown = shell.growth.notify.clone();
     loop {
+        shell.admit();
         shell.await_growth();
         let (clock, wake_at_ms) = (shell.clock, shell.wake_at_ms);
         tokio::select! {
@@ -150,6 +156,7 @@ pub(super) async fn run(
             },
             Some((peer, event)) = received.recv() => shell.take(peer, event),
             Some(event) = next(&mut decided) => shell.step(MachineEvent::Decided(event)),
+            () = admission::news(&mut copies, shell.admission.is_some()) => {}
             () = grown.notified() => shell.step(MachineEvent::Log(shell.range())),
             () = clock.until(wake_at_ms) => {
                 shell.wake_at_ms = None;
@@ -190,6 +197,7 @@ impl Shell {
         Self {
             machine,
             proposals,
+            admission: None,
             probe: None,
             last_probe: 0,
             epoch_file: EpochFile::default(),
@@ -312,12 +320,7 @@ impl Shell {
                     self.broker.store.set_confirmed(Some(confirm));
                 }
             }
-            Action::ProposeSet(members, epoch) => {
-                if let Some(proposals) = &self.proposals {
-                    // The agent is gone only when the broker stops.
-                    let _ = proposals.send((members, epoch));
-                }
-            }
+            Action::ProposeSet(members, epoch) => self.propose(members, epoch),
             Action::SaveEpochs(epochs) => self.epoch_file.save(&self.broker, epochs),
             Action::Answer(ticket) => {
                 self.probe.take_if(|probe| *probe == ticket);
@@ -325,6 +328,53 @@ impl Shell {
             Action::WakeAt(at_ms) => self.wake_at_ms = Some(at_ms),
         }
         None
+    }
+
+    /// Proposes a set to the controllers: at once, or when the slaves that it adds have the tables.
+    fn propose(&mut self, members: BTreeSet<BrokerId>, epoch: SetEpoch) {
+        let Some(proposals) = &self.proposals else { return };
+        let Some((committed, _)) = self.machine.in_sync() else { return };
+        let newcomers: BTreeSet<_> = members.difference(&committed.members).copied().collect();
+        if newcomers.is_empty() {
+            // The agent is gone only when the broker stops.
+            let _ = proposals.send((members, epoch));
+            return;
+        }
+        // As published last, before this proposal.
+        let proposed = self.broker.replicas.elected().proposed.clone();
+        self.admission = Some(Admission::new(&self.broker, (members, epoch), newcomers, &proposed));
+    }
+
+    /// Goes on with the proposal that waits.
+    fn admit(&mut self) {
+        while let Some(mut admission) = self.admission.take() {
+            match admission.look(&self.broker, &self.machine) {
+                Verdict::Wait => {
+                    self.admission = Some(admission);
+                    return;
+                }
+                Verdict::Count => {
+                    admission.uncounted.clear();
+                    self.publish();
+                    admission.counted(&self.broker);
+                    self.admission = Some(admission);
+                }
+                Verdict::Propose => {
+                    if let Some(proposals) = &self.proposals {
+                        let _ = proposals.send(admission.proposal);
+                    }
+                }
+                Verdict::Drop => {
+                    let members = admission.proposal.0;
+                    tracing::warn!(
+                        ?members,
+                        "a slave has the log, but not the tables of topics, groups and offsets: it is added to the in-sync set later"
+                    );
+                    self.step(MachineEvent::Decided(Decided::Refused));
+                }
+                Verdict::Forget => {}
+            }
+        }
     }
 
     /// Answers wait for the store's watermark and not for the machine, so that it does not see who holds them up. One wait of
@@ -358,9 +408,9 @@ impl Shell {
         }
         if let Some((committed, proposed)) = self.machine.in_sync() {
             let mut elected = self.broker.replicas.elected();
-            if elected.proposed != *proposed {
-                elected.proposed = proposed.clone();
-            }
+            let uncounted = self.admission.as_ref().map(|admission| &admission.uncounted);
+            let is_counted = |it: &&BrokerId| !uncounted.is_some_and(|uncounted| uncounted.contains(it));
+            elected.proposed = proposed.iter().filter(is_counted).copied().collect();
             if elected.in_sync != *committed {
                 tracing::info!(members = ?committed.members, epoch = committed.epoch.0, "the in-sync set");
                 elected.in_sync = committed.clone();

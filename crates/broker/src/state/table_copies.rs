@@ -1,16 +1,19 @@
 //! Which versions of the master's tables its slaves have. What an answer says of topics, groups and offsets must outlive the master,
 //! so in controller mode such answers wait for the slaves of the in-sync set, one of which the controllers elect next.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use tokio::sync::watch;
 use wire::ha::BrokerId;
 
-/// How long answers of a new master wait for a slave that has not asked for its tables. Vostok's slaves ask within milliseconds;
-/// RocketMQ's never do, and are not waited for afterwards.
+/// How long answers wait for a slave that has not asked for the tables. Vostok's slaves ask within milliseconds; RocketMQ's never
+/// do, and are not waited for afterwards.
 const UNHEARD: Duration = Duration::from_millis(1_500);
+
+/// The same for a slave that asked for the tables before: it is Vostok's, unless the operator has replaced its program.
+const UNHEARD_OF_OURS: Duration = Duration::from_secs(30);
 
 /// Most slaves whose copies are known; a master has as many connections for slaves at most.
 const SLAVES_MAX: usize = 64;
@@ -42,6 +45,8 @@ impl TableVersions {
 #[derive(Default)]
 pub(crate) struct TableCopies {
     copies: watch::Sender<Copies>,
+    /// Counts how often slaves had to say anew what they have.
+    expectations: watch::Sender<u64>,
     /// How many entries of groups and topics the last look for changed offsets went through.
     pub entries: AtomicU64,
 }
@@ -56,9 +61,24 @@ pub(crate) struct Copies {
 
 #[derive(Clone, Copy, Default)]
 struct Copy {
-    versions: TableVersions,
+    /// `None` for a slave that has not said what it has since it was expected to.
+    versions: Option<TableVersions>,
+    /// Since when the slave is expected to say what it has.
+    since: Duration,
+    /// Whether the slave has ever asked for the tables.
+    is_ours: bool,
     /// When changes were last looked up for the slave.
     looked: Duration,
+}
+
+impl Copy {
+    fn covers(&self, wanted: &TableVersions, now: Duration) -> bool {
+        let patience = if self.is_ours { UNHEARD_OF_OURS } else { UNHEARD };
+        match &self.versions {
+            Some(versions) => versions.covers(wanted),
+            None => now.saturating_sub(self.since) >= patience,
+        }
+    }
 }
 
 impl TableCopies {
@@ -73,9 +93,32 @@ impl TableCopies {
         self.copies.send_if_modified(|copies| {
             is_known = copies.slaves.contains_key(&slave) || copies.slaves.len() < SLAVES_MAX;
             let copy = if is_known { copies.slaves.entry(slave).or_default() } else { return false };
-            std::mem::replace(&mut copy.versions, versions) != versions
+            copy.is_ours = true;
+            copy.versions.replace(versions) != Some(versions)
         });
         is_known
+    }
+
+    /// What these slaves have is not known any more at `now`: their processes may be new. Questions of slaves that wait are answered,
+    /// so that the slaves ask again.
+    pub(crate) fn expect(&self, slaves: &BTreeSet<BrokerId>, now: Duration) {
+        self.copies.send_modify(|copies| {
+            for slave in slaves {
+                if copies.slaves.len() >= SLAVES_MAX && !copies.slaves.contains_key(slave) {
+                    copies.slaves.retain(|_, copy| copy.versions.is_some());
+                }
+                let copy = copies.slaves.entry(*slave).or_insert(Copy { since: now, ..Copy::default() });
+                if copy.versions.take().is_some() {
+                    copy.since = now;
+                }
+            }
+        });
+        self.expectations.send_modify(|count| *count += 1);
+    }
+
+    /// Tells when slaves have to say anew what they have.
+    pub(crate) fn expectations(&self) -> watch::Receiver<u64> {
+        self.expectations.subscribe()
     }
 
     /// Notes that changes are looked up for a slave at `now`, and returns when that was done before.
@@ -91,12 +134,15 @@ impl TableCopies {
     }
 
     /// Whether these slaves have at least the wanted versions at `now`.
-    pub(crate) fn cover(&self, slaves: &[BrokerId], wanted: &TableVersions, now: Duration) -> bool {
+    pub(crate) fn cover<'a>(
+        &self,
+        slaves: impl IntoIterator<Item = &'a BrokerId>,
+        wanted: &TableVersions,
+        now: Duration,
+    ) -> bool {
         let copies = self.copies.borrow();
-        slaves.iter().all(|slave| match copies.slaves.get(slave) {
-            Some(copy) => copy.versions.covers(wanted),
-            None => now.saturating_sub(copies.since) >= UNHEARD,
-        })
+        let unknown = Copy { since: copies.since, ..Copy::default() };
+        slaves.into_iter().all(|slave| copies.slaves.get(slave).unwrap_or(&unknown).covers(wanted, now))
     }
 
     /// The versions and their changes.
@@ -132,6 +178,30 @@ mod tests {
     }
 
     #[test]
+    fn a_slave_that_comes_back_says_anew_what_it_has() {
+        let copies = TableCopies::default();
+        let [ours, javas] = [2, 3].map(BrokerId::new);
+        let all = TableVersions { offsets: 9, topics: 9, groups: 9 };
+        let at = Duration::from_millis;
+        let covers = |slave, now_ms| copies.cover(&[slave], &all, at(now_ms));
+        copies.begin(at(0));
+        copies.note(ours, all);
+        assert!(covers(ours, 50_000) && covers(javas, 50_000));
+        let expectations = copies.expectations();
+        copies.expect(&[ours, javas].into(), at(50_000));
+        assert!(expectations.has_changed().unwrap());
+        assert!(!covers(ours, 51_500), "its process may have begun anew");
+        assert!(!covers(javas, 51_499) && covers(javas, 51_500));
+        // The silence counts from the first time on.
+        copies.expect(&[ours, javas].into(), at(57_000));
+        assert!(!covers(ours, 79_999) && covers(javas, 57_000) && covers(ours, 80_000));
+        copies.note(ours, TableVersions::default());
+        assert!(!covers(ours, 99_999));
+        copies.note(ours, all);
+        assert!(covers(ours, 57_001));
+    }
+
+    #[test]
     fn made_up_slaves_are_not_remembered_without_end() {
         let copies = TableCopies::default();
         let all = |range: std::ops::Range<u64>| {
@@ -139,5 +209,9 @@ mod tests {
         };
         assert!(all(0..64));
         assert!(!all(64..65) && all(0..64));
+        copies.begin(Duration::ZERO);
+        let expected: BTreeSet<_> = (0..200).map(BrokerId::new).collect();
+        copies.expect(&expected, Duration::ZERO);
+        assert!(copies.changes().borrow().slaves.len() <= SLAVES_MAX);
     }
 }

@@ -178,6 +178,14 @@ impl Machine {
         }
     }
 
+    /// Whether the slave with this id is connected to an elected master.
+    pub(super) fn is_connected(&self, broker: BrokerId) -> bool {
+        match self {
+            Self::Classic(_) => false,
+            Self::Elected(master) => master.peers().any(|status| status.broker == Some(broker)),
+        }
+    }
+
     /// The in-sync set of an elected master, and the members of sets that may be committed.
     pub(super) fn in_sync(&self) -> Option<(&CommittedSet, &BTreeSet<BrokerId>)> {
         match self {

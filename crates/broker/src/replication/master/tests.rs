@@ -1,8 +1,22 @@
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
+use replica::epochs::EpochList;
+use replica::in_sync::{CommittedSet, SetEpoch};
+use replica::switch::{self, MasterConfig, MasterStart};
+use replica::transfer::PeerId;
+use store::RealDisk;
+use tokio::sync::mpsc;
+use wire::ha::switch::Handshake;
+use wire::ha::{BrokerId, Epoch};
 use wire::units::LogOffset;
 
-use super::range;
+use super::machine::Received;
+use super::{Machine, MachineEvent, Shell, range};
+use crate::clock::Clock;
+use crate::state::TableVersions;
+use crate::table_changes;
 use crate::testing::Fixture;
 
 #[test]
@@ -13,4 +27,118 @@ fn slaves_of_an_elected_master_get_only_what_is_on_disk() {
     assert!(store.appended() > LogOffset::ZERO);
     assert_eq!(range(store, false).end, store.appended());
     assert_eq!(range(store, true).end, LogOffset::ZERO);
+}
+
+const OWN: BrokerId = BrokerId::new(1);
+const SLAVE: BrokerId = BrokerId::new(2);
+
+/// An elected master alone in its in-sync set, with a slave that has caught up with the log, and where its proposals go.
+struct Master {
+    fixture: Fixture,
+    shell: Shell,
+    proposals: mpsc::UnboundedReceiver<(BTreeSet<BrokerId>, SetEpoch)>,
+}
+
+impl Master {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let fixture = Fixture::timed(Arc::new(RealDisk), Clock::standing(1_000_000), directory, |config| {
+            config.replication.controller.is_enabled = true;
+        });
+        let broker = fixture.broker.clone();
+        broker.replicas.elected().own = OWN.get();
+        broker.table_copies.begin(broker.clock.steady());
+        broker.role.lead();
+        let committed = CommittedSet { members: [OWN].into(), epoch: SetEpoch(4) };
+        let mut epochs = EpochList::default();
+        epochs.begin(Epoch::new(1), LogOffset::ZERO).unwrap();
+        let log = range(&broker.store, false);
+        let start = MasterStart { own: OWN, committed, epochs, log, confirm: LogOffset::ZERO };
+        let machine = Machine::Elected(Box::new(switch::Master::new(0, MasterConfig::default(), start)));
+        let (sender, proposals) = mpsc::unbounded_channel();
+        let shell = Shell::new(broker, machine, Some(sender), mpsc::channel(1).0);
+        let mut master = Self { fixture, shell, proposals };
+        let handshake = Handshake { broker_id: SLAVE, is_from_last_file: false, is_learner: false };
+        master.shell.step(MachineEvent::Connected(PeerId(1)));
+        master.shell.step(MachineEvent::Received(PeerId(1), Received::Handshake(handshake)));
+        master.shell.step(MachineEvent::Received(PeerId(1), Received::Reported(log.end)));
+        master
+    }
+
+    /// What is proposed after another look, as the ids of the members.
+    fn proposed(&mut self) -> Option<Vec<u64>> {
+        self.shell.admit();
+        let (members, epoch) = self.proposals.try_recv().ok()?;
+        assert_eq!(epoch, SetEpoch(4));
+        Some(members.into_iter().map(BrokerId::get).collect())
+    }
+
+    fn commit(&self, offset: i64) -> TableVersions {
+        let offsets = &self.fixture.broker.offsets;
+        assert!(offsets.commit("g", "T", 0, offset));
+        let versions = table_changes::versions(&self.fixture.broker);
+        // A slave asks what changed, so that the next commit is of a later generation.
+        offsets.changed_after(versions.offsets);
+        versions
+    }
+
+    fn slave_has(&self, versions: TableVersions) {
+        assert!(self.fixture.broker.table_copies.note(SLAVE, versions));
+    }
+}
+
+#[test]
+fn a_slave_joins_the_in_sync_set_with_everything_that_answers_told() {
+    let mut master = Master::new();
+    let broker = master.fixture.broker.clone();
+    assert_eq!(master.proposed(), None, "nobody knows which tables the slave has");
+    master.slave_has(TableVersions::default());
+    assert_eq!(master.proposed(), None, "the slave lacks topics and groups");
+    let at_first = table_changes::versions(&broker);
+    let told = master.commit(7);
+    assert!(table_changes::are_copied(&broker, &told), "no answer waits for a slave that takes a table yet");
+    master.slave_has(at_first);
+    assert_eq!(master.proposed(), None, "it may not know what was told meanwhile");
+    let later = master.commit(8);
+    assert!(!table_changes::are_copied(&broker, &later), "from now on answers wait for it");
+    master.slave_has(told);
+    assert_eq!(master.proposed(), Some(vec![1, 2]));
+    assert!(!table_changes::are_copied(&broker, &later));
+    master.slave_has(later);
+    assert!(table_changes::are_copied(&broker, &later));
+}
+
+#[test]
+fn a_slave_that_does_not_take_the_tables_stays_outside_the_set() {
+    let mut master = Master::new();
+    let broker = master.fixture.broker.clone();
+    let told = master.commit(7);
+    master.slave_has(TableVersions::default());
+    broker.clock.set(broker.now_ms() + 2_000);
+    assert_eq!(master.proposed(), None);
+    assert!(master.shell.admission.is_none() && table_changes::are_copied(&broker, &told));
+    // The machine proposes it again after a while.
+    master.slave_has(told);
+    master.shell.propose([OWN, SLAVE].into(), SetEpoch(4));
+    assert_eq!(master.proposed(), None, "what the slave said before does not count: its process may be new");
+    master.slave_has(told);
+    assert_eq!(master.proposed(), Some(vec![1, 2]));
+}
+
+#[test]
+fn a_slave_of_rocketmq_joins_without_asking_for_tables() {
+    let mut master = Master::new();
+    assert_eq!(master.proposed(), None);
+    let broker = master.fixture.broker.clone();
+    broker.clock.set(broker.now_ms() + 1_500);
+    assert_eq!(master.proposed(), Some(vec![1, 2]));
+}
+
+#[test]
+fn a_slave_that_is_gone_is_not_proposed() {
+    let mut master = Master::new();
+    master.shell.step(MachineEvent::Closed(PeerId(1)));
+    master.slave_has(table_changes::versions(&master.fixture.broker));
+    assert_eq!(master.proposed(), None);
+    assert!(master.shell.admission.is_none());
 }
