@@ -10,7 +10,6 @@
 //! - [`consensus`]: puts the changes of a group of controllers into one order.
 //! - [`epochs`]: who was master when, and up to where two logs are the same.
 //! - [`in_sync`]: the in-sync set on its master, and what is confirmed.
-//! - [`metadata`]: when a slave pulls topics, groups, offsets and timers from its master.
 //! - [`roster`]: what a controller knows, its elections and answers.
 //! - [`slave_log`]: what a slave knows of its log and says about it.
 //! - [`switch`]: master and slave of auto-switch HA, the replication of controller mode.
@@ -24,7 +23,6 @@ pub mod consensus;
 pub mod epochs;
 pub mod in_sync;
 mod link;
-pub mod metadata;
 pub mod roster;
 pub mod slave_log;
 pub mod switch;
