@@ -7,7 +7,7 @@
 mod change;
 mod handlers;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use tokio::sync::watch;
@@ -22,6 +22,9 @@ pub(crate) use handlers::{ForbidTopic, check_group, delete_group, forbid, found,
 
 /// Bit of a group's forbidden mask that closes a topic for reading (`PermName.INDEX_PERM_READ`).
 const FORBIDDEN_READ: i32 = 1 << 2;
+
+/// Number of changes kept for slaves. One that is further behind gets the whole table.
+const CHANGES_KEPT: usize = 4096;
 
 /// Most groups a broker keeps; one more is refused.
 const GROUPS_MAX: usize = 500_000;
@@ -49,6 +52,8 @@ struct Lookup {
     forbidden: Forbidden,
     /// Members of the file that this version does not know; they are written back.
     extra: Extra,
+    /// The last changes: the generation that each led to, and the name of the group.
+    changes: VecDeque<(u64, String)>,
 }
 
 impl Lookup {
@@ -84,6 +89,7 @@ impl Groups {
                 groups,
                 forbidden: table.forbidden_table,
                 extra: table.extra,
+                changes: VecDeque::new(),
             }),
             writing: Mutex::default(),
             generation: watch::Sender::new(1),
@@ -111,11 +117,34 @@ impl Groups {
         self.generation.subscribe()
     }
 
+    /// The version of the table, and the sorted names of the groups that changed after `generation`, or are gone; `None` in their
+    /// place when so many changes are no longer kept.
+    pub(crate) fn names_after(&self, generation: u64) -> (DataVersion, Option<Vec<String>>) {
+        let lookup = self.lookup();
+        let first = lookup.changes.front().map_or(u64::MAX, |(first, _)| *first);
+        if generation != self.generation() && generation + 1 < first {
+            return (lookup.version, None);
+        }
+        let changed = lookup.changes.iter().filter(|(changed, _)| *changed > generation);
+        let names: BTreeSet<&String> = changed.map(|(_, name)| name).collect();
+        (lookup.version, Some(names.into_iter().cloned().collect()))
+    }
+
+    /// The topics that operators closed for groups.
+    pub(crate) fn forbidden(&self) -> Forbidden {
+        self.lookup().forbidden.clone()
+    }
+
     /// The configuration of a group.
     pub(crate) fn find(&self, name: &str) -> Option<Arc<SubscriptionGroupConfig>> {
         if self.light && is_light(name) {
             return Some(Arc::new(SubscriptionGroupConfig::new(name)));
         }
+        self.in_table(name)
+    }
+
+    /// The configuration of a group that stands in the table; a light group does not.
+    pub(crate) fn in_table(&self, name: &str) -> Option<Arc<SubscriptionGroupConfig>> {
         self.lookup().groups.get(name).cloned()
     }
 

@@ -19,8 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use wire::body::{ConsumerOffsetTable, DataVersion, Extra};
 
 use crate::persist::{self, ConfigFile, ConfigFiles};
-use changes::Counter;
 pub(crate) use changes::Generation;
+use changes::{Counter, Removals};
 pub(crate) use handlers::{
     CommitOffset, QueryOffset, ResetContext, ResetOffset, commit, no_group, query, reset, reset_targets,
 };
@@ -36,6 +36,8 @@ pub(crate) struct Offsets {
     changed: AtomicBool,
     /// Counts changes for the slaves that copy the table.
     counter: Counter,
+    /// Locked after `groups`.
+    removals: Mutex<Removals>,
     /// Whether light queues are served, so that the file has a separate table for light groups.
     light: bool,
     book: Mutex<Book>,
@@ -111,6 +113,7 @@ impl Offsets {
             resets: AtomicUsize::new(0),
             changed: AtomicBool::new(false),
             counter: Counter::default(),
+            removals: Mutex::default(),
             light,
             book: Mutex::default(),
         };
@@ -172,7 +175,12 @@ impl Offsets {
 
     /// Removes the offsets of a deleted group.
     pub(crate) fn forget_group(&self, group: &str) {
-        let removed = self.groups.write().unwrap_or_else(PoisonError::into_inner).remove(group);
+        let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
+        let removed = groups.remove(group);
+        if removed.is_some() {
+            self.note_removed(format!("@{group}"));
+        }
+        drop(groups);
         self.forgotten(removed.into_iter().flat_map(HashMap::into_values));
     }
 
@@ -181,6 +189,9 @@ impl Offsets {
         let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
         let removed: Vec<_> = groups.values_mut().filter_map(|topics| topics.remove(topic)).collect();
         groups.retain(|_, topics| !topics.is_empty());
+        if !removed.is_empty() {
+            self.note_removed(format!("{topic}@"));
+        }
         drop(groups);
         self.forgotten(removed.into_iter());
     }
@@ -193,6 +204,7 @@ impl Offsets {
             self.resets.fetch_sub(pending, Ordering::AcqRel);
             self.changed.store(true, Ordering::Release);
         }
+        self.counter.wake();
     }
 
     fn position(&self, group: &str, topic: &str, queue_id: i32) -> Option<Position> {

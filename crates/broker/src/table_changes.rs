@@ -1,14 +1,16 @@
 //! The tables of a master for its slaves (request 22097, which only Vostok has). A slave asks for what changed after the versions that
-//! it has; the question waits until there is something, and tells the master which versions the slave has.
+//! it has; the question waits until there is something, and tells the master which versions the slave has. An answer that would be too
+//! large for a frame comes in parts, which the slave asks for one after the other.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use wire::body::ConsumerOffsetTable;
+use wire::body::{Changed, SubscriptionGroupTable, TableChanges, TopicTable};
 use wire::codes::response;
 use wire::ha::BrokerId;
+use wire::json;
 
 use crate::Refusal;
 use crate::broker::Broker;
@@ -35,12 +37,31 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// The remark of the refusal of a slave's question by a broker that is not master.
 pub(crate) const NOT_MASTER: &str = "this broker is not the master, and its tables are copies";
 
-/// What a slave learns of its master's tables.
-pub(crate) struct TableChanges {
-    /// The versions of the moment. Topics and groups are fetched by requests of their own.
-    pub versions: TableVersions,
-    /// The offsets that changed.
-    pub offsets: ConsumerOffsetTable,
+/// About how many bytes of entries an answer has. The master's memory for answers and a frame of 16 MiB have room for it.
+const PART_BYTES: usize = if cfg!(test) { 4 << 10 } else { 4 << 20 };
+
+/// The tables, in the order in which they are told.
+const TABLES: [&str; 3] = ["topics", "groups", "offsets"];
+
+/// What a slave asks.
+#[derive(Clone, Debug)]
+pub(crate) struct Question {
+    pub slave: BrokerId,
+    /// The versions that the slave has.
+    pub has: TableVersions,
+    /// Where the last part of the answer ended, in the words of that part.
+    pub after: Option<String>,
+}
+
+/// The part of an answer that is put together.
+#[derive(Debug)]
+struct AnswerPart {
+    /// The table with which the part begins, and the key behind which it does.
+    from: (usize, String),
+    /// About how many bytes are still free.
+    room: usize,
+    /// Where the part ends, when there is more.
+    more: Option<String>,
 }
 
 /// The versions of this broker's tables at the moment.
@@ -52,26 +73,33 @@ pub(crate) fn versions(broker: &Broker) -> TableVersions {
     }
 }
 
-/// Gives `then` what changed after the versions that a slave has, once something did. The question says that the slave has them.
+/// Gives `then` the versions of the moment and what changed after those that a slave has, once something did. The question says that
+/// the slave has them.
 ///
 /// # Errors
-/// `SYSTEM_ERROR` when this broker is not master, or too many slaves ask; `SERVICE_NOT_AVAILABLE` while it starts or stops.
+/// `SYSTEM_ERROR` when this broker is not master, or too many slaves ask; `INVALID_PARAMETER` when no part ends where the question
+/// says; `SERVICE_NOT_AVAILABLE` while this broker starts or stops.
 pub(crate) fn changes_for(
     broker: &Arc<Broker>,
-    slave: BrokerId,
-    has: TableVersions,
-    then: impl FnOnce(Result<TableChanges, Refusal>) + Send + 'static,
+    question: Question,
+    then: impl FnOnce(Result<(TableVersions, TableChanges), Refusal>) + Send + 'static,
 ) -> Result<(), Refusal> {
     check_master(broker)?;
+    let part = AnswerPart::after(question.after.as_deref())?;
     let expectations = broker.table_copies.expectations();
+    let Question { slave, has, after } = question;
     if !broker.table_copies.note(slave, has) {
         return Err(Refusal::error("too many slaves ask for tables"));
     }
     let handle = broker.clone();
     broker.client_calls.spawn(move || async move {
-        let changes = match wait_for_change(&handle, &has, expectations).await {
-            true => look(&handle, slave, has).await,
-            false => TableChanges { versions: has, offsets: ConsumerOffsetTable::default() },
+        let changes = match after {
+            Some(_) => look(&handle, &has, part),
+            None if wait_for_change(&handle, &has, expectations).await => {
+                pause_before_look(&handle, slave).await;
+                look(&handle, &has, part)
+            }
+            None => (has, TableChanges::default()),
         };
         then(check_master(&handle).map(|()| changes));
     })
@@ -98,17 +126,108 @@ async fn wait_for_change(
     within(HELD, changed).await == Some(true)
 }
 
-async fn look(broker: &Broker, slave: BrokerId, has: TableVersions) -> TableChanges {
+async fn pause_before_look(broker: &Broker, slave: BrokerId) {
     let entries = broker.table_copies.entries.load(Ordering::Relaxed);
     let interval = LOOK_INTERVAL + Duration::from_millis(entries / ENTRIES_PER_MS);
     let now = broker.clock.steady();
     let before = broker.table_copies.note_look(slave, now);
     pause((before + interval).saturating_sub(now)).await;
-    // Before the offsets, so that topics and groups that are fetched afterwards are at least as new.
-    let now = versions(broker);
-    let changed = broker.offsets.changed_after(has.offsets);
-    broker.table_copies.entries.store(changed.looked_at as u64, Ordering::Relaxed);
-    TableChanges { versions: TableVersions { offsets: changed.generation, ..now }, offsets: changed.table }
+}
+
+/// One part of what changed, and the versions of the tables before they were looked at.
+fn look(broker: &Broker, has: &TableVersions, mut part: AnswerPart) -> (TableVersions, TableChanges) {
+    let mut versions = versions(broker);
+    let mut changes = TableChanges::default();
+    if versions.topics != has.topics {
+        changes.topics = part.topics(broker, has.topics);
+    }
+    if versions.groups != has.groups {
+        changes.groups = part.groups(broker, has.groups);
+    }
+    if let Some(after) = part.begin(2) {
+        let found = broker.offsets.changed_after(has.offsets, &after, part.room);
+        broker.table_copies.entries.store(found.looked_at as u64, Ordering::Relaxed);
+        versions.offsets = found.generation;
+        changes.offsets = Some(found.changed);
+        part.more = found.more.map(|key| format!("{} {key}", TABLES[2]));
+    }
+    changes.more = part.more;
+    (versions, changes)
+}
+
+impl AnswerPart {
+    fn after(end: Option<&str>) -> Result<Self, Refusal> {
+        let unknown =
+            || Refusal::new(response::INVALID_PARAMETER, "after is not where a part of the answer ends");
+        let from = match end.map(|end| end.split_once(' ').ok_or_else(unknown)).transpose()? {
+            None => (0, String::new()),
+            Some((table, key)) => {
+                (TABLES.iter().position(|known| *known == table).ok_or_else(unknown)?, key.to_owned())
+            }
+        };
+        Ok(Self { from, room: PART_BYTES, more: None })
+    }
+
+    /// The key behind which a table is told; `None` when it was told in former parts, or is told in later ones.
+    fn begin(&self, table: usize) -> Option<String> {
+        match self.from.0.cmp(&table) {
+            _ if self.more.is_some() => None,
+            std::cmp::Ordering::Less => Some(String::new()),
+            std::cmp::Ordering::Equal => Some(self.from.1.clone()),
+            std::cmp::Ordering::Greater => None,
+        }
+    }
+
+    /// Gives `tell` these names, which are sorted, as long as there is room; `tell` returns how much it needed.
+    fn tell(&mut self, table: usize, names: Vec<String>, mut tell: impl FnMut(&str) -> usize) {
+        let mut last = self.begin(table).unwrap_or_default();
+        let first = names.partition_point(|name| *name <= last);
+        for name in names.into_iter().skip(first) {
+            if self.room == 0 {
+                self.more = Some(format!("{} {last}", TABLES[table]));
+                return;
+            }
+            self.room = self.room.saturating_sub(name.len() + tell(&name));
+            last = name;
+        }
+    }
+
+    fn topics(&mut self, broker: &Broker, has: u64) -> Option<Changed<TopicTable>> {
+        self.begin(0)?;
+        let (data_version, names) = broker.topics.names_after(has);
+        let is_whole = names.is_none();
+        let all = || broker.topics.all().iter().map(|topic| topic.name().to_owned()).collect();
+        let table = TopicTable { data_version, ..Default::default() };
+        let mut changed = Changed { is_whole, table, gone: Vec::new() };
+        self.tell(0, names.unwrap_or_else(all), |name| {
+            let Some(topic) = broker.topics.find(name) else {
+                changed.gone.push(name.to_owned());
+                return 0;
+            };
+            changed.table.topic_config_table.insert(name.to_owned(), topic.config.clone());
+            json::to_vec(&topic.config).len()
+        });
+        Some(changed)
+    }
+
+    fn groups(&mut self, broker: &Broker, has: u64) -> Option<Changed<SubscriptionGroupTable>> {
+        self.begin(1)?;
+        let (data_version, names) = broker.groups.names_after(has);
+        let is_whole = names.is_none();
+        let forbidden_table = broker.groups.forbidden();
+        let table = SubscriptionGroupTable { data_version, forbidden_table, ..Default::default() };
+        let mut changed = Changed { is_whole, table, gone: Vec::new() };
+        self.tell(1, names.unwrap_or_else(|| broker.groups.names()), |name| {
+            let Some(group) = broker.groups.in_table(name) else {
+                changed.gone.push(name.to_owned());
+                return 0;
+            };
+            let size = json::to_vec(&*group).len();
+            changed.table.subscription_group_table.insert(name.to_owned(), Arc::unwrap_or_clone(group));
+            size
+        });
+        Some(changed)
+    }
 }
 
 fn check_master(broker: &Broker) -> Result<(), Refusal> {

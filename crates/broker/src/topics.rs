@@ -188,6 +188,21 @@ struct Book {
     changes: VecDeque<(u64, String)>,
 }
 
+impl Book {
+    /// The sorted names of the topics that changed after `generation`; `None` when so many changes are no longer kept.
+    fn changed_after(&self, generation: u64) -> Option<Vec<String>> {
+        let first = self.changes.front().map_or(u64::MAX, |(first, _)| *first);
+        if generation != self.generation && generation + 1 < first {
+            return None;
+        }
+        let changed = self.changes.iter().filter(|(changed, _)| *changed > generation);
+        let mut names: Vec<String> = changed.map(|(_, name)| name.clone()).collect();
+        names.sort_unstable();
+        names.dedup();
+        Some(names)
+    }
+}
+
 /// The table of topics. Every change is on disk before it is visible.
 pub struct Topics {
     file: ConfigFile,
@@ -297,15 +312,15 @@ impl Topics {
     /// The version of the table and the topics that changed after `generation`; `None` when so many changes are no longer kept.
     pub fn changed_after(&self, generation: u64) -> Option<(DataVersion, Vec<Arc<Topic>>)> {
         let book = self.book();
-        let first = book.changes.front().map_or(u64::MAX, |(first, _)| *first);
-        if generation != book.generation && generation + 1 < first {
-            return None;
-        }
-        let mut names: Vec<&String> =
-            book.changes.iter().filter(|(changed, _)| *changed > generation).map(|(_, name)| name).collect();
-        names.sort_unstable();
-        names.dedup();
-        Some((book.version, names.into_iter().filter_map(|name| self.find(name)).collect()))
+        let names = book.changed_after(generation)?;
+        Some((book.version, names.iter().filter_map(|name| self.find(name)).collect()))
+    }
+
+    /// The version of the table, and the sorted names of the topics that changed after `generation`, or are gone; `None` in their
+    /// place when so many changes are no longer kept.
+    pub(crate) fn names_after(&self, generation: u64) -> (DataVersion, Option<Vec<String>>) {
+        let book = self.book();
+        (book.version, book.changed_after(generation))
     }
 
     /// Gives the table a new version, so that it is registered as a whole with all name servers again. `state_version` is the

@@ -7,6 +7,7 @@
 pub mod admin;
 pub mod assignment;
 pub mod auth;
+pub mod changes;
 pub mod cluster;
 pub mod controller;
 pub mod group;
@@ -25,6 +26,7 @@ use std::collections::BTreeMap;
 pub use admin::*;
 pub use assignment::*;
 pub use auth::*;
+pub use changes::*;
 pub use cluster::*;
 pub use controller::*;
 pub use group::*;

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
 use serde::Serialize;
-use wire::body::{DataVersion, Extra, SubscriptionGroupConfig, SubscriptionGroupTable};
+use wire::body::{Changed, DataVersion, Extra, SubscriptionGroupConfig, SubscriptionGroupTable};
 use wire::codes::response;
 use wire::json::{self, Dialect};
 
 use super::handlers::altered;
-use super::{FORBIDDEN_READ, Forbidden, GROUPS_MAX, Groups};
+use super::{CHANGES_KEPT, FORBIDDEN_READ, Forbidden, GROUPS_MAX, Groups};
 use crate::change::GroupChange;
 use crate::{Refusal, persist};
 
@@ -102,9 +102,29 @@ impl Groups {
         lookup.version = table.data_version;
         lookup.forbidden = table.forbidden_table;
         lookup.groups = table.subscription_group_table.into_iter().map(named).collect();
+        lookup.changes.clear();
         drop(lookup);
         self.generation.send_modify(|generation| *generation += 1);
         Ok(())
+    }
+
+    /// Takes over what changed in the table of a master, and its version.
+    ///
+    /// # Errors
+    /// When the file cannot be written; the table is then as before.
+    pub(crate) fn take_changes(
+        &self,
+        changed: Changed<SubscriptionGroupTable>,
+    ) -> Result<(), persist::Error> {
+        if changed.is_whole {
+            return self.adopt(changed.table);
+        }
+        let mut table = self.snapshot();
+        changed.gone.iter().for_each(|name| drop(table.subscription_group_table.remove(name)));
+        table.subscription_group_table.extend(changed.table.subscription_group_table);
+        table.forbidden_table = changed.table.forbidden_table;
+        table.data_version = changed.table.data_version;
+        self.adopt(table)
     }
 
     fn stage_all(&self, staged: &mut Staged, list: Vec<GroupChange>) -> Result<(), Refusal> {
@@ -114,8 +134,7 @@ impl Groups {
             let coming = next.groups.get(&name).or_else(|| staged.groups.get(&name));
             // A light group exists without standing in the table.
             let is_removed = matches!(change, GroupChange::Remove { .. });
-            let find =
-                || if is_removed { self.lookup().groups.get(&name).cloned() } else { self.find(&name) };
+            let find = || if is_removed { self.in_table(&name) } else { self.find(&name) };
             let now = coming.cloned().unwrap_or_else(find);
             let config = match change {
                 GroupChange::Ensure(_) if now.is_some() => continue,
@@ -177,6 +196,13 @@ impl Groups {
         let mut lookup = self.lookup.write().unwrap_or_else(PoisonError::into_inner);
         lookup.version = version;
         lookup.forbidden = staged.forbidden(std::mem::take(&mut lookup.forbidden));
+        // Read while `writing` is locked, which everybody holds who raises it.
+        let generation = self.generation() + 1;
+        let forbidden = staged.readable.into_keys().map(|(group, _)| group);
+        let names = staged.groups.keys().cloned().chain(forbidden);
+        lookup.changes.extend(names.map(|name| (generation, name)));
+        let surplus = lookup.changes.len().saturating_sub(CHANGES_KEPT);
+        lookup.changes.drain(..surplus);
         for (name, config) in staged.groups {
             match config {
                 Some(config) => lookup.groups.insert(&name, config),

@@ -1,16 +1,23 @@
 //! What changed in the table of offsets, for the slaves that copy it.
 //!
 //! Every change bears the *generation* of its moment. A slave asks for what changed after the generation up to which it has
-//! everything; looking that up begins the next generation. So no list of changes is kept, and a commit costs two loads more.
+//! everything; looking that up begins the next generation. So no list of changes is kept, and a commit costs two loads more. Only what
+//! is removed is listed, since nothing else is left of it.
 
-use std::collections::BTreeMap;
-use std::sync::PoisonError;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::PoisonError;
 
 use tokio::sync::watch;
-use wire::body::ConsumerOffsetTable;
+use wire::body::{Changed, ConsumerOffsetTable};
 
 use super::{Offsets, lock};
+
+/// Number of removals kept for slaves. One that is further behind gets the whole table.
+const REMOVALS_KEPT: usize = 4096;
+
+/// Bytes that a queue and its offset take in a body.
+const QUEUE_BYTES: usize = 28;
 
 /// Counts how often changes were looked up. Zero is before the first change.
 pub(crate) type Generation = u64;
@@ -27,13 +34,24 @@ pub(super) struct Counter {
 
 /// What changed in the table.
 #[derive(Debug)]
-pub(crate) struct Changed {
+pub(crate) struct Changes {
     /// The changed offsets.
-    pub table: ConsumerOffsetTable,
-    /// Whoever has these has everything up to this generation.
+    pub changed: Changed<ConsumerOffsetTable>,
+    /// The key of the last entry, when there are more behind it.
+    pub more: Option<String>,
+    /// Whoever has all of these has everything up to this generation.
     pub generation: Generation,
     /// How many entries of groups and topics were looked at.
     pub looked_at: usize,
+}
+
+/// What was removed last.
+#[derive(Default)]
+pub(super) struct Removals {
+    /// Generations, and `@group` or `topic@`.
+    kept: VecDeque<(Generation, String)>,
+    /// The newest generation of the removals that are not kept any more.
+    dropped: Generation,
 }
 
 impl Default for Counter {
@@ -91,14 +109,21 @@ impl Offsets {
         }
     }
 
-    /// The committed offsets that changed after `generation`.
-    pub(crate) fn changed_after(&self, generation: Generation) -> Changed {
+    /// The committed offsets that changed after `generation`, in the order of their keys: those behind the key `after` that fit into
+    /// about `room` bytes, but one at least. What was removed is told before the first key.
+    pub(crate) fn changed_after(&self, generation: Generation, after: &str, room: usize) -> Changes {
         // A commit reads the generation while its entry is locked. So one that this look finds not yet made bears a later
         // generation than `current`, and is found by the next look.
         let current = self.counter.current.fetch_add(1, Ordering::AcqRel);
         let mut table = ConsumerOffsetTable::default();
-        let mut looked_at = 0;
+        let (mut looked_at, mut bytes, mut more) = (0, 0, None);
         let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
+        let removals = self.removals.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_whole = generation <= removals.dropped;
+        let generation = if is_whole { 0 } else { generation };
+        let told = removals.kept.iter().filter(|(at, _)| after.is_empty() && *at > generation);
+        let gone = told.map(|(_, removed)| removed.clone()).collect();
+        drop(removals);
         for (group, topics) in groups.iter() {
             looked_at += topics.len();
             for (name, topic) in topics {
@@ -106,14 +131,70 @@ impl Offsets {
                 if topic.newest <= generation {
                     continue;
                 }
+                let key = format!("{name}@{group}");
+                if key.as_str() <= after || more.as_ref().is_some_and(|last| key > *last) {
+                    continue;
+                }
                 let changed = topic.queues.iter().filter(|(_, position)| position.generation > generation);
                 let changed: BTreeMap<i32, i64> =
                     changed.filter_map(|(queue, position)| Some((*queue, position.committed?))).collect();
-                if !changed.is_empty() {
-                    table.offset_table.insert(format!("{name}@{group}"), changed);
+                if changed.is_empty() {
+                    continue;
+                }
+                let size = |key: &str, queues: &BTreeMap<_, _>| key.len() + QUEUE_BYTES * (1 + queues.len());
+                bytes += size(&key, &changed);
+                table.offset_table.insert(key, changed);
+                while bytes > room && table.offset_table.len() > 1 {
+                    let (last, queues) = table.offset_table.pop_last().expect("there is more than one");
+                    bytes -= size(&last, &queues);
+                    more = table.offset_table.last_key_value().map(|(key, _)| key.clone());
                 }
             }
         }
-        Changed { table, generation: current, looked_at }
+        Changes { changed: Changed { gone, is_whole, table }, more, generation: current, looked_at }
+    }
+
+    /// Notes that `@group` or `topic@` was removed. The caller holds the lock of the groups.
+    pub(super) fn note_removed(&self, removed: String) {
+        let mut removals = self.removals.lock().unwrap_or_else(PoisonError::into_inner);
+        let generation = self.counter.current();
+        removals.kept.push_back((generation, removed));
+        if removals.kept.len() > REMOVALS_KEPT {
+            removals.dropped = removals.kept.pop_front().map_or(0, |(dropped, _)| dropped);
+        }
+        self.counter.raise(generation);
+    }
+
+    /// Takes over what changed at the master. Of a whole table, offsets that the master does not have are removed unless `stays` says
+    /// of their topic and group that they stay.
+    pub(crate) fn take_changes(
+        &self,
+        changed: Changed<ConsumerOffsetTable>,
+        stays: impl Fn(&str, &str) -> bool,
+    ) {
+        for removed in &changed.gone {
+            match removed.split_once('@') {
+                Some(("", group)) => self.forget_group(group),
+                Some((topic, _)) => self.forget_topic(topic),
+                None => tracing::warn!(removed, "removed offsets are neither @group nor topic@ and stay"),
+            }
+        }
+        let table = changed.table.offset_table;
+        if changed.is_whole {
+            self.keep(|topic, group| table.contains_key(&format!("{topic}@{group}")) || stays(topic, group));
+        }
+        self.fill_table(table, |position, offset| position.committed = Some(offset));
+    }
+
+    /// Removes the offsets of topics and groups that do not stay.
+    fn keep(&self, stays: impl Fn(&str, &str) -> bool) {
+        let mut removed = Vec::new();
+        let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
+        groups.retain(|group, topics| {
+            removed.extend(topics.extract_if(|topic, _| !stays(topic, group)).map(|(_, topic)| topic));
+            !topics.is_empty()
+        });
+        drop(groups);
+        self.forgotten(removed.into_iter());
     }
 }

@@ -17,7 +17,7 @@ const TOPICS_BY_GROUP: &str = "groupTopicMap";
 /// The member with the offsets of light groups, whose queues all have the id 0 (`LmqConsumerOffsetManager`).
 const LIGHT_OFFSETS: &str = "lmqOffsetTable";
 
-type Table = BTreeMap<String, BTreeMap<i32, i64>>;
+pub(super) type Table = BTreeMap<String, BTreeMap<i32, i64>>;
 
 impl Offsets {
     /// Writes the file when an offset changed since the last save. A commit during the write is saved by the next call.
@@ -87,11 +87,6 @@ impl Offsets {
         self.changed.store(true, Ordering::Release);
     }
 
-    /// Takes over offsets that changed at the master.
-    pub(crate) fn take_changes(&self, table: ConsumerOffsetTable) {
-        self.fill_table(table.offset_table, |position, offset| position.committed = Some(offset));
-    }
-
     /// Takes over the offsets of a file that was read.
     pub(super) fn fill(&self, mut file: ConsumerOffsetTable) {
         let light = file.extra.remove(LIGHT_OFFSETS).and_then(|table| serde_json::from_value(table).ok());
@@ -106,7 +101,7 @@ impl Offsets {
         book.extra.remove(TOPICS_BY_GROUP);
     }
 
-    fn fill_table(&self, table: Table, set: impl Fn(&mut super::Position, i64)) {
+    pub(super) fn fill_table(&self, table: Table, set: impl Fn(&mut super::Position, i64)) {
         for (key, queues) in table {
             let Some((topic, group)) = key.split_once('@') else {
                 tracing::warn!(key, "an entry of the offset table is not topic@group and is left out");

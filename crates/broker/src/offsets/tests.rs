@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use wire::body::{ConsumerOffsetTable, MessageQueue};
 use wire::json;
 
-use super::changes::Changed;
+use super::changes::Changes;
 use super::*;
 use crate::Refusal;
 use crate::groups::Groups;
@@ -333,8 +333,8 @@ fn a_slave_gets_what_changed_after_what_it_has() {
     let directory = tempfile::tempdir().unwrap();
     let offsets = Offsets::load(&real_files(directory.path())).unwrap();
     let after = |generation| {
-        let Changed { table, generation, .. } = offsets.changed_after(generation);
-        (table.offset_table.into_iter().collect::<Vec<_>>(), generation)
+        let Changes { changed, generation, .. } = offsets.changed_after(generation, "", usize::MAX);
+        (changed.table.offset_table.into_iter().collect::<Vec<_>>(), generation)
     };
     let entry = |topic: &str, queues: &[(i32, i64)]| (format!("{topic}@g"), queues.iter().copied().collect());
     offsets.commit("g", "T", 0, 5);
@@ -353,11 +353,32 @@ fn a_slave_gets_what_changed_after_what_it_has() {
     assert_eq!(after(0).0.len(), 2);
     assert_eq!(after(second).0, []);
     let copy = Offsets::load(&real_files(&directory.path().join("copy"))).unwrap();
-    copy.take_changes(offsets.changed_after(0).table);
+    copy.take_changes(offsets.changed_after(0, "", usize::MAX).changed, |_, _| false);
     assert_eq!(
         [("T", 0), ("T", 1), ("U", 2)].map(|(topic, queue)| copy.committed("g", topic, queue)),
         [Some(5), Some(3), Some(9)]
     );
+}
+
+#[test]
+fn many_offsets_come_in_the_order_of_their_keys() {
+    let directory = tempfile::tempdir().unwrap();
+    let offsets = Offsets::load(&real_files(directory.path())).unwrap();
+    (0..50).for_each(|number| assert!(offsets.commit(&format!("g{number}"), "T", 0, number)));
+    for room in [0, 100, 1_000, 5_000] {
+        let (mut keys, mut after, mut parts) = (Vec::new(), String::new(), 0);
+        loop {
+            let Changes { changed, more, .. } = offsets.changed_after(0, &after, room);
+            keys.extend(changed.table.offset_table.into_keys());
+            parts += 1;
+            match more {
+                Some(key) => after = key,
+                None => break,
+            }
+        }
+        assert!(keys.is_sorted() && keys.len() == 50, "{room}: {keys:?}");
+        assert_eq!(parts > 1, room < 50 * 28, "{room}");
+    }
 }
 
 #[test]
@@ -373,7 +394,7 @@ fn who_waits_for_a_change_is_woken_by_the_first_one() {
     runtime.block_on(async { tokio::join!(waits, commits) });
     let seen = offsets.newest();
     runtime.block_on(offsets.wait_for_change(seen - 1));
-    assert_eq!(offsets.changed_after(0).generation, seen);
+    assert_eq!(offsets.changed_after(0, "", usize::MAX).generation, seen);
     let waits = offsets.wait_for_change(seen);
     let commits = async {
         tokio::task::yield_now().await;

@@ -3,6 +3,7 @@
 //! In controller mode the answers of 14, 15, 222 and 314 wait until the slaves of the in-sync set have the offsets, so that none of
 //! them is less after an election. Commits without an answer are not waited for.
 
+use wire::body::TableChanges;
 use wire::codes::{Language, response};
 use wire::ha::BrokerId;
 
@@ -13,7 +14,7 @@ use super::sink::ANSWER_BYTES;
 use crate::offsets::{self, CommitOffset, Generation, QueryOffset, ResetOffset};
 use crate::progress::{self, CloneOffsets};
 use crate::state::TableVersions;
-use crate::table_changes::{self, TableChanges};
+use crate::table_changes::{self, Question};
 use crate::{Refusal, lookup};
 
 /// 14 `QUERY_CONSUMER_OFFSET`.
@@ -115,8 +116,8 @@ fn when_copied(
     })
 }
 
-/// 22097 `VOSTOK_TABLE_CHANGES`: a slave asks for what changed in the tables after the versions that it has. The answer's body has the
-/// changed offsets in the form of 43, and its fields the versions of the moment.
+/// 22097 `VOSTOK_TABLE_CHANGES`: a slave asks for what changed in the tables after the versions that it has, or for the next part of that.
+/// The answer's body has the changes ([`TableChanges`]), and its fields the versions of the moment.
 pub(super) fn changes(r: &Request<'_>, _: &mut Vec<u8>) -> Result<(), Refusal> {
     let slave = BrokerId::from_i64(r.number("brokerId")?).ok_or_else(|| {
         Refusal::new(response::INVALID_PARAMETER, "brokerId is negative, expected the id of a slave")
@@ -126,17 +127,15 @@ pub(super) fn changes(r: &Request<'_>, _: &mut Vec<u8>) -> Result<(), Refusal> {
         topics: r.number("topics")?,
         groups: r.number("groups")?,
     };
+    let question = Question { slave, has, after: r.text("after").map(str::to_owned) };
     let (reply, charge) = (r.late_reply(), r.peer.charge(ANSWER_BYTES));
-    table_changes::changes_for(r.broker, slave, has, move |changes| {
+    table_changes::changes_for(r.broker, question, move |changes| {
         reply.give(&changes.map_or_else(Answer::from, changed));
         drop(charge);
     })
 }
 
-fn changed(TableChanges { versions, offsets }: TableChanges) -> Answer {
-    Answer::success()
-        .field("offsets", versions.offsets)
-        .field("topics", versions.topics)
-        .field("groups", versions.groups)
-        .body(wire::json::to_vec_as(&offsets, wire::json::Dialect::Standard))
+fn changed((versions, changes): (TableVersions, TableChanges)) -> Answer {
+    let answer = Answer::success().field("offsets", versions.offsets).field("topics", versions.topics);
+    answer.field("groups", versions.groups).body(wire::json::to_vec(&changes))
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use net::{CallError, ConnectionHandle, Reply, Workers};
 use serde::de::DeserializeOwned;
+use wire::body::{TableChanges, TopicTable};
 use wire::codes::{request, response};
 use wire::frame::FrameWriter;
 use wire::json::{self, JsonError};
@@ -23,8 +24,8 @@ const OFFSETS_INTERVALS: [Duration; 2] = [Duration::from_millis(100), Duration::
 /// Bytes of offsets that are taken per millisecond from a master of RocketMQ: the table of many groups comes less often.
 const OFFSETS_BYTES_PER_MS: usize = 1000;
 
-/// Bytes of topics and groups that are taken from a master per millisecond: a large table that changes all the time comes less often.
-const TABLE_BYTES_PER_MS: usize = 10_000;
+/// Most parts of an answer about changes, of some megabytes each.
+const PARTS_MAX: usize = 1_000;
 
 /// Pause before a broker is asked again that is not master yet: an election is under way.
 const ELECTION_PAUSE: Duration = Duration::from_millis(20);
@@ -54,6 +55,8 @@ enum SyncError {
     Content(#[from] JsonError),
     #[error(transparent)]
     Disk(#[from] persist::Error),
+    #[error("the parts of its answer do not fit together")]
+    Torn,
     #[error("this broker is the master now")]
     Master,
 }
@@ -68,8 +71,6 @@ struct Link {
     lacks_changes: bool,
     tables_due: Instant,
     delays_due: Instant,
-    /// Before this time topics and groups that changed are not fetched.
-    tables_after: Instant,
 }
 
 /// Takes the tables of the master again and again until the workers stop.
@@ -111,7 +112,7 @@ impl Link {
     fn new(address: String, peer: Arc<ConnectionHandle>) -> Self {
         let now = Instant::now();
         let has = TableVersions::default();
-        Self { address, peer, has, lacks_changes: false, tables_due: now, delays_due: now, tables_after: now }
+        Self { address, peer, has, lacks_changes: false, tables_due: now, delays_due: now }
     }
 
     /// Takes what is due, and returns the pause before the next round.
@@ -120,8 +121,8 @@ impl Link {
         if is_due(&mut self.tables_due, TABLES_INTERVAL) {
             note("request modes", modes(broker, peer).await);
             if self.lacks_changes {
-                note("topics", topics(broker, peer).await.map(drop));
-                note("groups", groups(broker, peer).await.map(drop));
+                note("topics", topics(broker, peer).await);
+                note("groups", groups(broker, peer).await);
             }
         }
         if is_due(&mut self.delays_due, DELAYS_INTERVAL) {
@@ -150,39 +151,58 @@ impl Link {
 
     /// Asks what changed after the versions that this broker has, and takes it. The master holds the question until something did.
     async fn changes(&mut self, broker: &Broker) -> Result<(), SyncError> {
-        let (has, peer) = (self.has, &*self.peer);
-        let own = broker.replicas.elected().own;
-        let reply = ask_for(broker, peer, request::VOSTOK_TABLE_CHANGES, |writer| {
-            let writer = writer.number("brokerId", own).number("offsets", has.offsets);
-            writer.number("topics", has.topics).number("groups", has.groups).finish(b"");
-        })
-        .await?;
-        let number = |key: &'static str| {
-            let field = reply.text(key).and_then(|text| text.parse::<u64>().ok());
-            field.ok_or(SyncError::Field(key))
-        };
-        let now = TableVersions {
-            offsets: number("offsets")?,
-            topics: number("topics")?,
-            groups: number("groups")?,
-        };
-        broker.offsets.take_changes(json::from_slice(&reply.body)?);
+        let asked_ms = broker.now_ms();
+        let (now, changes) = self.ask_changes(broker).await?;
         // Each for itself: a table that cannot be taken does not hold up the others.
-        self.has.offsets = now.offsets;
-        if now.topics != has.topics || now.groups != has.groups {
-            tokio::time::sleep_until(self.tables_after.into()).await;
-            let mut bytes = 0;
-            if now.topics != has.topics {
-                bytes += topics(broker, peer).await?;
-                self.has.topics = now.topics;
-            }
-            if now.groups != has.groups {
-                bytes += groups(broker, peer).await?;
-                self.has.groups = now.groups;
-            }
-            self.tables_after = Instant::now() + Duration::from_millis((bytes / TABLE_BYTES_PER_MS) as u64);
+        let topics = changes.topics.map_or(Ok(()), |topics| broker.topics.take_changes(topics));
+        if topics.is_ok() {
+            self.has.topics = now.topics;
+            broker.replicas.took_tables(asked_ms);
         }
-        Ok(())
+        let groups = changes.groups.map_or(Ok(()), |groups| broker.groups.take_changes(groups));
+        if groups.is_ok() {
+            self.has.groups = now.groups;
+        }
+        if let Some(offsets) = changes.offsets {
+            // Without controllers a master may come back with less than this slave has.
+            let may_stay = !broker.config.is_controlled();
+            let is_known = |topic: &str, group: &str| {
+                broker.topics.find(topic).is_some() && broker.groups.find(group).is_some()
+            };
+            broker.offsets.take_changes(offsets, |topic, group| may_stay && is_known(topic, group));
+        }
+        self.has.offsets = now.offsets;
+        Ok(topics.and(groups)?)
+    }
+
+    /// All parts of the answer, and the versions that the tables had at its beginning.
+    async fn ask_changes(&self, broker: &Broker) -> Result<(TableVersions, TableChanges), SyncError> {
+        let (has, own) = (self.has, broker.replicas.elected().own);
+        let mut answer: Option<(TableVersions, TableChanges)> = None;
+        for _ in 0..PARTS_MAX {
+            let after = answer.as_ref().and_then(|(_, changes)| changes.more.clone());
+            let reply = ask_for(broker, &self.peer, request::VOSTOK_TABLE_CHANGES, |writer| {
+                let writer = writer.number("brokerId", own).number("offsets", has.offsets);
+                let writer = writer.number("topics", has.topics).number("groups", has.groups);
+                writer.maybe("after", after.as_deref()).finish(b"");
+            })
+            .await?;
+            let number = |key: &'static str| {
+                let field = reply.text(key).and_then(|text| text.parse::<u64>().ok());
+                field.ok_or(SyncError::Field(key))
+            };
+            let part: TableChanges = json::from_slice(&reply.body)?;
+            if let Some((_, changes)) = &mut answer {
+                changes.extend(part).then_some(()).ok_or(SyncError::Torn)?;
+            } else {
+                let [offsets, topics, groups] = [number("offsets")?, number("topics")?, number("groups")?];
+                answer = Some((TableVersions { offsets, topics, groups }, part));
+            }
+            if let Some(answer) = answer.take_if(|(_, changes)| changes.more.is_none()) {
+                return Ok(answer);
+            }
+        }
+        Err(SyncError::Torn)
     }
 }
 
@@ -208,24 +228,20 @@ fn note(table: &str, done: Result<(), SyncError>) {
     }
 }
 
-/// Takes the topics; returns the size of the table in bytes. Offsets of groups in topics that are gone go with them.
-async fn topics(broker: &Broker, peer: &ConnectionHandle) -> Result<usize, SyncError> {
+/// Takes the topics of a master of RocketMQ. Offsets of groups in topics that are gone go with them.
+async fn topics(broker: &Broker, peer: &ConnectionHandle) -> Result<(), SyncError> {
     let asked_ms = broker.now_ms();
-    let body = ask_bytes(broker, peer, request::GET_ALL_TOPIC_CONFIG).await?;
-    let table: wire::body::TopicTable = json::from_slice(&body)?;
+    let table: TopicTable = ask(broker, peer, request::GET_ALL_TOPIC_CONFIG).await?;
     let known = broker.topics.unsorted();
     broker.topics.adopt(table.data_version, table.topic_config_table)?;
     let gone = known.iter().filter(|topic| broker.topics.find(topic.name()).is_none());
     gone.for_each(|topic| broker.offsets.forget_topic(topic.name()));
     broker.replicas.took_tables(asked_ms);
-    Ok(body.len())
+    Ok(())
 }
 
-/// Takes the groups; returns the size of the table in bytes.
-async fn groups(broker: &Broker, peer: &ConnectionHandle) -> Result<usize, SyncError> {
-    let body = ask_bytes(broker, peer, request::GET_ALL_SUBSCRIPTIONGROUP_CONFIG).await?;
-    broker.groups.adopt(json::from_slice(&body)?)?;
-    Ok(body.len())
+async fn groups(broker: &Broker, peer: &ConnectionHandle) -> Result<(), SyncError> {
+    Ok(broker.groups.adopt(ask(broker, peer, request::GET_ALL_SUBSCRIPTIONGROUP_CONFIG).await?)?)
 }
 
 async fn modes(broker: &Broker, peer: &ConnectionHandle) -> Result<(), SyncError> {

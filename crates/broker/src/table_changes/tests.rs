@@ -2,7 +2,10 @@ use std::collections::BTreeSet;
 
 use replica::in_sync::{CommittedSet, SetEpoch};
 
+use wire::body::TopicConfig;
+
 use super::*;
+use crate::change::{Change, GroupChange, TopicChange};
 use crate::testing::Fixture;
 
 const SLAVE: BrokerId = BrokerId::new(2);
@@ -38,8 +41,8 @@ fn an_offset_waits_for_the_slaves_that_may_be_elected() {
     assert!(!are_copied(broker, &wanted));
     let slave = async {
         tokio::task::yield_now().await;
-        let TableChanges { versions, offsets } = look(broker, SLAVE, TableVersions::default()).await;
-        assert_eq!(offsets.offset_table["T@g"][&0], 7);
+        let (versions, changes) = look(broker, &TableVersions::default(), AnswerPart::after(None).unwrap());
+        assert_eq!(changes.offsets.unwrap().table.offset_table["T@g"][&0], 7);
         assert!(!are_copied(broker, &wanted), "it was sent and may be lost");
         broker.table_copies.note(SLAVE, versions);
     };
@@ -65,6 +68,116 @@ fn a_master_that_is_deposed_tells_nothing_of_its_tables() {
     assert!(!are_copied(broker, &wanted), "nobody is in the set, which is that of another one now");
     let refusal = run(wait(broker, wanted)).unwrap_err();
     assert!(refusal.remark.contains("no longer the master"), "{refusal:?}");
-    let refusal = changes_for(broker, SLAVE, TableVersions::default(), |_| panic!()).unwrap_err();
+    let question = Question { slave: SLAVE, has: TableVersions::default(), after: None };
+    let refusal = changes_for(broker, question, |_| panic!()).unwrap_err();
     assert_eq!(refusal.remark, NOT_MASTER);
+}
+
+/// Takes over what changed at `master` after the versions that `slave` has, and returns the versions it has then, the changes, and in
+/// how many parts they came.
+fn copy(master: &Broker, slave: &Broker, has: TableVersions) -> (TableVersions, TableChanges, usize) {
+    let (versions, mut all) = look(master, &has, AnswerPart::after(None).unwrap());
+    let mut parts = 1;
+    while let Some(end) = all.more.clone() {
+        let (_, part) = look(master, &has, AnswerPart::after(Some(&end)).unwrap());
+        assert!(json::to_vec(&part).len() < 2 * PART_BYTES, "part {parts} is {part:?}");
+        assert!(all.extend(part));
+        parts += 1;
+    }
+    let changes: TableChanges = json::from_slice(&json::to_vec(&all)).unwrap();
+    all.topics.map(|topics| slave.topics.take_changes(topics)).transpose().unwrap();
+    all.groups.map(|groups| slave.groups.take_changes(groups)).transpose().unwrap();
+    slave.offsets.take_changes(all.offsets.unwrap(), |_, _| false);
+    (versions, changes, parts)
+}
+
+fn assert_same(master: &Broker, slave: &Broker) {
+    let topics = |broker: &Broker| {
+        let (version, topics) = broker.topics.snapshot();
+        (version, topics.iter().map(|topic| topic.config.clone()).collect::<Vec<_>>())
+    };
+    assert_eq!(topics(slave), topics(master));
+    let (groups, copied) = (master.groups.snapshot(), slave.groups.snapshot());
+    assert_eq!((copied.data_version, copied.forbidden_table), (groups.data_version, groups.forbidden_table));
+    assert_eq!(copied.subscription_group_table, groups.subscription_group_table);
+    assert_eq!(slave.offsets.table().offset_table, master.offsets.table().offset_table);
+}
+
+fn change(broker: &Broker, change: impl Into<crate::change::Change>) {
+    let outcomes = broker.store_changes(std::iter::once(change.into()));
+    assert_eq!(outcomes, [Ok(())]);
+}
+
+#[test]
+fn large_tables_come_in_parts_and_later_only_what_changed() {
+    let (one, other) = (master(), Fixture::new());
+    let (master, slave) = (&one.broker, &other.broker);
+    let remove = |group: &str, clean_offsets| GroupChange::Remove { group: group.to_owned(), clean_offsets };
+    slave.offsets.commit("of-before", "T", 0, 1);
+    for number in 0..100 {
+        change(master, Change::ensure_topic(TopicConfig::new(format!("T{number}"), 4, 6)));
+        change(master, GroupChange::Ensure(format!("g{number}")));
+        (0..4).for_each(|queue| assert!(master.offsets.commit(&format!("g{number}"), "T1", queue, number)));
+    }
+    let (has, changes, parts) = copy(master, slave, TableVersions::default());
+    assert!(parts > 10, "{parts}");
+    assert!(changes.topics.unwrap().is_whole && changes.groups.unwrap().is_whole);
+    assert_same(master, slave);
+
+    change(master, Change::ensure_topic(TopicConfig::new("New", 4, 6)));
+    change(master, TopicChange::Remove("T7".to_owned()));
+    change(master, remove("g3", true));
+    change(master, remove("g4", false));
+    change(master, remove("g5", true));
+    change(master, GroupChange::Ensure("g5".to_owned()));
+    master.offsets.commit("g5", "T1", 2, 77);
+    let (topic, group) = ("T2".to_owned(), "g9".to_owned());
+    change(master, GroupChange::Forbid { group, topic, readable: false });
+    let (has, changes, parts) = copy(master, slave, has);
+    let (topics, groups, offsets) =
+        (changes.topics.unwrap(), changes.groups.unwrap(), changes.offsets.unwrap());
+    assert_eq!((parts, topics.is_whole, groups.is_whole, offsets.is_whole), (1, false, false, false));
+    assert_eq!(topics.table.topic_config_table.into_keys().collect::<Vec<_>>(), ["New"]);
+    assert_eq!(groups.table.subscription_group_table.into_keys().collect::<Vec<_>>(), ["g5", "g9"]);
+    assert_eq!((topics.gone, groups.gone), (vec!["T7".to_owned()], vec!["g3".to_owned(), "g4".to_owned()]));
+    assert_eq!(offsets.gone, ["@g3", "@g5"]);
+    let of_clients = offsets.table.offset_table.keys().filter(|key| !key.contains("RMQ_SYS"));
+    assert_eq!(of_clients.collect::<Vec<_>>(), ["T1@g5"]);
+    assert_same(master, slave);
+    assert_eq!(
+        slave.offsets.places("g5", "T1"),
+        [(2, 77)].into(),
+        "of the group before only nothing is left"
+    );
+
+    let (_, changes, _) = copy(master, slave, has);
+    assert_eq!((changes.topics, changes.groups), (None, None));
+    let offsets = changes.offsets.unwrap();
+    assert!(offsets.gone.is_empty() && offsets.table.offset_table.is_empty());
+}
+
+#[test]
+fn a_slave_that_missed_more_than_is_kept_gets_the_whole_table() {
+    let (one, other) = (master(), Fixture::new());
+    let (master, slave) = (&one.broker, &other.broker);
+    (0..2).for_each(|number| assert!(master.offsets.commit(&format!("g{number}"), "T", 0, 1)));
+    let (has, ..) = copy(master, slave, TableVersions::default());
+    master.offsets.forget_group("g0");
+    for number in 0..5_000 {
+        master.offsets.commit("made-up", "T", 0, number);
+        master.offsets.forget_group("made-up");
+        master.offsets.changed_after(0, "", 0);
+    }
+    let (_, changes, _) = copy(master, slave, has);
+    assert!(changes.offsets.unwrap().is_whole);
+    assert_same(master, slave);
+    assert_eq!(slave.offsets.groups(), ["g1".to_owned()].into());
+}
+
+#[test]
+fn a_part_begins_where_one_ended() {
+    for end in ["", "topics", "queues T", "offsets"] {
+        assert_eq!(AnswerPart::after(Some(end)).unwrap_err().code, response::INVALID_PARAMETER, "{end}");
+    }
+    assert_eq!(AnswerPart::after(Some("groups ")).unwrap().from, (1, String::new()));
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use serde::Serialize;
 use wire::body::queue::DataVersion;
 use wire::body::topic::{PERM_READ, PERM_WRITE, TopicConfig};
-use wire::body::{Extra, TopicTable};
+use wire::body::{Changed, Extra, TopicTable};
 use wire::json;
 
 use super::attributes::altered;
@@ -68,7 +68,31 @@ impl Topics {
             return Ok(());
         }
         let removed = self.all().into_iter().filter(|topic| !configs.contains_key(topic.name()));
-        let mut staged: Staged = removed.map(|topic| (topic.name().to_owned(), None)).collect();
+        let removed = removed.map(|topic| topic.name().to_owned()).collect();
+        self.replace(version, removed, configs, &writing)
+    }
+
+    /// Takes over what changed in the table of a master, and its version.
+    ///
+    /// # Errors
+    /// When the file cannot be written; the table is then as before.
+    pub(crate) fn take_changes(&self, changed: Changed<TopicTable>) -> Result<(), persist::Error> {
+        let TopicTable { data_version, topic_config_table, .. } = changed.table;
+        if changed.is_whole {
+            return self.adopt(data_version, topic_config_table);
+        }
+        let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.replace(data_version, changed.gone, topic_config_table, &writing)
+    }
+
+    fn replace(
+        &self,
+        version: DataVersion,
+        removed: Vec<String>,
+        configs: BTreeMap<String, TopicConfig>,
+        writing: &Extra,
+    ) -> Result<(), persist::Error> {
+        let mut staged: Staged = removed.into_iter().map(|name| (name, None)).collect();
         for (name, config) in configs {
             let config = TopicConfig { topic_name: name.clone(), ..config };
             let now = self.find(&name);
@@ -76,7 +100,7 @@ impl Topics {
                 staged.insert(name, Some(Arc::new(Topic::new(config, now.as_deref()))));
             }
         }
-        self.write(&staged, version, &writing)?;
+        self.write(&staged, version, writing)?;
         self.publish(staged, version);
         Ok(())
     }

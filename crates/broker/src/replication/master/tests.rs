@@ -78,7 +78,7 @@ impl Master {
         assert!(offsets.commit("g", "T", 0, offset));
         let versions = table_changes::versions(&self.fixture.broker);
         // A slave asks what changed, so that the next commit is of a later generation.
-        offsets.changed_after(versions.offsets);
+        offsets.changed_after(versions.offsets, "", usize::MAX);
         versions
     }
 

@@ -1,0 +1,67 @@
+//! What changed in the tables of a master (`VOSTOK_TABLE_CHANGES`, which only Vostok has).
+
+use serde::{Deserialize, Serialize};
+
+use super::{ConsumerOffsetTable, SubscriptionGroupTable, TopicTable};
+
+/// The changes of one table.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Changed<T> {
+    /// What is not there any more. Of offsets `@group` for all of a group and `topic@` for all in a topic. Goes before `table`, which
+    /// may hold what was made again.
+    pub gone: Vec<String>,
+    /// Whether `table` is the whole table, so that what it does not hold is gone.
+    pub is_whole: bool,
+    /// The changed entries.
+    pub table: T,
+}
+
+/// The answer to a slave that asks what changed, or one part of it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TableChanges {
+    /// Groups, with all topics that are closed for groups.
+    pub groups: Option<Changed<SubscriptionGroupTable>>,
+    /// The entry with which this part ends, in words of the master: the slave sends it to get the next part. Absent in the last part.
+    pub more: Option<String>,
+    /// Offsets of groups.
+    pub offsets: Option<Changed<ConsumerOffsetTable>>,
+    /// Topics.
+    pub topics: Option<Changed<TopicTable>>,
+}
+
+impl TableChanges {
+    /// Adds the next part. False when the parts do not fit together: the master could not say any more what changed, or could again.
+    #[must_use]
+    pub fn extend(&mut self, next: Self) -> bool {
+        self.more = next.more;
+        join(&mut self.topics, next.topics, |table, next| {
+            table.topic_config_table.extend(next.topic_config_table);
+        }) && join(&mut self.groups, next.groups, |table, next| {
+            table.subscription_group_table.extend(next.subscription_group_table);
+        }) && join(&mut self.offsets, next.offsets, |table, next| {
+            table.offset_table.extend(next.offset_table);
+        })
+    }
+}
+
+fn join<T>(
+    changed: &mut Option<Changed<T>>,
+    next: Option<Changed<T>>,
+    extend: impl FnOnce(&mut T, T),
+) -> bool {
+    match (changed, next) {
+        (_, None) => true,
+        (changed @ None, next) => {
+            *changed = next;
+            true
+        }
+        (Some(changed), Some(next)) if changed.is_whole == next.is_whole => {
+            changed.gone.extend(next.gone);
+            extend(&mut changed.table, next.table);
+            true
+        }
+        _ => false,
+    }
+}
