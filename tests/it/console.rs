@@ -233,7 +233,7 @@ fn roles_bound_what_a_login_may_do() {
     };
     let found = read(&eve, "/api/v1/messages?topic=Orders&by=time").body;
     assert!(found.contains("message_id") && !found.contains("planted"), "{found}");
-    assert_eq!((read(&eve, "/audit").status, read(&eve, "/users").status), (403, 403));
+    assert_eq!((read(&eve, "/audit").status, read(&eve, "/logins").status), (403, 403));
     let audit = read(&root, "/api/v1/audit").body;
     assert!(audit.contains("refused: role") && audit.contains("\"user\":\"eve\""), "{audit}");
     assert_eq!(console.post("/logout", &eve, "").status, 303);

@@ -24,7 +24,7 @@ const PAGES: [&str; 16] = [
     "/access",
     "/operations",
     "/audit",
-    "/users",
+    "/logins",
     "/group?name=CG",
 ];
 

@@ -6,10 +6,10 @@ mod client;
 mod dead_letters;
 mod groups;
 mod login;
+mod logins;
 mod messages;
 mod operations;
 mod overview;
-mod people;
 mod runtime;
 mod storage;
 mod topics;
@@ -33,10 +33,10 @@ pub(crate) const SOURCES: [&str; 15] = [
     include_str!("pages/dead_letters.rs"),
     include_str!("pages/groups.rs"),
     include_str!("pages/login.rs"),
+    include_str!("pages/logins.rs"),
     include_str!("pages/messages.rs"),
     include_str!("pages/operations.rs"),
     include_str!("pages/overview.rs"),
-    include_str!("pages/people.rs"),
     include_str!("pages/storage.rs"),
     include_str!("pages/topics.rs"),
     include_str!("pages/waiting.rs"),
@@ -79,9 +79,9 @@ pub(crate) async fn get(app: &App, who: &Visitor, path: &str, fields: &Fields) -
         "/message" => messages::one(app, who, fields).await,
         "/dlq" => dead_letters::list(app, who, fields).await,
         "/operations" => Ok(operations::list(who)),
-        "/session" => people::session(who),
-        "/audit" => people::audit(app, who),
-        "/users" => people::users(app, who, None),
+        "/session" => logins::session(who),
+        "/audit" => logins::audit(app, who),
+        "/logins" => logins::logins(app, who, None),
         path => match path.strip_prefix("/op/").and_then(|rest| rest.split_once('/')) {
             Some(name) => operations::form(app, who, name, fields).await,
             None => Err(Refusal::missing(format!("there is no page {path}"))),
@@ -99,7 +99,7 @@ pub(crate) async fn post(app: &App, who: &Visitor, path: &str, form: &Fields) ->
         "/login" => login::begin(app, who, form).await,
         "/logout" => login::end(app, who),
         "/dlq" => dead_letters::resend(app, who, form).await.map(Reply::Page),
-        "/users" => people::change(app, who, form).await.map(Reply::Page),
+        "/logins" => logins::change(app, who, form).await.map(Reply::Page),
         path => match path.strip_prefix("/op/").and_then(|rest| rest.split_once('/')) {
             Some(name) => operations::change(app, who, name, form).await.map(Reply::Page),
             None => Err(Refusal::missing(format!("there is no form {path}"))),

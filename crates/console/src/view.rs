@@ -39,7 +39,7 @@ const PAGES: [(&str, &str); 15] = [
     ("/access", "Users and acls"),
     ("/operations", "Operations"),
     ("/audit", "Audit"),
-    ("/users", "Users"),
+    ("/logins", "Logins"),
 ];
 
 /// A whole document.

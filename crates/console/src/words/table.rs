@@ -86,7 +86,7 @@ pub(super) const WORDS: &[(&str, &str)] = &[
     ("Dead letters", "死信"),
     ("Operations", "全部操作"),
     ("Audit", "审计"),
-    ("Users", "用户"),
+    ("Logins", "登录账号"),
     ("Log in", "登录"),
     ("Log out", "退出"),
     ("Name", "用户名"),

@@ -1,4 +1,4 @@
-//! Users of the console, and what they did.
+//! Logins of the console, and what was done with them.
 
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
@@ -25,8 +25,8 @@ pub(super) fn audit(app: &App, who: &Visitor) -> Result<Page, Refusal> {
     Ok(Page::new(who.lang.say("Audit"), json!(lines), body))
 }
 
-/// The users of the console. `told` is a new user's name and password.
-pub(super) fn users(app: &App, who: &Visitor, told: Option<(&str, String)>) -> Result<Page, Refusal> {
+/// The logins of the console. `told` is the name and password of a new one.
+pub(super) fn logins(app: &App, who: &Visitor, told: Option<(&str, String)>) -> Result<Page, Refusal> {
     needs_admin(who)?;
     let lang = who.lang;
     let users = app.users.lock().expect("short section").clone();
@@ -40,7 +40,7 @@ pub(super) fn users(app: &App, who: &Visitor, told: Option<(&str, String)>) -> R
         }
         @if rows.is_empty() { p { (lang.say("Nobody has to log in, because only this machine is served")) } }
         @else { (table(lang, &rows)) }
-        form.stacked method="post" action="/users" {
+        form.stacked method="post" action="/logins" {
             (token(who))
             label { span { (lang.say("Name")) } input name="name" required maxlength="64" autocomplete="off"; }
             label { span { (lang.say("Role")) } select name="role" {
@@ -53,10 +53,10 @@ pub(super) fn users(app: &App, who: &Visitor, told: Option<(&str, String)>) -> R
             }
         }
     };
-    Ok(Page::new(lang.say("Users"), json!(rows), body))
+    Ok(Page::new(lang.say("Logins"), json!(rows), body))
 }
 
-/// Adds or removes a user.
+/// Adds or removes a login.
 pub(super) async fn change(app: &App, who: &Visitor, form: &Fields) -> Result<Page, Refusal> {
     needs_admin(who)?;
     let name =
@@ -66,7 +66,7 @@ pub(super) async fn change(app: &App, who: &Visitor, form: &Fields) -> Result<Pa
     let mut users = app.users.lock().expect("short section").clone();
     if users.is_empty() && (role != Role::Admin || form.text("what") != "set") {
         return Err(Refusal::wrong(
-            "the first user must be an admin, because from then on everybody has to log in",
+            "the first login must be an admin's, because from then on everybody has to log in",
         ));
     }
     let failed = |error: std::io::Error| Refusal::wrong(error.to_string());
@@ -78,12 +78,12 @@ pub(super) async fn change(app: &App, who: &Visitor, form: &Fields) -> Result<Pa
         app.note(who, &format!("console user {name} remove"), "begun")?;
         users.remove(name).map_err(failed)?;
         *app.users.lock().expect("short section") = users;
-        return self::users(app, who, None);
+        return logins(app, who, None);
     }
     app.note(who, &format!("console user {name} {}", role.name()), "begun")?;
     let password = users.set(name, role, form.get("bodies").is_some()).map_err(failed)?;
     *app.users.lock().expect("short section") = users;
-    self::users(app, who, Some((name, password)))
+    logins(app, who, Some((name, password)))
 }
 
 fn needs_admin(who: &Visitor) -> Result<(), Refusal> {
