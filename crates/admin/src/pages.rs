@@ -56,7 +56,8 @@ impl<'a> Page<'a> {
         self.sort == "name"
     }
 
-    /// The rows of this page of all masters; `None` when one of them is no broker of Vostok.
+    /// The rows of this page of all masters; `None` when one of them is no broker of Vostok. A master that does not answer is
+    /// passed over unless none answers.
     pub async fn ask<R: DeserializeOwned>(
         &self,
         session: &Session,
@@ -68,15 +69,22 @@ impl<'a> Page<'a> {
             .with("after", self.after)
             .with("limit", self.limit)
             .with("sort", self.sort);
-        let mut rows = Vec::new();
+        let (mut rows, mut failure) = (None, None);
         for member in session.members(None).await?.into_iter().filter(|member| member.id == MASTER) {
             match session.look(&member.address, &ask).await {
-                Ok(reply) => rows.extend(body::<Rows<R>>(&member.address, &reply)?.rows),
+                Ok(reply) => {
+                    let told = body::<Rows<R>>(&member.address, &reply)?.rows;
+                    rows.get_or_insert_with(Vec::new).extend(told);
+                }
                 Err(error) if error.code() == Some(response::REQUEST_CODE_NOT_SUPPORTED) => return Ok(None),
-                Err(error) => return Err(error),
+                Err(error) if error.code().is_some() => return Err(error),
+                Err(error) => failure = Some(error),
             }
         }
-        Ok(Some(rows))
+        match (rows, failure) {
+            (None, Some(failure)) => Err(failure),
+            (rows, _) => Ok(Some(rows.unwrap_or_default())),
+        }
     }
 
     /// The page of names alone, which are in order.

@@ -57,6 +57,16 @@ impl Lags {
         }
     }
 
+    /// The groups that were furthest behind in time when they were last looked at.
+    pub fn oldest_readers(&self, most: usize) -> Vec<(String, Lag)> {
+        let groups = self.0.lock().expect("short section");
+        let last = groups.iter().filter_map(|(group, points)| Some((group.clone(), *points.back()?)));
+        let mut last: Vec<_> = last.filter(|(_, lag)| lag.messages > 0).collect();
+        last.sort_by_key(|(_, lag)| std::cmp::Reverse(lag.seconds));
+        last.truncate(most);
+        last
+    }
+
     /// The past of a group, the oldest first.
     pub fn of(&self, group: &str) -> Vec<Lag> {
         let groups = self.0.lock().expect("short section");
@@ -88,7 +98,9 @@ mod tests {
         );
         assert_eq!(lags.of("g"), [Lag { at_ms: now_ms, messages: 7, seconds: 60 }]);
         assert!(lags.of("well").is_empty(), "a group that was never behind");
+        assert_eq!(lags.oldest_readers(9), [("g".to_owned(), lags.of("g")[0])]);
         lags.add(now_ms + 60_000, &told(&[("g", 0, new)]));
+        assert!(lags.oldest_readers(9).is_empty(), "everything is consumed");
         assert_eq!(lags.of("g")[1], Lag { at_ms: now_ms + 60_000, messages: 0, seconds: 0 });
     }
 

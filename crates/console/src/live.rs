@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 /// Time for which one look at the overview counts as watching, ms.
 const WATCH_MS: i64 = 15_000;
-/// Topics whose rates are asked for in ten seconds.
+/// Topics that are looked at together where brokers tell how many messages each has.
+pub(crate) const TOPICS_COUNTED: usize = 1000;
+/// Topics of other brokers whose rates are asked for in ten seconds.
 const TOPICS_AT_ONCE: usize = 20;
 /// Topics that are remembered with their rates: those with the most messages.
 const TOPICS_MAX: usize = 200;
@@ -32,9 +34,11 @@ struct State {
     counters: HashMap<String, (i64, i64, i64)>,
     /// Messages per second and name of the topics.
     topics: BTreeMap<String, f64>,
-    /// Topics before this one were asked in this round.
-    cursor: String,
-    doctor: Option<(i64, Value)>,
+    /// The last topic that was asked for in this round.
+    cursor: Option<String>,
+    /// The messages of the topics behind the cursor when they were looked at, and when that was.
+    counts: Option<(i64, HashMap<String, i64>)>,
+    doctor: Option<Value>,
 }
 
 /// The figures of one moment.
@@ -79,17 +83,12 @@ impl Live {
 
     /// The doctor's last verdict.
     pub fn doctor(&self) -> Option<Value> {
-        self.state.lock().expect("short section").doctor.as_ref().map(|(_, verdict)| verdict.clone())
+        self.state.lock().expect("short section").doctor.clone()
     }
 
     /// Sets the doctor's verdict.
-    pub fn take_verdict(&self, now_ms: i64, verdict: Value) {
-        self.state.lock().expect("short section").doctor = Some((now_ms, verdict));
-    }
-
-    /// When the doctor looked last, ms since the epoch.
-    pub fn doctor_ms(&self) -> Option<i64> {
-        self.state.lock().expect("short section").doctor.as_ref().map(|(at_ms, _)| *at_ms)
+    pub fn take_verdict(&self, verdict: Value) {
+        self.state.lock().expect("short section").doctor = Some(verdict);
     }
 
     /// Whether somebody looks at the figures.
@@ -134,30 +133,55 @@ impl Live {
         state.sample = sample;
     }
 
-    /// The topics whose rates are to be asked for now.
-    pub fn next_topics(&self, all: &[Value]) -> Vec<String> {
+    /// Takes over a page of topics behind the cursor. Brokers of Vostok tell how many messages were ever stored in each, and two
+    /// looks at a page give the rates of its topics. Of others some topics are left whose rates are to be asked for.
+    pub fn next_topics(&self, now_ms: i64, told: &[Value]) -> Vec<String> {
         let mut state = self.state.lock().expect("short section");
-        let names = all.iter().filter_map(|row| row["topic"].as_str());
-        let names = names.filter(|name| !name.starts_with('%'));
-        let next: Vec<String> =
-            names.filter(|name| **name > *state.cursor).take(TOPICS_AT_ONCE).map(str::to_owned).collect();
-        state.cursor = match next.last() {
-            Some(last) if next.len() == TOPICS_AT_ONCE => last.clone(),
-            _ => String::new(),
+        let name = |row: &Value| row["topic"].as_str().unwrap_or_default().to_owned();
+        let counts: Option<HashMap<String, i64>> =
+            told.iter().map(|row| Some((name(row), row["messages"].as_i64()?))).collect();
+        let Some(counts) = counts else {
+            let next: Vec<String> = told.iter().take(TOPICS_AT_ONCE).map(name).collect();
+            state.cursor = next.last().filter(|_| told.len() > TOPICS_AT_ONCE).cloned();
+            return next;
         };
-        next
+        let is_whole = state.cursor.is_none() && told.len() < TOPICS_COUNTED;
+        if let Some((before_ms, before)) = state.counts.take() {
+            let seconds = (now_ms - before_ms).max(1) as f64 / 1000.0;
+            for (topic, count) in &counts {
+                let stored = before.get(topic).map_or(0, |before| count - before);
+                state.take_topic(topic, (stored.max(0) as f64 / seconds * 10.0).round() / 10.0);
+            }
+            if !is_whole {
+                state.cursor = told.last().map(name).filter(|_| told.len() >= TOPICS_COUNTED);
+                return Vec::new();
+            }
+        }
+        state.counts = Some((now_ms, counts));
+        Vec::new()
     }
 
+    /// Behind which name the next topics are to be asked for. Retry topics and dead letters come before all of them.
+    pub fn cursor(&self) -> String {
+        self.state.lock().expect("short section").cursor.clone().unwrap_or_else(|| "&".to_owned())
+    }
+
+    /// Takes over the messages per second of a topic.
     pub fn take_topic(&self, topic: &str, tps: f64) {
-        let mut state = self.state.lock().expect("short section");
-        state.topics.remove(topic);
+        self.state.lock().expect("short section").take_topic(topic, tps);
+    }
+}
+
+impl State {
+    fn take_topic(&mut self, topic: &str, tps: f64) {
+        self.topics.remove(topic);
         if tps > 0.0 {
-            state.topics.insert(topic.to_owned(), tps);
+            self.topics.insert(topic.to_owned(), tps);
         }
-        if state.topics.len() > TOPICS_MAX {
-            let least = state.topics.iter().min_by(|one, other| one.1.total_cmp(other.1));
+        if self.topics.len() > TOPICS_MAX {
+            let least = self.topics.iter().min_by(|one, other| one.1.total_cmp(other.1));
             let least = least.map(|(name, _)| name.clone());
-            state.topics.retain(|name, _| Some(name) != least.as_ref());
+            self.topics.retain(|name, _| Some(name) != least.as_ref());
         }
     }
 }
@@ -199,13 +223,36 @@ mod tests {
     fn topics_are_asked_in_turn_and_bounded() {
         let live = Live::default();
         let all: Vec<Value> = (0..30).map(|number| json!({"topic": format!("T{number:02}")})).collect();
-        assert_eq!(live.next_topics(&all).len(), TOPICS_AT_ONCE);
-        assert_eq!(live.next_topics(&all).first().map(String::as_str), Some("T20"));
-        assert_eq!(live.next_topics(&all).first().map(String::as_str), Some("T00"));
+        assert_eq!(live.cursor(), "&");
+        assert_eq!(live.next_topics(1, &all).len(), TOPICS_AT_ONCE);
+        assert_eq!(live.cursor(), "T19");
+        assert_eq!(live.next_topics(1, &all[TOPICS_AT_ONCE..]).len(), 10);
+        assert_eq!(live.cursor(), "&", "the next round begins");
         (0..300).for_each(|number| live.take_topic(&format!("T{number}"), f64::from(number) + 0.5));
         live.take(1, Ok(json!([])));
         let sample = live.sample();
         assert_eq!((sample.topics.len(), &sample.topics[0]["topic"]), (10, &json!("T299")));
         assert_eq!(live.state.lock().unwrap().topics.len(), TOPICS_MAX);
+    }
+
+    #[test]
+    fn rates_of_topics_come_from_two_looks_at_their_counts() {
+        let live = Live::default();
+        let told =
+            |count: i64| vec![json!({"topic": "A", "messages": count}), json!({"topic": "B", "messages": 7})];
+        let busiest = |live: &Live| {
+            live.take(1, Ok(json!([])));
+            live.sample().topics
+        };
+        assert!(live.next_topics(1000, &told(100)).is_empty() && busiest(&live).is_empty());
+        live.next_topics(3000, &told(150));
+        assert_eq!(busiest(&live), [json!({"topic": "A", "in_tps": 25.0})]);
+        live.next_topics(5000, &told(150));
+        assert!(busiest(&live).is_empty(), "nothing came since");
+        let page: Vec<Value> = (0..TOPICS_COUNTED)
+            .map(|number| json!({"topic": format!("T{number:04}"), "messages": 1}))
+            .collect();
+        live.next_topics(7000, &page);
+        assert_eq!(live.cursor(), "T0999", "the page was looked at twice");
     }
 }

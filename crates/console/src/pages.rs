@@ -5,6 +5,7 @@ mod brokers;
 mod client;
 mod dead_letters;
 mod groups;
+mod list;
 mod login;
 mod logins;
 mod messages;
@@ -24,7 +25,7 @@ use crate::view::Page;
 
 /// The text of the pages, for the test of translations.
 #[cfg(test)]
-pub(crate) const SOURCES: [&str; 15] = [
+pub(crate) const SOURCES: [&str; 16] = [
     include_str!("view.rs"),
     include_str!("server.rs"),
     include_str!("pages/access.rs"),
@@ -32,6 +33,7 @@ pub(crate) const SOURCES: [&str; 15] = [
     include_str!("pages/client.rs"),
     include_str!("pages/dead_letters.rs"),
     include_str!("pages/groups.rs"),
+    include_str!("pages/list.rs"),
     include_str!("pages/login.rs"),
     include_str!("pages/logins.rs"),
     include_str!("pages/messages.rs"),

@@ -2,6 +2,7 @@
 
 use crate::answers::{now_ms, rows};
 use crate::app::App;
+use crate::live::TOPICS_COUNTED;
 use crate::refusal::KEYS;
 use admin::Arguments;
 use serde_json::Value;
@@ -9,8 +10,8 @@ use std::time::Duration;
 
 /// Time between samples while nobody watches, ms.
 const IDLE_MS: i64 = 10_000;
-/// Topics up to which the doctor looks by itself; it asks for each of them.
-const DOCTOR_TOPICS_MAX: usize = 2000;
+/// Topics, and groups, from which on the doctor does not look by itself, because it asks for each of them.
+const DOCTOR_NAMES_MAX: usize = 2000;
 /// Time between two looks at the groups, ms; and the least multiple of the time that a look takes.
 const LAG_MS: i64 = 60_000;
 const LAG_SHARE: i64 = 60;
@@ -41,25 +42,24 @@ pub(crate) async fn sample_brokers(app: &App) {
 
 /// Asks for the rates of topics and for the doctor's verdict, for ever, while somebody watches.
 pub(crate) async fn sample_topics(app: &App) {
+    let mut looked_ms = 0;
     loop {
-        if app.live.is_watched()
-            && let Ok(all) = ask(app, "topic", "list", &Arguments::default()).await
-        {
-            for topic in app.live.next_topics(rows(&all)) {
+        if app.live.is_watched() {
+            let page = page(&app.live.cursor(), TOPICS_COUNTED);
+            let told = ask(app, "topic", "list", &page).await.unwrap_or_default();
+            for topic in app.live.next_topics(now_ms(), rows(&told)) {
                 let mut arguments = Arguments::default();
                 arguments.set("topic", topic.as_str());
                 let told = ask(app, "topic", "rates", &arguments).await.unwrap_or_default();
                 let tps = rows(&told).first().and_then(|row| row["in_tps"].as_f64()).unwrap_or_default();
                 app.live.take_topic(&topic, tps);
             }
-            if rows(&all).len() <= DOCTOR_TOPICS_MAX {
-                look_for_findings(app).await;
-            }
+            look_for_findings(app, &mut looked_ms).await;
         }
         tokio::time::sleep(Duration::from_secs(2)).await;
         for _ in 0..8 {
             // The first visitor gets a verdict soon.
-            if app.live.doctor().is_none() && app.live.is_watched() {
+            if looked_ms == 0 && app.live.is_watched() {
                 break;
             }
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -85,12 +85,27 @@ pub(crate) async fn sample_lags(app: &App) {
     }
 }
 
-async fn look_for_findings(app: &App) {
-    if app.live.doctor_ms().is_some_and(|at_ms| now_ms() - at_ms < DOCTOR_MS) {
+/// The arguments for a page of names.
+fn page(after: &str, limit: usize) -> Arguments {
+    let mut arguments = Arguments::default();
+    arguments.set("after", after);
+    arguments.set("limit", limit.to_string());
+    arguments
+}
+
+async fn look_for_findings(app: &App, looked_ms: &mut i64) {
+    if now_ms() - *looked_ms < DOCTOR_MS {
         return;
     }
+    *looked_ms = now_ms();
+    for (noun, verb) in [("topic", "list"), ("group", "names")] {
+        let told = ask(app, noun, verb, &page("", DOCTOR_NAMES_MAX)).await.unwrap_or_default();
+        if rows(&told).len() >= DOCTOR_NAMES_MAX {
+            return;
+        }
+    }
     if let Ok(verdict) = admin::diagnose(&app.cluster.session(false)).await {
-        app.live.take_verdict(now_ms(), verdict);
+        app.live.take_verdict(verdict);
     }
 }
 

@@ -7,7 +7,7 @@ use maud::{DOCTYPE, Markup, html};
 use serde_json::Value;
 
 /// Most rows of a table; the JSON beside the page has all.
-const ROWS_MAX: usize = 2000;
+const ROWS_MAX: usize = 500;
 
 /// A page: its title, its content, and the same as data.
 pub(crate) struct Page {
@@ -133,6 +133,12 @@ pub(crate) fn table(lang: Lang, rows: &[Value]) -> Markup {
         }
     }
     columns_table(lang, rows, &columns)
+}
+
+/// Those of some columns that a row has a value for.
+pub(crate) fn told<'a>(rows: &[Value], columns: &[&'a str]) -> Vec<&'a str> {
+    let is_told = |name: &str| rows.iter().any(|row| !cell_text(&row[name]).is_empty());
+    columns.iter().copied().filter(|name| is_told(name)).collect()
 }
 
 /// Rows as a table with some columns.

@@ -1,7 +1,7 @@
 //! Users and acls of the brokers, by cluster.
 
+use super::list::NAMES_MS;
 use super::runtime::shown_failures;
-use super::topics::NAMES_MS;
 use crate::answers::rows;
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;

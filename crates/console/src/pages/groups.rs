@@ -1,18 +1,20 @@
 //! Consumer groups and connected clients.
 
-use super::runtime::{masters, shown_failures};
-use super::topics::{NAMES_MS, part};
+use super::list::{List, part};
+use super::runtime::{masters, shown_failures, silent};
 use crate::answers::rows;
 use crate::app::{App, Visitor};
 use crate::lag::Lag;
 use crate::refusal::Refusal;
 use crate::request::Fields;
-use crate::view::{Page, answer, columns_table, field, operation_link, taken};
+use crate::view::{Page, answer, columns_table, field, operation_link, taken, told};
 use crate::words::Lang;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
+/// The list of groups.
+const GROUPS: List = List { operation: ("group", "names"), name: "group", path: "/groups" };
 /// Time for which the lag of all groups is not asked for again, ms.
 const LAG_MS: i64 = 10_000;
 
@@ -36,12 +38,15 @@ async fn lags(app: &App, who: &Visitor) -> Result<(BTreeMap<String, i64>, Vec<St
 /// The page of consumer groups, searched and in pages.
 pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Refusal> {
     let lang = who.lang;
-    let all = app.look(who, ("group", "names"), &[], NAMES_MS).await?;
-    let (lags, failures) = lags(app, who).await?;
-    let mut part = part(rows(&all), "group", fields, |_| true);
+    let mut part = GROUPS.part(app, who, fields, (&[""], |_| true)).await?;
+    let mut failures = silent(app, who).await?;
+    // Brokers of Vostok tell the lag with the names. Of others that of all groups is asked for at once.
+    let is_told = part.rows.iter().all(|row| row["lag"].is_number());
+    let (lags, refused) = if is_told { Default::default() } else { lags(app, who).await? };
+    failures.extend(refused);
     for row in &mut part.rows {
-        // A group that has consumed nothing is in no answer.
-        row["diff"] = lags.get(row["group"].as_str().unwrap_or_default()).copied().into();
+        let known = lags.get(row["group"].as_str().unwrap_or_default()).copied();
+        row["diff"] = row["lag"].as_i64().or(known).into();
     }
     let body = html! {
         (taken(lang))
@@ -51,10 +56,10 @@ pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Pa
             button { (lang.say("Search")) }
         }
         (shown_failures(&failures))
-        (columns_table(lang, &part.rows, &["group", "diff", "brokers"]))
-        (part.links(lang, "/groups", fields))
+        (columns_table(lang, &part.rows, &told(&part.rows, &["group", "diff", "members", "topics", "brokers"])))
+        (part.links(lang, GROUPS.path, fields))
     };
-    let data = json!({"found": part.found, "groups": part.rows, "failures": failures});
+    let data = json!({"found": part.found(), "groups": part.rows, "failures": failures});
     Ok(Page::new(lang.say("Groups"), data, body))
 }
 
@@ -178,18 +183,22 @@ pub(super) async fn clients(app: &App, who: &Visitor, fields: &Fields) -> Result
         }
         None => None,
     };
+    let part = part(&producers, "producer_group", fields, |_| true);
     let columns = ["producer_group", "client_id", "address", "language", "version", "last_heartbeat"];
     let body = html! {
         (taken(lang))
         form.row method="get" action="/clients" {
             (field(lang.say("Group"), "group", fields.text("group")))
+            (field(lang.say("Producer group"), "q", fields.text("q")))
             button { (lang.say("Look")) }
         }
         @if let Some(members) = &members { h2 { (lang.say("Consumers")) } (answer(lang, members)) }
         h2 { (lang.say("Producers")) }
         (shown_failures(&failures))
-        (columns_table(lang, &producers, &columns))
+        (columns_table(lang, &part.rows, &columns))
+        (part.links(lang, "/clients", fields))
     };
-    let data = json!({"producers": producers, "consumers": members, "failures": failures});
+    let data =
+        json!({"found": part.found(), "producers": part.rows, "consumers": members, "failures": failures});
     Ok(Page::new(lang.say("Clients"), data, body))
 }

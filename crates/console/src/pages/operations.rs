@@ -10,6 +10,9 @@ use admin::{Argument, Arguments, Effect, Kind, OPERATIONS, Operation};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
+/// Rows of a list unless the visitor asks for more.
+const ROWS: &str = "100";
+
 fn effect(lang: Lang, effect: Effect) -> &'static str {
     match effect {
         Effect::Look => lang.say("only looks"),
@@ -42,6 +45,10 @@ pub(super) async fn form(
     if !who.may(operation) {
         return Err(Refusal::forbidden(who.lang.say("Your role does not allow this")));
     }
+    // Of a list that can be long a page is shown, as of every list.
+    let is_list = ["after", "limit"].iter().all(|name| operation.arguments.iter().any(|it| it.name == *name));
+    let begin = Fields::parse(&fields.with("limit", fields.get("limit").unwrap_or(ROWS))[1..]);
+    let fields = if is_list { &begin } else { fields };
     let is_complete = operation.arguments.iter().all(|it| !it.is_required() || fields.get(it.name).is_some());
     let done = match operation.effect == Effect::Look && is_complete {
         true => Some(app.perform(who, operation, &arguments_of(operation, fields), false).await?),

@@ -69,7 +69,7 @@ fn verdict(app: &App, who: &Visitor, doctor: Option<&Value>) -> Markup {
     let Some(doctor) = doctor else {
         return html! {
             p { (lang.say("The doctor has not looked yet; it begins when this page is open")) ". "
-                (lang.say("For clusters of more than 2000 topics run")) " " code { "vostok doctor -n '" (servers) "'" } }
+                (lang.say("For clusters of 2000 topics or groups and more run")) " " code { "vostok doctor -n '" (servers) "'" } }
         };
     };
     let of = |name: &str| doctor[name].as_array().map(Vec::as_slice).unwrap_or_default();

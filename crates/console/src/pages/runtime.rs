@@ -1,6 +1,6 @@
 //! What several pages ask of all masters: runtime figures, one request to each.
 
-use super::topics::NAMES_MS;
+use super::list::NAMES_MS;
 use crate::answers::rows;
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
@@ -20,6 +20,16 @@ pub(super) async fn masters(app: &App, who: &Visitor) -> Result<Vec<String>, Ref
     let brokers = app.look(who, ("cluster", "list"), &[], NAMES_MS).await?;
     let masters = rows(&brokers).iter().filter(|row| row["id"] == 0 && row["error"].is_null());
     Ok(masters.filter_map(|row| row["broker"].as_str()).map(str::to_owned).collect())
+}
+
+/// Brokers that do not answer, with the reason: what they alone know is missing on a page.
+pub(super) async fn silent(app: &App, who: &Visitor) -> Result<Vec<String>, Refusal> {
+    let brokers = app.look(who, ("cluster", "list"), &[], NAMES_MS).await?;
+    let silent = rows(&brokers).iter().filter_map(|row| {
+        let error = row["error"].as_str()?;
+        Some(format!("{} {}: {error}", row["broker"].as_str()?, row["address"].as_str()?))
+    });
+    Ok(silent.collect())
 }
 
 /// Runtime figures of all masters by name; and what was refused.

@@ -34,7 +34,7 @@ const DAMAGE: [&str; 6] = [
 pub(super) async fn storage(app: &App, who: &Visitor) -> Result<Page, Refusal> {
     let lang = who.lang;
     let (runtimes, mut failures) = runtimes(app, who).await?;
-    let (mut kept, mut retention, mut readers) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut kept, mut retention) = (Vec::new(), Vec::new());
     for (broker, runtime) in &runtimes {
         kept.push(row(broker, runtime, now_ms()));
         match app.look(who, ("broker", "config"), &[("broker", broker)], 30_000).await {
@@ -46,18 +46,12 @@ pub(super) async fn storage(app: &App, who: &Visitor) -> Result<Page, Refusal> {
             ),
             Err(refusal) => failures.push(format!("{broker}: {}", refusal.text)),
         }
-        match app.look(who, ("broker", "progress"), &[("broker", broker)], 10_000).await {
-            Ok(progress) => readers.extend(
-                rows(&progress["queues"])
-                    .iter()
-                    .filter(|row| row["diff"].as_i64().unwrap_or_default() > 0 && row["last_time"] != "")
-                    .cloned(),
-            ),
-            Err(refusal) => failures.push(format!("{broker}: {}", refusal.text)),
-        }
     }
-    readers.sort_by(|one, other| one["last_time"].as_str().cmp(&other["last_time"].as_str()));
-    readers.truncate(READERS);
+    // Asked for once a minute, because the progress of all groups can be long.
+    let readers = app.lags.oldest_readers(READERS).into_iter();
+    let readers: Vec<Value> = readers
+        .map(|(group, lag)| json!({"group": group, "diff": lag.messages, "lag_seconds": lag.seconds, "time": admin::time(lag.at_ms)}))
+        .collect();
     let damage = runtimes.iter().map(|(broker, runtime)| {
         let figures = DAMAGE.iter().map(|name| ((*name).to_owned(), runtime.get(*name).cloned().into()));
         let broker = [("broker".to_owned(), Value::from(broker.as_str()))];
@@ -88,7 +82,7 @@ pub(super) async fn storage(app: &App, who: &Visitor) -> Result<Page, Refusal> {
         (table(lang, &retention))
         h2 { (lang.say("Who reads the oldest messages")) }
         p.small { (lang.say("Brokers of RocketMQ, and of Vostok with unconsumedDataPolicy=DROP, do not wait for them: what expires before they read it is lost to them")) }
-        (columns_table(lang, &readers, &["group", "topic", "broker", "queue", "diff", "last_time"]))
+        (columns_table(lang, &readers, &["group", "diff", "lag_seconds", "time"]))
         h2 { (lang.say("Damage and arrears")) }
         (table(lang, &damage))
     };

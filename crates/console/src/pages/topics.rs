@@ -1,21 +1,39 @@
-//! Topics: a list that is searched and paged here, and one topic with all that belongs to it.
+//! Topics: their list, and one topic with all that belongs to it.
 
+use super::list::List;
+use super::runtime::{shown_failures, silent};
 use crate::answers::rows;
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
 use crate::request::{Fields, query};
-use crate::view::{Page, answer, columns_table, field, operation_link, table, taken};
+use crate::view::{Page, answer, columns_table, field, operation_link, table, taken, told};
 use crate::words::Lang;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
-/// Rows of a page of a list.
-pub(super) const PAGE: usize = 50;
-/// Time for which a list of names is not asked for again, ms.
-pub(super) const NAMES_MS: i64 = 5000;
+/// The list of topics.
+const TOPICS: List = List { operation: ("topic", "list"), name: "topic", path: "/topics" };
+/// What is shown of a topic; figures are told by brokers of Vostok only.
+const COLUMNS: [&str; 6] = ["topic", "type", "read_queues", "write_queues", "perm", "messages"];
 
-/// Kinds of topics, which their names tell (`TopicService` of RocketMQ's dashboard).
-const KINDS: [&str; 4] = ["normal", "retry", "dead letter", "system"];
+/// Kinds of topics, which their names tell (`TopicService` of RocketMQ's dashboard), with what their names begin with, in order.
+const KINDS: [(&str, &[&str]); 4] = [
+    ("normal", &[""]),
+    ("retry", &["%RETRY%"]),
+    ("dead letter", &["%DLQ%"]),
+    (
+        "system",
+        &[
+            "BenchmarkTest",
+            "OFFSET_MOVED_EVENT",
+            "RMQ_SYS_",
+            "SCHEDULE_TOPIC",
+            "SELF_TEST_TOPIC",
+            "TBW102",
+            "rmq_sys_",
+        ],
+    ),
+];
 
 fn kind(topic: &str) -> &'static str {
     let lower = topic.to_ascii_lowercase();
@@ -28,47 +46,14 @@ fn kind(topic: &str) -> &'static str {
     }
 }
 
-/// The part of a list that is on a page of it.
-pub(super) struct Part {
-    pub rows: Vec<Value>,
-    pub found: usize,
-    page: usize,
-}
-
-/// Finds rows whose name contains a text, and takes a page of them.
-pub(super) fn part(all: &[Value], name: &str, fields: &Fields, is_wanted: impl Fn(&str) -> bool) -> Part {
-    let wanted = fields.text("q").to_lowercase();
-    let is_found = |row: &&Value| {
-        let name = row[name].as_str().unwrap_or_default();
-        is_wanted(name) && (wanted.is_empty() || name.to_lowercase().contains(&wanted))
-    };
-    let found = all.iter().filter(is_found).count();
-    let page = fields.page().min(found.div_ceil(PAGE).max(1));
-    let rows = all.iter().filter(is_found).skip((page - 1) * PAGE).take(PAGE).cloned().collect();
-    Part { rows, found, page }
-}
-
-impl Part {
-    /// How many there are, and links to the pages beside this one.
-    pub fn links(&self, lang: Lang, path: &str, fields: &Fields) -> Markup {
-        let link = |page: usize| format!("{path}{}", fields.with("page", &page.to_string()));
-        let last = self.found.div_ceil(PAGE).max(1);
-        html! {
-            nav.pages aria-label=(lang.say("Page")) {
-                @if self.page > 1 { a rel="prev" href=(link(self.page - 1)) { (lang.say("Previous")) } }
-                span { (self.found) " " (lang.say("found")) " · " (lang.say("Page")) " " (self.page) " / " (last) }
-                @if self.page < last { a rel="next" href=(link(self.page + 1)) { (lang.say("Next")) } }
-            }
-        }
-    }
-}
-
 /// The page of topics, searched and in pages.
 pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Refusal> {
     let lang = who.lang;
-    let all = app.look(who, ("topic", "list"), &[], NAMES_MS).await?;
-    let wanted = fields.get("type").filter(|wanted| KINDS.contains(wanted));
-    let mut part = part(rows(&all), "topic", fields, |name| wanted.is_none_or(|wanted| kind(name) == wanted));
+    let wanted = KINDS.iter().find(|(name, _)| fields.get("type") == Some(name));
+    let begins = wanted.map_or(&[""][..], |(_, begins)| begins);
+    let is_wanted = |name: &str| wanted.is_none_or(|(wanted, _)| kind(name) == *wanted);
+    let mut part = TOPICS.part(app, who, fields, (begins, is_wanted)).await?;
+    let failures = silent(app, who).await?;
     for row in &mut part.rows {
         row["type"] = kind(row["topic"].as_str().unwrap_or_default()).into();
     }
@@ -78,14 +63,15 @@ pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Pa
             (field(lang.say("Search"), "q", fields.text("q")))
             label { span { (lang.say("Type")) } select name="type" {
                 option value="" { (lang.say("all")) }
-                @for name in KINDS { option value=(name) selected[wanted == Some(name)] { (lang.say(name)) } }
+                @for (name, _) in KINDS { option value=(name) selected[wanted.is_some_and(|(wanted, _)| *wanted == name)] { (lang.say(name)) } }
             } }
             button { (lang.say("Search")) }
         }
-        (columns_table(lang, &part.rows, &["topic", "type"]))
-        (part.links(lang, "/topics", fields))
+        (shown_failures(&failures))
+        (columns_table(lang, &part.rows, &told(&part.rows, &COLUMNS)))
+        (part.links(lang, TOPICS.path, fields))
     };
-    let data = json!({"found": part.found, "topics": part.rows});
+    let data = json!({"found": part.found(), "topics": part.rows, "failures": failures});
     Ok(Page::new(lang.say("Topics"), data, body))
 }
 
@@ -159,15 +145,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_are_searched_and_paged() {
-        let all: Vec<Value> = (0..120).map(|number| json!({"topic": format!("Order{number:03}")})).collect();
-        let page = |text: &str| part(&all, "topic", &Fields::parse(text), |name| kind(name) == "normal");
-        let third = page("page=3");
-        assert_eq!((third.found, third.rows.len(), &third.rows[0]["topic"]), (120, 20, &json!("Order100")));
-        assert_eq!(page("q=order11").found, 10);
-        assert_eq!(page("page=99").rows.len(), 20, "the last page");
-        assert_eq!(page("q=absent").rows.len(), 0);
+    fn names_tell_the_kind_of_a_topic() {
         let kinds = ["%RETRY%g", "%DLQ%g", "RMQ_SYS_TRACE_TOPIC", "Orders"].map(kind);
         assert_eq!(kinds, ["retry", "dead letter", "system", "normal"]);
+        for (name, begins) in KINDS {
+            assert!(begins.is_sorted() && begins.iter().all(|begin| kind(begin) == name), "{name}");
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! What waits inside brokers: delayed and timed messages, undecided transactions, popped messages.
 
+use super::list::NAMES_MS;
 use super::messages::LIMIT;
 use super::runtime::{Runtime, runtimes, shown_failures};
-use super::topics::NAMES_MS;
 use crate::answers::{now_ms, rows};
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;

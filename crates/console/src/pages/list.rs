@@ -1,0 +1,210 @@
+//! Lists of names. A list of few names is searched and paged here; of many the brokers give one page at a time, so that no list is
+//! loaded as a whole.
+
+use crate::answers::rows;
+use crate::app::{App, Visitor};
+use crate::refusal::Refusal;
+use crate::request::Fields;
+use crate::words::Lang;
+use maud::{Markup, html};
+use serde_json::Value;
+
+/// Rows of a page of a list.
+const PAGE: usize = 50;
+/// Time for which a list of names is not asked for again, ms.
+pub(super) const NAMES_MS: i64 = 5000;
+/// Names from which on a list is long.
+const MANY: usize = 1000;
+/// Requests for one page of a long list; more than one is needed where names are passed over.
+const ROUNDS_MAX: usize = 8;
+
+/// A list of names.
+pub(super) struct List {
+    /// The operation that gives its pages.
+    pub operation: (&'static str, &'static str),
+    /// The member of a row that is its name.
+    pub name: &'static str,
+    /// The page on which the list is shown.
+    pub path: &'static str,
+}
+
+/// The part of a list that is on a page of it.
+pub(super) struct Part {
+    pub rows: Vec<Value>,
+    place: Place,
+}
+
+/// Where a part lies in its list.
+#[derive(Debug, PartialEq)]
+enum Place {
+    /// A page by its number, of so many rows that were found.
+    Page { page: usize, found: usize },
+    /// A part of a long list, and the name behind which the next part begins if there is one.
+    Behind { next: Option<String> },
+}
+
+impl List {
+    /// The part of the list that a page shows: names with the text `q` in them that are wanted. Each begins with one of `begins`,
+    /// which are in the order of names.
+    ///
+    /// # Errors
+    /// [`Refusal`] when no server tells.
+    pub async fn part(
+        &self,
+        app: &App,
+        who: &Visitor,
+        fields: &Fields,
+        (begins, is_wanted): (&[&str], impl Fn(&str) -> bool),
+    ) -> Result<Part, Refusal> {
+        let first = app.look(who, self.operation, &[("limit", &MANY.to_string())], NAMES_MS).await?;
+        if rows(&first).len() < MANY {
+            return Ok(part(rows(&first), self.name, fields, is_wanted));
+        }
+        let limit = (PAGE + 1).to_string();
+        let mut walk = Walk { name: self.name, rows: Vec::new(), rounds: 0 };
+        for begin in begins {
+            // The name may be the beginning itself.
+            let before = begin.get(..begin.len().saturating_sub(1)).unwrap_or_default();
+            let mut after = Some(fields.text("after").max(before).to_owned());
+            while let Some(from) = after.take().filter(|_| walk.goes_on()) {
+                let given = [("contains", fields.text("q")), ("after", &*from), ("limit", &*limit)];
+                let told = app.look(who, self.operation, &given, NAMES_MS).await?;
+                after = walk.take(rows(&told), begin, &is_wanted);
+                if after.is_some() && walk.rounds == ROUNDS_MAX && walk.rows.len() <= PAGE {
+                    return Ok(Part { rows: walk.rows, place: Place::Behind { next: after } });
+                }
+            }
+        }
+        Ok(walk.end())
+    }
+}
+
+/// The rows of a page of a long list while they are gathered.
+struct Walk {
+    name: &'static str,
+    rows: Vec<Value>,
+    rounds: usize,
+}
+
+impl Walk {
+    fn goes_on(&self) -> bool {
+        self.rows.len() <= PAGE && self.rounds < ROUNDS_MAX
+    }
+
+    /// Takes rows over, and tells behind which name the next ones are if there may be more.
+    fn take(&mut self, told: &[Value], begin: &str, is_wanted: impl Fn(&str) -> bool) -> Option<String> {
+        self.rounds += 1;
+        let name = |row: &Value| row[self.name].as_str().unwrap_or_default().to_owned();
+        let fits = |row: &&Value| name(row).starts_with(begin) && is_wanted(&name(row));
+        let last = told.last().map(name)?;
+        let is_over = told.len() <= PAGE || (*last > *begin && !last.starts_with(begin));
+        let is_passed_over = last.starts_with('%') && !is_wanted(&last);
+        self.rows.extend(told.iter().filter(fits).cloned());
+        // Retry topics and dead letters, of which there may be many, come before all other names.
+        (!is_over).then(|| if is_passed_over { "&".to_owned() } else { last })
+    }
+
+    fn end(mut self) -> Part {
+        let has_more = self.rows.len() > PAGE;
+        self.rows.truncate(PAGE);
+        let last = self.rows.last().and_then(|row| row[self.name].as_str()).map(str::to_owned);
+        Part { rows: self.rows, place: Place::Behind { next: last.filter(|_| has_more) } }
+    }
+}
+
+/// Finds rows whose name contains a text in upper or lower case, and takes a page of them.
+pub(super) fn part(all: &[Value], name: &str, fields: &Fields, is_wanted: impl Fn(&str) -> bool) -> Part {
+    let wanted = fields.text("q").to_lowercase();
+    let is_found = |row: &&Value| {
+        let name = row[name].as_str().unwrap_or_default();
+        is_wanted(name) && (wanted.is_empty() || name.to_lowercase().contains(&wanted))
+    };
+    let found = all.iter().filter(is_found).count();
+    let page = fields.page().min(found.div_ceil(PAGE).max(1));
+    let rows = all.iter().filter(is_found).skip((page - 1) * PAGE).take(PAGE).cloned().collect();
+    Part { rows, place: Place::Page { page, found } }
+}
+
+impl Part {
+    /// How many rows were found at all; `None` in a long list.
+    pub fn found(&self) -> Option<usize> {
+        match self.place {
+            Place::Page { found, .. } => Some(found),
+            Place::Behind { .. } => None,
+        }
+    }
+
+    /// Links to the parts beside this one.
+    pub fn links(&self, lang: Lang, path: &str, fields: &Fields) -> Markup {
+        let link = |page: usize| format!("{path}{}", fields.with("page", &page.to_string()));
+        html! {
+            @if self.found().is_none() { p.small { (lang.say("The list is long: the search tells capital from small letters")) } }
+            nav.pages aria-label=(lang.say("Page")) {
+                @match &self.place {
+                    Place::Page { page, found } => {
+                        @let last = found.div_ceil(PAGE).max(1);
+                        @if *page > 1 { a rel="prev" href=(link(page - 1)) { (lang.say("Previous")) } }
+                        span { (found) " " (lang.say("found")) " · " (lang.say("Page")) " " (page) " / " (last) }
+                        @if *page < last { a rel="next" href=(link(page + 1)) { (lang.say("Next")) } }
+                    }
+                    Place::Behind { next } => {
+                        @if fields.get("after").is_some() { a rel="prev" href=(format!("{path}{}", fields.with("after", ""))) { (lang.say("First page")) } }
+                        @if let Some(next) = next { a rel="next" href=(format!("{path}{}", fields.with("after", next))) { (lang.say("Next")) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn topics(names: impl IntoIterator<Item = String>) -> Vec<Value> {
+        names.into_iter().map(|name| json!({"topic": name})).collect()
+    }
+
+    #[test]
+    fn short_lists_are_searched_and_paged() {
+        let all = topics((0..120).map(|number| format!("Order{number:03}")));
+        let page = |text: &str| part(&all, "topic", &Fields::parse(text), |_| true);
+        let third = page("page=3");
+        assert_eq!(
+            (third.found(), third.rows.len(), &third.rows[0]["topic"]),
+            (Some(120), 20, &json!("Order100"))
+        );
+        assert_eq!(page("q=order11").found(), Some(10));
+        assert_eq!(page("page=99").rows.len(), 20, "the last page");
+        assert_eq!(page("q=absent").rows.len(), 0);
+    }
+
+    #[test]
+    fn long_lists_are_walked_until_a_page_is_full() {
+        let mut walk = Walk { name: "topic", rows: Vec::new(), rounds: 0 };
+        let is_wanted = |name: &str| !name.starts_with('%');
+        let retry = topics((0..51).map(|number| format!("%RETRY%g{number:02}")));
+        assert_eq!(
+            walk.take(&retry, "", is_wanted).as_deref(),
+            Some("&"),
+            "what is not wanted is passed over"
+        );
+        let orders = topics((0..51).map(|number| format!("Order{number:02}")));
+        assert_eq!(walk.take(&orders, "", is_wanted).as_deref(), Some("Order50"));
+        assert!(!walk.goes_on(), "the page is full");
+        let part = walk.end();
+        assert_eq!((part.rows.len(), part.found()), (PAGE, None));
+        assert_eq!(part.place, Place::Behind { next: Some("Order49".to_owned()) });
+    }
+
+    #[test]
+    fn names_of_a_kind_end_with_their_beginning() {
+        let mut walk = Walk { name: "topic", rows: Vec::new(), rounds: 0 };
+        let mut told = topics((0..10).map(|number| format!("%RETRY%g{number}")));
+        told.extend(topics((0..41).map(|number| format!("Order{number:02}"))));
+        assert_eq!(walk.take(&told, "%RETRY%", |_| true), None);
+        let part = walk.end();
+        assert_eq!((part.rows.len(), part.place), (10, Place::Behind { next: None }));
+    }
+}
