@@ -1,12 +1,13 @@
 //! The console: its cluster, users and log; what a visitor may do, and performing operations for one.
 
-use crate::answers::{now_ms, rows, without_hidden};
+use crate::answers::{now_ms, without_hidden};
 use crate::audit::{Audit, Line};
 use crate::guard::Tokens;
 use crate::lag::Lags;
 use crate::live::Live;
 use crate::refusal::Refusal;
 use crate::request::Fields;
+use crate::servers;
 use crate::users::{Role, Sessions, Users};
 use crate::words::Lang;
 use admin::{Arguments, Cluster, Effect, Operation, Planned};
@@ -32,6 +33,8 @@ pub struct Config {
     pub names: Vec<String>,
     /// Directory of users and audit log.
     pub home: PathBuf,
+    /// Directory with the directories of runs of `vostok lab`, whose reports are shown.
+    pub runs: Option<PathBuf>,
     /// TLS with browsers; without, pages and passwords can be read on the way.
     pub tls: Option<Arc<ServerTls>>,
 }
@@ -162,7 +165,7 @@ impl App {
         if !who.may(operation) {
             return Err(denied(who));
         }
-        self.check_servers(arguments).await?;
+        servers::check(self, who, arguments).await?;
         let session = self.cluster.session(is_dry_run);
         let answer = operation.perform(&session, arguments).await?.value();
         if operation.effect != Effect::Look && !is_dry_run {
@@ -172,24 +175,6 @@ impl App {
             answer: without_hidden(who.bodies, operation, answer),
             planned: session.planned().unwrap_or_default(),
         })
-    }
-
-    /// Refuses addresses that are not of brokers of the cluster, so that nobody makes the console connect to others.
-    async fn check_servers(&self, arguments: &Arguments) -> Result<(), Refusal> {
-        let stored_at = arguments.get("id").and_then(|id| wire::id::OffsetId::parse(id.trim()));
-        let stored_at = stored_at.map(|id| id.store_host.to_string());
-        let named = arguments.get("broker").filter(|name| name.contains(':')).map(str::to_owned);
-        if stored_at.is_none() && named.is_none() {
-            return Ok(());
-        }
-        let list = find("cluster", "list")?;
-        let session = self.cluster.session(false);
-        let brokers = list.perform(&session, &Arguments::default()).await?.value();
-        let is_known = |address: &String| rows(&brokers).iter().any(|row| row["address"] == **address);
-        match stored_at.iter().chain(&named).find(|address| !is_known(address)) {
-            None => Ok(()),
-            Some(address) => Err(Refusal::forbidden(format!("{address} is no broker of this cluster"))),
-        }
     }
 
     /// Notes what somebody did and how it ended.

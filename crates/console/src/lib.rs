@@ -18,6 +18,7 @@ mod refusal;
 mod request;
 mod sampler;
 mod server;
+mod servers;
 mod start;
 mod users;
 mod view;

@@ -1,0 +1,83 @@
+//! The servers of the cluster, to which alone the console connects for a visitor.
+
+use crate::answers::rows;
+use crate::app::{App, Visitor, find};
+use crate::refusal::Refusal;
+use crate::users::Role;
+use admin::Arguments;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Time for which the settings of a broker are not asked for again, ms.
+const SETTINGS_MS: i64 = 30_000;
+
+/// Refuses servers that are not of the cluster, so that nobody makes the console connect to others. Controllers that no broker
+/// names, and containers of brokers, are an administrator's.
+///
+/// # Errors
+/// [`Refusal`] for a server that is not known, or when no name server tells which brokers there are.
+pub(crate) async fn check(app: &App, who: &Visitor, arguments: &Arguments) -> Result<(), Refusal> {
+    let stored_at = arguments.get("id").and_then(|id| wire::id::OffsetId::parse(id.trim()));
+    let stored_at = stored_at.map(|id| id.store_host.to_string());
+    let named = ["broker", "from", "to"].into_iter().filter_map(|name| arguments.get(name));
+    let named = named.filter(|name| name.contains(':')).map(str::to_owned);
+    let known: Vec<Value> = app.live.sample_unwatched().brokers;
+    let is_of = |brokers: &[Value], address: &String| brokers.iter().any(|row| row["address"] == **address);
+    let unknown: Vec<String> = named.chain(stored_at).filter(|address| !is_of(&known, address)).collect();
+    if !unknown.is_empty() {
+        let session = app.cluster.session(false);
+        let brokers = find("cluster", "list")?.perform(&session, &Arguments::default()).await?.value();
+        refuse(unknown.into_iter().find(|address| !is_of(rows(&brokers), address)))?;
+    }
+    let others = ["controller", "container"].into_iter().filter_map(|name| arguments.get(name));
+    let others: Vec<&str> = others.flat_map(addresses).collect();
+    if others.is_empty() || who.role == Role::Admin {
+        return Ok(());
+    }
+    let known: BTreeSet<String> = Box::pin(controllers(app, who)).await?.into_keys().collect();
+    let is_known = |address: &str| known.iter().flat_map(|list| addresses(list)).any(|it| it == address);
+    refuse(others.into_iter().find(|address| !is_known(address)).map(str::to_owned))
+}
+
+fn refuse(address: Option<String>) -> Result<(), Refusal> {
+    match address {
+        None => Ok(()),
+        Some(address) => Err(Refusal::forbidden(format!("{address} is no server of this cluster"))),
+    }
+}
+
+fn addresses(list: &str) -> impl Iterator<Item = &str> {
+    list.split([';', ',']).map(str::trim).filter(|it| !it.is_empty())
+}
+
+/// The controllers that brokers name, as they name them, with the broker sets that do so and the clusters of these.
+///
+/// # Errors
+/// [`Refusal`] when no name server tells which brokers there are.
+pub(crate) async fn controllers(
+    app: &App,
+    who: &Visitor,
+) -> Result<BTreeMap<String, BTreeMap<String, String>>, Refusal> {
+    let brokers = app.look(who, ("cluster", "list"), &[], 1000).await?;
+    let mut asked = BTreeSet::new();
+    let mut found: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+    for row in rows(&brokers).iter().filter(|row| row["error"].is_null()) {
+        let text = |name: &str| row[name].as_str().unwrap_or_default();
+        if !asked.insert(text("broker").to_owned()) {
+            continue;
+        }
+        let Ok(settings) =
+            app.look(who, ("broker", "config"), &[("broker", text("address"))], SETTINGS_MS).await
+        else {
+            continue;
+        };
+        let value = |key: &str| rows(&settings).iter().find(|row| row["key"] == key)?["value"].as_str();
+        if let (Some("true"), Some(list)) = (value("enableControllerMode"), value("controllerAddr"))
+            && !list.is_empty()
+        {
+            let sets = found.entry(list.to_owned()).or_default();
+            sets.insert(text("broker").to_owned(), text("cluster").to_owned());
+        }
+    }
+    Ok(found)
+}
