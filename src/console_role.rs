@@ -29,6 +29,9 @@ pub struct Settings {
     /// File with accessKey and secretKey, with which the console signs its requests; else conf/tools.yml of ROCKETMQ_HOME.
     #[arg(long = "console-keys", value_name = "FILE")]
     pub keys: Option<PathBuf>,
+    /// Directory below which runs of vostok lab lie (their --out); the console shows their reports.
+    #[arg(long = "console-runs", value_name = "DIR")]
+    pub runs: Option<PathBuf>,
     /// PEM file of the certificate chain with which the console serves HTTPS; a changed file is read again.
     #[arg(long = "console-cert", value_name = "FILE", requires = "key")]
     pub certificate: Option<PathBuf>,
@@ -73,7 +76,8 @@ pub fn start(
             "whoever reaches the console on this machine acts with the keys of --console-keys; make logins with: vostok console user NAME --data DIR"
         );
     }
-    let config = console::Config { listens, names: settings.names.clone(), home: home.join("console"), tls };
+    let (names, runs) = (settings.names.clone(), settings.runs.clone());
+    let config = console::Config { listens, names, home: home.join("console"), runs, tls };
     match RunningConsole::start(config, cluster) {
         Ok(running) => Ok(Some(running)),
         Err(error) if error.is_port_taken() && !is_asked_for => {

@@ -64,7 +64,11 @@ impl Console {
     }
 
     pub fn start_as(home: TempDir, setup: Setup) -> Self {
-        let server = setup.start().unwrap();
+        Self::of(home, setup.start().unwrap())
+    }
+
+    /// The console of a server that was started.
+    pub fn of(home: TempDir, server: Server) -> Self {
         let line = printed(server.setup(), "Console:  ");
         let host = line.split("//").nth(1).unwrap().trim_end_matches('/').to_owned();
         Self { server, host, _home: home }

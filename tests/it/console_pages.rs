@@ -9,9 +9,12 @@ use crate::common::wire_client::{PATIENCE, pull_header, send_header};
 use crate::console::Console;
 use crate::stage::{beat, heartbeat, open, property, records};
 
-const PAGES: [&str; 16] = [
+const PAGES: [&str; 19] = [
     "/",
     "/brokers",
+    "/replication",
+    "/proxies",
+    "/runs",
     "/topics",
     "/groups",
     "/clients",

@@ -14,6 +14,7 @@ mod cluster;
 mod console;
 mod console_bounds;
 mod console_pages;
+mod console_views;
 mod controller;
 mod damage;
 mod doctor;

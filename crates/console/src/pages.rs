@@ -11,12 +11,16 @@ mod logins;
 mod messages;
 mod operations;
 mod overview;
+mod proxies;
+mod replication;
+mod runs;
 mod runtime;
 mod storage;
 mod topics;
 mod waiting;
 
 pub(crate) use login::login;
+pub(crate) use runs::report;
 
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
@@ -25,7 +29,7 @@ use crate::view::Page;
 
 /// The text of the pages, for the test of translations.
 #[cfg(test)]
-pub(crate) const SOURCES: [&str; 16] = [
+pub(crate) const SOURCES: [&str; 19] = [
     include_str!("view.rs"),
     include_str!("server.rs"),
     include_str!("pages/access.rs"),
@@ -39,6 +43,9 @@ pub(crate) const SOURCES: [&str; 16] = [
     include_str!("pages/messages.rs"),
     include_str!("pages/operations.rs"),
     include_str!("pages/overview.rs"),
+    include_str!("pages/proxies.rs"),
+    include_str!("pages/replication.rs"),
+    include_str!("pages/runs.rs"),
     include_str!("pages/storage.rs"),
     include_str!("pages/topics.rs"),
     include_str!("pages/waiting.rs"),
@@ -48,6 +55,8 @@ pub(crate) const SOURCES: [&str; 16] = [
 pub(crate) enum Reply {
     Page(Page),
     Redirect(String),
+    /// A page that the lab wrote.
+    Report(String),
     /// A session began, or ended and another without a user began.
     LoggedIn {
         cookie: String,
@@ -66,6 +75,10 @@ pub(crate) async fn get(app: &App, who: &Visitor, path: &str, fields: &Fields) -
         "/history" => overview::history(app, fields),
         "/brokers" => brokers::list(app, who).await,
         "/broker" => brokers::one(app, who, fields).await,
+        "/replication" => replication::replication(app, who).await,
+        "/proxies" => proxies::proxies(app, who).await,
+        "/runs" => runs::list(app, who, fields),
+        "/run" => runs::one(app, who, fields),
         "/topics" => topics::list(app, who, fields).await,
         "/topic" => topics::one(app, who, fields).await,
         "/groups" => groups::list(app, who, fields).await,

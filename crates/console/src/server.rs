@@ -103,6 +103,7 @@ async fn get(app: &App, who: &Visitor, address: Address<'_>, fields: &Fields) ->
             Ok(Reply::Redirect(back.unwrap_or("/").to_owned()))
         }
         "/login" => Ok(Reply::Redirect("/".to_owned())),
+        "/report" => pages::report(app, fields).map(Reply::Report),
         path => pages::get(app, who, path, fields).await.map(Reply::Page),
     }
 }
@@ -183,6 +184,11 @@ fn answer(
         Ok(Reply::LoggedIn { cookie, to }) => {
             cookies = vec![session_cookie(app, &cookie)];
             redirect(&to)
+        }
+        Ok(Reply::Report(html)) => {
+            let mut response = text(StatusCode::OK, "text/html; charset=utf-8", html);
+            response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, guard::REPORT_POLICY);
+            response
         }
         Ok(Reply::Page(page)) => shown(who, address, is_api, StatusCode::OK, &page),
         Err(Refusal { status, text }) => {

@@ -24,9 +24,11 @@ impl Page {
 }
 
 /// The pages in the order of the navigation.
-const PAGES: [(&str, &str); 15] = [
+const PAGES: [(&str, &str); 18] = [
     ("/", "Overview"),
     ("/brokers", "Brokers"),
+    ("/replication", "Replication"),
+    ("/proxies", "Proxies"),
     ("/topics", "Topics"),
     ("/groups", "Groups"),
     ("/clients", "Clients"),
@@ -36,6 +38,7 @@ const PAGES: [(&str, &str); 15] = [
     ("/transactions", "Transactions"),
     ("/pops", "Pops"),
     ("/storage", "Storage"),
+    ("/runs", "Lab runs"),
     ("/access", "Users and acls"),
     ("/operations", "Operations"),
     ("/audit", "Audit"),
@@ -175,6 +178,7 @@ fn cell(row: &Value, column: &str) -> Markup {
         "topic" => Some(format!("/topic{}", query([("name", text.as_str())]))),
         "group" => Some(format!("/group{}", query([("name", text.as_str())]))),
         "broker" if !text.contains(':') => Some(format!("/broker{}", query([("name", text.as_str())]))),
+        "run" => Some(format!("/run{}", query([("id", text.as_str())]))),
         "client_id" => row["group"].as_str().map(|group| {
             let group_and_id = [("group", group), ("id", text.as_str())];
             format!("/client{}", query(group_and_id))

@@ -1,0 +1,191 @@
+//! Runs of the lab: those below a directory, the report of one, two side by side.
+
+use crate::answers::rows;
+use crate::app::{App, Visitor};
+use crate::refusal::Refusal;
+use crate::request::{Fields, query};
+use crate::view::{Page, cell_text, columns_table, table, told};
+use crate::words::Lang;
+use maud::html;
+use serde_json::{Value, json};
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Directories that are looked at.
+const RUNS_MAX: usize = 500;
+/// Largest file of a run that is read.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+/// Files of a run that can be opened: pages without scripts, in themselves complete.
+const PAGES: [(&str, &str); 2] = [("report.html", "Open the report"), ("compare.html", "Comparison")];
+
+/// A directory of a run that is named as one of the entries of the directory of runs.
+fn directory(app: &App, id: &str) -> Result<PathBuf, Refusal> {
+    let missing = || Refusal::missing(format!("there is no run {id}"));
+    let home = app.config.runs.as_deref().ok_or_else(missing)?;
+    directories(home).into_iter().find(|run| name(run) == id).ok_or_else(missing)
+}
+
+fn name(run: &Path) -> String {
+    run.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn directories(home: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(home).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.filter(|run| run.join("run.json").is_file()).take(RUNS_MAX).collect()
+}
+
+fn file(run: &Path, name: &str) -> Option<String> {
+    let mut text = String::new();
+    let read = File::open(run.join(name)).ok()?.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
+    (read as u64 != FILE_BYTES_MAX).then_some(text)
+}
+
+fn json_of(run: &Path, name: &str) -> Option<Value> {
+    serde_json::from_str(&file(run, name)?).ok()
+}
+
+/// The page of a run's report, for a browser that lets it do nothing.
+pub(crate) fn report(app: &App, fields: &Fields) -> Result<String, Refusal> {
+    let wanted = fields.text("file");
+    let missing = || Refusal::missing(format!("there is no {wanted} of this run"));
+    let (name, _) = PAGES.into_iter().find(|(name, _)| *name == wanted).ok_or_else(missing)?;
+    file(&directory(app, fields.text("id"))?, name).ok_or_else(missing)
+}
+
+/// The runs, the latest first.
+pub(super) fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Refusal> {
+    let lang = who.lang;
+    let Some(home) = app.config.runs.as_deref() else {
+        let body = html! { p { (lang.say("No directory of runs was given. Start the console with --console-runs DIR, the directory below which vostok lab writes its runs")) } };
+        return Ok(Page::new(lang.say("Lab runs"), json!([]), body));
+    };
+    let time = |value: &Value| value.as_i64().map(admin::time);
+    let mut runs: Vec<Value> = directories(home)
+        .iter()
+        .filter_map(|run| {
+            let found = json_of(run, "run.json")?;
+            Some(json!({
+                "run": name(run),
+                "scenario": found["scenario"],
+                "target": found["target"]["name"],
+                "cells": rows(&found["cells"]).len(),
+                "started": time(&found["started_ms"]),
+                "ended": time(&found["ended_ms"]),
+            }))
+        })
+        .collect();
+    runs.sort_by_key(|run| std::cmp::Reverse(run["started"].as_str().map(str::to_owned)));
+    let part = super::list::part(&runs, "run", fields, |_| true);
+    let columns = ["run", "scenario", "target", "cells", "started", "ended"];
+    let body = html! {
+        p.small { (lang.say("Runs are started on the command line")) ": " code { "vostok lab" } }
+        (columns_table(lang, &part.rows, &columns))
+        (part.links(lang, "/runs", fields))
+    };
+    Ok(Page::new(lang.say("Lab runs"), json!({"found": part.found(), "runs": part.rows}), body))
+}
+
+/// One run: its verdict, its pages, its cells beside those of another run.
+pub(super) fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Refusal> {
+    let (lang, id, other) = (who.lang, fields.text("id"), fields.text("with"));
+    let run = directory(app, id)?;
+    let report = json_of(&run, "report.json");
+    let beside = if other.is_empty() { None } else { json_of(&directory(app, other)?, "report.json") };
+    let cells = report.as_ref().map(|report| compared(report, beside.as_ref())).unwrap_or_default();
+    let columns = [
+        "cell",
+        "tps",
+        "other_tps",
+        "ratio",
+        "p99_ms",
+        "other_p99_ms",
+        "consume",
+        "failed",
+        "refused",
+        "invalid",
+    ];
+    let others = directories(run.parent().unwrap_or(&run));
+    let body = html! {
+        div.actions { @for (name, text) in PAGES { @if run.join(name).is_file() {
+            a.button href=(format!("/report{}", query([("id", id), ("file", name)]))) { (lang.say(text)) }
+        } } }
+        form.row method="get" action="/run" {
+            input type="hidden" name="id" value=(id);
+            label { span { (lang.say("Compare with")) } select name="with" {
+                option value="" { "-" }
+                @for it in others.iter().map(|it| name(it)).filter(|it| it != id) { option value=(it) selected[it == other] { (it) } }
+            } }
+            button { (lang.say("Compare")) }
+        }
+        @match &report {
+            None => p { (lang.say("No report was written yet. Write it with")) " " code { "vostok lab report " (run.display()) } },
+            Some(report) => {
+                h2 { (lang.say("Verdict")) }
+                (table(lang, &verdict(lang, report)))
+                h2 { (lang.say("Cells")) }
+                (columns_table(lang, &cells, &told(&cells, &columns)))
+            }
+        }
+        @if beside.is_some() {
+            p.small { (lang.say("A verdict cell by cell, with intervals, is made by")) " " code { "vostok lab compare " (run.with_file_name(other).display()) " " (run.display()) } }
+        }
+    };
+    let data = json!({"run": json_of(&run, "run.json"), "verdict": report.as_ref().map(|it| it["verdict"].clone()), "cells": cells});
+    Ok(Page::new(format!("{}: {id}", lang.say("Run")), data, body))
+}
+
+/// The verdict in a language: names and texts are in both.
+fn verdict(lang: Lang, report: &Value) -> Vec<Value> {
+    let text = |value: &Value| match value.as_object() {
+        Some(texts) => cell_text(texts.get(&lang.code()[..2]).unwrap_or_default()),
+        None => cell_text(value),
+    };
+    let lines = rows(&report["verdict"]).iter();
+    lines.map(|line| json!({"figure": text(&line["name"]), "value": text(&line["text"])})).collect()
+}
+
+/// The cells of a report, beside those of the same name of another one.
+fn compared(report: &Value, other: Option<&Value>) -> Vec<Value> {
+    let tps = |cell: &Value| cell["figures"]["tps"]["mean"].as_f64();
+    let p99 = |cell: &Value| cell["figures"]["latency"]["p99_us"].as_f64().map(|us| us / 1000.0);
+    let cells = rows(&report["cells"]).iter().map(|cell| {
+        let same = other.and_then(|other| rows(&other["cells"]).iter().find(|it| it["name"] == cell["name"]));
+        let other_tps = same.and_then(tps);
+        json!({
+            "cell": cell["name"],
+            "tps": tps(cell),
+            "other_tps": other_tps,
+            "ratio": tps(cell).zip(other_tps).filter(|(_, other)| *other > 0.0).map(|(one, other)| one / other),
+            "p99_ms": p99(cell),
+            "other_p99_ms": same.and_then(p99),
+            "consume": cell["figures"]["consume_tps"],
+            "failed": cell["figures"]["failed"],
+            "refused": cell["figures"]["refused"],
+            "invalid": rows(&cell["invalid"]).iter().map(cell_text).collect::<Vec<_>>().join("; "),
+        })
+    });
+    cells.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_stand_beside_those_of_the_same_name() {
+        let cell = |name: &str, tps: f64| json!({"name": name, "figures": {"tps": {"mean": tps}, "latency": {"p99_us": 1500.0}}});
+        let one =
+            json!({"cells": [cell("a", 300.0), {"name": "b", "figures": null, "invalid": ["few repeats"]}]});
+        let other = json!({"cells": [cell("c", 1.0), cell("a", 200.0)]});
+        let found = compared(&one, Some(&other));
+        assert_eq!((&found[0]["ratio"], &found[0]["other_p99_ms"]), (&json!(1.5), &json!(1.5)));
+        assert_eq!((&found[1]["invalid"], &found[1]["tps"]), (&json!("few repeats"), &Value::Null));
+    }
+
+    #[test]
+    fn verdicts_are_in_the_language_of_the_page() {
+        let report = json!({"verdict": [{"name": {"en": "Safe rate", "zh": "安全速率"}, "text": {"en": "none", "zh": "无"}}]});
+        assert_eq!(verdict(Lang::Zh, &report), [json!({"figure": "安全速率", "value": "无"})]);
+    }
+}

@@ -1,0 +1,247 @@
+//! What pages of the console cost and show of larger clusters: long lists, many viewers, replication, runs of the lab.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Instant;
+
+use serde_json::Value;
+use tempfile::TempDir;
+use wire::codes::{request, response};
+use wire::frame::{Command, frame_length};
+
+use crate::common::server::free_ports;
+use crate::common::wire_client::PATIENCE;
+use crate::console::{Console, setup};
+use crate::stage::eventually;
+
+/// Largest page of a list in bytes.
+const PAGE_BYTES_MAX: usize = 200_000;
+
+type Asked = Arc<Mutex<BTreeMap<i32, usize>>>;
+
+fn data(console: &Console, path: &str) -> Value {
+    let answer = console.ask(&format!("/api/v1{path}"), &[], None);
+    serde_json::from_str(&answer.body).unwrap_or_else(|_| panic!("{path}: {}", answer.body))
+}
+
+/// A console whose broker has so many topics before its start, and retry topics of groups.
+fn with_topics(count: usize) -> Console {
+    let home = tempfile::tempdir().unwrap();
+    let setup = setup(home.path(), "127.0.0.1:0");
+    std::fs::create_dir_all(setup.data.join("config")).unwrap();
+    let names = (0..count).map(|number| format!("Order{number:07}"));
+    let names = names.chain((0..60).map(|number| format!("%RETRY%group{number:02}")));
+    let mut text = String::from("{\"topicConfigTable\":{");
+    for (number, name) in names.enumerate() {
+        let comma = if number == 0 { "" } else { "," };
+        let _ = write!(
+            text,
+            "{comma}\"{name}\":{{\"order\":false,\"perm\":6,\"readQueueNums\":1,\"topicFilterType\":\"SINGLE_TAG\",\
+             \"topicName\":\"{name}\",\"topicSysFlag\":0,\"writeQueueNums\":1}}"
+        );
+    }
+    text += "},\"dataVersion\":{\"counter\":1,\"stateVersion\":0,\"timestamp\":1}}";
+    std::fs::write(setup.data.join("config/topics.json"), text).unwrap();
+    Console::start_as(home, setup)
+}
+
+#[test]
+fn long_lists_are_paged_by_the_broker() {
+    let console = with_topics(3000);
+    let first = eventually("the topics are known", || {
+        let first = data(&console, "/topics?type=normal");
+        (first["topics"].as_array()?.len() == 50).then_some(first)
+    });
+    assert_eq!((&first["found"], &first["topics"][0]["topic"]), (&Value::Null, &"Order0000000".into()));
+    let page = console.ask("/topics?type=normal", &[], None).body;
+    assert!(
+        page.contains("/topics?type=normal&amp;after=Order0000049") && page.len() < PAGE_BYTES_MAX,
+        "{page}"
+    );
+    let next = data(&console, "/topics?type=normal&after=Order0000049");
+    assert_eq!(next["topics"][0]["topic"], "Order0000050");
+    let found = data(&console, "/topics?q=er00029");
+    assert_eq!(
+        (found["topics"].as_array().unwrap().len(), &found["topics"][0]["topic"]),
+        (50, &"Order0002900".into())
+    );
+    let retry = data(&console, "/topics?type=retry");
+    assert_eq!(
+        (retry["topics"].as_array().unwrap().len(), &retry["topics"][0]["topic"]),
+        (50, &"%RETRY%group00".into())
+    );
+    let retry = data(&console, "/topics?type=retry&after=%25RETRY%25group49");
+    assert_eq!(retry["topics"].as_array().unwrap().len(), 10, "and no topic of another kind");
+    let system = data(&console, "/topics?type=system").to_string();
+    assert!(
+        system.contains("TBW102") && system.contains("SELF_TEST_TOPIC") && !system.contains("Order"),
+        "{system}"
+    );
+    let operation = data(&console, "/op/topic/list");
+    assert_eq!(operation.as_array().unwrap().len(), 100, "an operation shows no whole list either");
+}
+
+/// A name server and broker in one that counts what it is asked.
+fn counting(asked: &Asked) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let asked = asked.clone();
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let asked = asked.clone();
+            thread::spawn(move || serve(stream, address, &asked));
+        }
+    });
+    address
+}
+
+fn serve(mut stream: TcpStream, address: SocketAddr, asked: &Asked) {
+    let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
+    while let Ok(count @ 1..) = stream.read(&mut buffer) {
+        bytes.extend_from_slice(&buffer[..count]);
+        while let Some(length) = frame_length(&bytes).unwrap().filter(|length| *length <= bytes.len()) {
+            let mut frame: Vec<u8> = bytes.drain(..length).collect();
+            let command = Command::decode(&mut frame).unwrap();
+            *asked.lock().unwrap().entry(command.code).or_default() += 1;
+            let (code, body) = match command.code {
+                request::GET_BROKER_CLUSTER_INFO => (
+                    response::SUCCESS,
+                    format!(
+                        "{{\"brokerAddrTable\":{{\"a\":{{\"brokerAddrs\":{{\"0\":\"{address}\"}},\"brokerName\":\"a\",\
+                         \"cluster\":\"C\"}}}},\"clusterAddrTable\":{{\"C\":[\"a\"]}}}}"
+                    ),
+                ),
+                request::GET_BROKER_RUNTIME_INFO => (response::SUCCESS, "{\"table\":{}}".to_owned()),
+                _ => (response::REQUEST_CODE_NOT_SUPPORTED, String::new()),
+            };
+            let mut out = Vec::new();
+            command.reply(code).write(&mut out, body.as_bytes());
+            if stream.write_all(&out).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+#[test]
+fn ten_viewers_of_the_overview_cost_the_brokers_what_one_costs() {
+    let asked = Asked::default();
+    let address = counting(&asked);
+    let home = tempfile::tempdir().unwrap();
+    let mut setup = setup(home.path(), "127.0.0.1:0");
+    setup.roles = "console".to_owned();
+    setup.arguments.extend(["-n".to_owned(), address.to_string()]);
+    let console = Console::of(home, setup.spawn().unwrap());
+    let samples =
+        || asked.lock().unwrap().get(&request::GET_BROKER_RUNTIME_INFO).copied().unwrap_or_default();
+    let at = || data(&console, "/live")["at_ms"].as_i64().unwrap();
+    thread::scope(|scope| {
+        let patience = Instant::now();
+        let began = (samples(), at());
+        let viewers: Vec<_> = (0..10)
+            .map(|_| {
+                scope.spawn(|| {
+                    for _ in 0..20 {
+                        assert!(console.ask("/", &[], None).status == 200 && at() > 0);
+                    }
+                })
+            })
+            .collect();
+        viewers.into_iter().for_each(|viewer| viewer.join().unwrap());
+        let (mut last, mut seen) = (began.1, 0);
+        while seen < 3 {
+            let now = at();
+            seen += usize::from(now != last);
+            last = now;
+            assert!(patience.elapsed() < PATIENCE, "no samples");
+        }
+        // One sample a second for 400 answers. The doctor and the look at groups ask the same once each.
+        let seconds = usize::try_from(patience.elapsed().as_secs()).unwrap();
+        let made = samples() - began.0;
+        assert!(made >= 2 && made <= seconds + 6, "{made} samples in {seconds} s");
+    });
+    let all = asked.lock().unwrap().clone();
+    assert!(all.values().sum::<usize>() < 200, "{all:?}");
+}
+
+#[test]
+fn replication_of_a_set_with_controllers_is_shown() {
+    let home = tempfile::tempdir().unwrap();
+    let (port, _) = free_ports();
+    let mut setup = setup(home.path(), "127.0.0.1:0");
+    setup.roles = "namesrv,controller,broker,console".to_owned();
+    setup.arguments.extend(["--controller-port".to_owned(), port.to_string()]);
+    let setup = setup
+        .line("enableControllerMode=true")
+        .line(format!("controllerAddr=127.0.0.1:{port}"))
+        .line("brokerName=a");
+    let console = Console::start_as(home, setup);
+    let told = eventually("the broker is in sync", || {
+        let told = data(&console, "/replication");
+        (told["replicas"][0]["in_sync"] == true && told["elections"][0]["epoch"].is_number()).then_some(told)
+    });
+    let broker = console.server.setup().broker().to_string();
+    assert_eq!(
+        (&told["replicas"][0]["master"], &told["replicas"][0]["set"]),
+        (&true.into(), &"a".into()),
+        "{told}"
+    );
+    assert_eq!(told["controllers"][0]["leader"], format!("127.0.0.1:{port}"));
+    assert_eq!(
+        (&told["positions"][0]["master"], &told["failures"]),
+        (&broker.into(), &Value::Array(Vec::new()))
+    );
+    let page = console.ask("/replication", &[], None).body;
+    assert!(page.contains("In-sync sets") && page.contains("Elections"), "{page}");
+}
+
+fn run(home: &TempDir, id: &str, tps: f64) {
+    let run = home.path().join("runs").join(id);
+    std::fs::create_dir_all(&run).unwrap();
+    let write = |name: &str, text: String| std::fs::write(run.join(name), text).unwrap();
+    write(
+        "run.json",
+        format!("{{\"id\":\"{id}\",\"scenario\":\"matrix\",\"started_ms\":1000,\"cells\":[{{}}]}}"),
+    );
+    write(
+        "report.json",
+        format!(
+            "{{\"verdict\":[{{\"name\":{{\"en\":\"Safe rate\",\"zh\":\"x\"}},\"text\":{{\"en\":\"none\",\"zh\":\"x\"}}}}],\
+             \"cells\":[{{\"name\":\"c1\",\"figures\":{{\"tps\":{{\"mean\":{tps}}},\"latency\":{{\"p99_us\":900}}}}}}]}}"
+        ),
+    );
+    write("report.html", "<p>the report</p><script>alert(1)</script>".to_owned());
+}
+
+#[test]
+fn runs_of_the_lab_are_listed_opened_and_compared() {
+    let home = tempfile::tempdir().unwrap();
+    run(&home, "one", 200.0);
+    run(&home, "two", 300.0);
+    std::fs::write(home.path().join("report.html"), "outside").unwrap();
+    let mut setup = setup(home.path(), "127.0.0.1:0");
+    setup.arguments.extend(["--console-runs".to_owned(), home.path().join("runs").display().to_string()]);
+    let console = Console::start_as(home, setup);
+    let listed = data(&console, "/runs");
+    assert_eq!((&listed["found"], &listed["runs"][0]["scenario"]), (&2.into(), &"matrix".into()), "{listed}");
+    let compared = data(&console, "/run?id=two&with=one");
+    assert_eq!((&compared["cells"][0]["tps"], &compared["cells"][0]["ratio"]), (&300.0.into(), &1.5.into()));
+    let report = console.ask("/report?id=two&file=report.html", &[], None);
+    assert!(
+        report.body.contains("the report") && report.head.contains("sandbox; default-src 'none'"),
+        "{}",
+        report.head
+    );
+    for outside in [
+        "id=..&file=report.html",
+        "id=two&file=..%2F..%2Freport.html",
+        "id=two&file=run.json",
+        "id=three&file=report.html",
+    ] {
+        assert_eq!(console.ask(&format!("/report?{outside}"), &[], None).status, 404, "{outside}");
+    }
+}
