@@ -13,6 +13,8 @@ use serde_json::Value;
 const PAGE: usize = 50;
 /// Time for which a list of names is not asked for again, ms.
 pub(super) const NAMES_MS: i64 = 5000;
+/// Time for which a list that was long counts as long, ms.
+const LONG_MS: i64 = 60_000;
 /// Names from which on a list is long.
 const MANY: usize = 1000;
 /// Requests for one page of a long list; more than one is needed where names are passed over.
@@ -56,9 +58,12 @@ impl List {
         fields: &Fields,
         (begins, is_wanted): (&[&str], impl Fn(&str) -> bool),
     ) -> Result<Part, Refusal> {
-        let first = app.look(who, self.operation, &[("limit", &MANY.to_string())], NAMES_MS).await?;
-        if rows(&first).len() < MANY {
-            return Ok(part(rows(&first), self.name, fields, is_wanted));
+        let whole = MANY.to_string();
+        let whole = [("limit", whole.as_str())];
+        // That a list is long is remembered for longer than its names are: to find it out costs the brokers a page.
+        if rows(&app.look(who, self.operation, &whole, LONG_MS).await?).len() < MANY {
+            let all = app.look(who, self.operation, &whole, NAMES_MS).await?;
+            return Ok(part(rows(&all), self.name, fields, is_wanted));
         }
         let limit = (PAGE + 1).to_string();
         let mut walk = Walk { name: self.name, rows: Vec::new(), rounds: 0 };
