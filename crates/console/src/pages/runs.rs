@@ -92,7 +92,7 @@ pub(super) fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Ref
     let run = directory(app, id)?;
     let report = json_of(&run, "report.json");
     let beside = if other.is_empty() { None } else { json_of(&directory(app, other)?, "report.json") };
-    let cells = report.as_ref().map(|report| compared(report, beside.as_ref())).unwrap_or_default();
+    let cells = report.as_ref().map(|report| compared(lang, report, beside.as_ref())).unwrap_or_default();
     let columns = [
         "cell",
         "tps",
@@ -135,18 +135,24 @@ pub(super) fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Ref
     Ok(Page::new(format!("{}: {id}", lang.say("Run")), data, body))
 }
 
-/// The verdict in a language: names and texts are in both.
-fn verdict(lang: Lang, report: &Value) -> Vec<Value> {
-    let text = |value: &Value| match value.as_object() {
-        Some(texts) => cell_text(texts.get(&lang.code()[..2]).unwrap_or_default()),
+/// A text of a report, which is in both languages.
+fn text(lang: Lang, value: &Value) -> String {
+    match value.get(&lang.code()[..2]) {
+        Some(text) => cell_text(text),
         None => cell_text(value),
-    };
+    }
+}
+
+/// The verdict in a language.
+fn verdict(lang: Lang, report: &Value) -> Vec<Value> {
     let lines = rows(&report["verdict"]).iter();
-    lines.map(|line| json!({"figure": text(&line["name"]), "value": text(&line["text"])})).collect()
+    lines
+        .map(|line| json!({"figure": text(lang, &line["name"]), "value": text(lang, &line["text"])}))
+        .collect()
 }
 
 /// The cells of a report, beside those of the same name of another one.
-fn compared(report: &Value, other: Option<&Value>) -> Vec<Value> {
+fn compared(lang: Lang, report: &Value, other: Option<&Value>) -> Vec<Value> {
     let tps = |cell: &Value| cell["figures"]["tps"]["mean"].as_f64();
     let p99 = |cell: &Value| cell["figures"]["latency"]["p99_us"].as_f64().map(|us| us / 1000.0);
     let cells = rows(&report["cells"]).iter().map(|cell| {
@@ -162,7 +168,7 @@ fn compared(report: &Value, other: Option<&Value>) -> Vec<Value> {
             "consume": cell["figures"]["consume_tps"],
             "failed": cell["figures"]["failed"],
             "refused": cell["figures"]["refused"],
-            "invalid": rows(&cell["invalid"]).iter().map(cell_text).collect::<Vec<_>>().join("; "),
+            "invalid": rows(&cell["invalid"]).iter().map(|reason| text(lang, reason)).collect::<Vec<_>>().join("; "),
         })
     });
     cells.collect()
@@ -175,12 +181,11 @@ mod tests {
     #[test]
     fn cells_stand_beside_those_of_the_same_name() {
         let cell = |name: &str, tps: f64| json!({"name": name, "figures": {"tps": {"mean": tps}, "latency": {"p99_us": 1500.0}}});
-        let one =
-            json!({"cells": [cell("a", 300.0), {"name": "b", "figures": null, "invalid": ["few repeats"]}]});
+        let one = json!({"cells": [cell("a", 300.0), {"name": "b", "figures": null, "invalid": [{"en": "few repeats", "zh": "次数太少"}]}]});
         let other = json!({"cells": [cell("c", 1.0), cell("a", 200.0)]});
-        let found = compared(&one, Some(&other));
+        let found = compared(Lang::Zh, &one, Some(&other));
         assert_eq!((&found[0]["ratio"], &found[0]["other_p99_ms"]), (&json!(1.5), &json!(1.5)));
-        assert_eq!((&found[1]["invalid"], &found[1]["tps"]), (&json!("few repeats"), &Value::Null));
+        assert_eq!((&found[1]["invalid"], &found[1]["tps"]), (&json!("次数太少"), &Value::Null));
     }
 
     #[test]
