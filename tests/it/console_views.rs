@@ -232,7 +232,8 @@ fn runs_of_the_lab_are_listed_opened_and_compared() {
     assert_eq!((&compared["cells"][0]["tps"], &compared["cells"][0]["ratio"]), (&300.0.into(), &1.5.into()));
     let report = console.ask("/report?id=two&file=report.html", &[], None);
     assert!(
-        report.body.contains("the report") && report.head.contains("sandbox; default-src 'none'"),
+        report.body.contains("the report")
+            && report.head.contains("sandbox allow-scripts; default-src 'none'"),
         "{}",
         report.head
     );

@@ -7,9 +7,11 @@ use http::{HeaderMap, HeaderValue, header};
 use ring::hmac;
 use std::net::IpAddr;
 
-/// What a report of the lab may do: show itself with its own style, without scripts, forms or the console's session.
+/// What a report of the lab may do: show itself with its own style and script, as a page of an origin of its own, which has no session
+/// of the console and reaches nothing.
 pub(crate) const REPORT_POLICY: HeaderValue = HeaderValue::from_static(
-    "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'",
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; \
+     form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
 );
 /// Headers of all answers. Nothing is loaded from elsewhere, and no script or style inside a page is run.
 pub(crate) const HEADERS: [(header::HeaderName, HeaderValue); 6] = [

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 const RUNS_MAX: usize = 500;
 /// Largest file of a run that is read.
 const FILE_BYTES_MAX: u64 = 16 << 20;
-/// Files of a run that can be opened: pages without scripts, in themselves complete.
+/// Files of a run that can be opened: pages that need no other file.
 const PAGES: [(&str, &str); 2] = [("report.html", "Open the report"), ("compare.html", "Comparison")];
 
 /// A directory of a run that is named as one of the entries of the directory of runs.
@@ -45,7 +45,7 @@ fn json_of(run: &Path, name: &str) -> Option<Value> {
     serde_json::from_str(&file(run, name)?).ok()
 }
 
-/// The page of a run's report, for a browser that lets it do nothing.
+/// The page of a run's report, which a browser shows apart from the console (`guard::REPORT_POLICY`).
 pub(crate) fn report(app: &App, fields: &Fields) -> Result<String, Refusal> {
     let wanted = fields.text("file");
     let missing = || Refusal::missing(format!("there is no {wanted} of this run"));
