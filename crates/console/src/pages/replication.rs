@@ -91,7 +91,7 @@ pub(super) async fn replication(app: &App, who: &Visitor) -> Result<Page, Refusa
         @if leaders.rows.is_empty() && leaders.failures.is_empty() {
             p { (lang.say("No broker has controllers: the operator names masters and slaves")) }
         } @else {
-            (columns_table(lang, &leaders.rows, &["group", "leader_id", "leader", "peers"]))
+            (columns_table(lang, &leaders.rows, &["leader_id", "leader", "peers"]))
             h2 { (lang.say("In-sync sets")) }
             (shown_failures(&replicas.failures))
             (columns_table(lang, &replicas.rows, &["cluster", "set", "id", "address", "master", "in_sync", "alive"]))
