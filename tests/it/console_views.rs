@@ -70,10 +70,9 @@ fn long_lists_are_paged_by_the_broker() {
         (50, &"Order0002900".into())
     );
     let retry = data(&console, "/topics?type=retry");
-    assert_eq!(
-        (retry["topics"].as_array().unwrap().len(), &retry["topics"][0]["topic"]),
-        (50, &"%RETRY%group00".into())
-    );
+    let names: Vec<_> =
+        retry["topics"].as_array().unwrap().iter().map(|row| row["topic"].as_str().unwrap()).collect();
+    assert!(names.len() == 50 && names.iter().all(|name| name.starts_with("%RETRY%")), "{names:?}");
     let retry = data(&console, "/topics?type=retry&after=%25RETRY%25group49");
     assert_eq!(retry["topics"].as_array().unwrap().len(), 10, "and no topic of another kind");
     let system = data(&console, "/topics?type=system").to_string();
@@ -134,6 +133,7 @@ fn ten_viewers_of_the_overview_cost_the_brokers_what_one_costs() {
     let home = tempfile::tempdir().unwrap();
     let mut setup = setup(home.path(), "127.0.0.1:0");
     setup.roles = "console".to_owned();
+    setup.with_conf = false;
     setup.arguments.extend(["-n".to_owned(), address.to_string()]);
     let console = Console::of(home, setup.spawn().unwrap());
     let samples =
