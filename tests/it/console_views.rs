@@ -146,7 +146,7 @@ fn ten_viewers_of_the_overview_cost_the_brokers_what_one_costs() {
             .map(|_| {
                 scope.spawn(|| {
                     for _ in 0..20 {
-                        assert!(console.ask("/", &[], None).status == 200 && at() > 0);
+                        assert!(console.ask("/", &[], None).status == 200 && at() >= 0);
                     }
                 })
             })

@@ -1,5 +1,7 @@
 //! The console: its cluster, users and log; what a visitor may do, and performing operations for one.
 
+pub(crate) mod servers;
+
 use crate::answers::{now_ms, without_hidden};
 use crate::audit::{Audit, Line};
 use crate::guard::Tokens;
@@ -7,7 +9,6 @@ use crate::lag::Lags;
 use crate::live::Live;
 use crate::refusal::Refusal;
 use crate::request::Fields;
-use crate::servers;
 use crate::users::{Role, Sessions, Users};
 use crate::words::Lang;
 use admin::{Arguments, Cluster, Effect, Operation, Planned};

@@ -18,7 +18,6 @@ mod refusal;
 mod request;
 mod sampler;
 mod server;
-mod servers;
 mod start;
 mod users;
 mod view;

@@ -15,6 +15,8 @@ const PAGE: usize = 50;
 pub(super) const NAMES_MS: i64 = 5000;
 /// Time for which a list that was long counts as long, ms.
 const LONG_MS: i64 = 60_000;
+/// Rows that are asked for beyond those needed, because a broker leaves out what was deleted while it gathered a page.
+const SPARE: usize = 10;
 /// Names from which on a list is long.
 const MANY: usize = 1000;
 /// Requests for one page of a long list; more than one is needed where names are passed over.
@@ -58,14 +60,14 @@ impl List {
         fields: &Fields,
         (begins, is_wanted): (&[&str], impl Fn(&str) -> bool),
     ) -> Result<Part, Refusal> {
-        let whole = MANY.to_string();
+        let whole = (MANY + SPARE).to_string();
         let whole = [("limit", whole.as_str())];
         // That a list is long is remembered for longer than its names are: to find it out costs the brokers a page.
         if rows(&app.look(who, self.operation, &whole, LONG_MS).await?).len() < MANY {
             let all = app.look(who, self.operation, &whole, NAMES_MS).await?;
             return Ok(part(rows(&all), self.name, fields, is_wanted));
         }
-        let limit = (PAGE + 1).to_string();
+        let limit = (PAGE + SPARE).to_string();
         let mut walk = Walk { name: self.name, rows: Vec::new(), rounds: 0 };
         for begin in begins {
             // The name may be the beginning itself.

@@ -2,9 +2,9 @@
 
 use super::runtime::{shown_failures, silent};
 use crate::answers::rows;
+use crate::app::servers::controllers;
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
-use crate::servers::controllers;
 use crate::view::{Page, columns_table, operation_link, taken};
 use maud::{Markup, html};
 use serde_json::{Value, json};

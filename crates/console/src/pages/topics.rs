@@ -37,7 +37,7 @@ const KINDS: [(&str, &[&str]); 4] = [
 
 fn kind(topic: &str) -> &'static str {
     let lower = topic.to_ascii_lowercase();
-    let is_system = ["rmq_sys_", "schedule_topic", "tbw102", "self_test", "offset_moved", "benchmark_test"];
+    let is_system = ["rmq_sys_", "schedule_topic", "tbw102", "self_test", "offset_moved", "benchmarktest"];
     match topic {
         _ if topic.starts_with("%RETRY%") => "retry",
         _ if topic.starts_with("%DLQ%") => "dead letter",
