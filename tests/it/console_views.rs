@@ -56,14 +56,17 @@ fn long_lists_are_paged_by_the_broker() {
         let first = data(&console, "/topics?type=normal");
         (first["topics"].as_array()?.len() == 50).then_some(first)
     });
-    assert_eq!((&first["found"], &first["topics"][0]["topic"]), (&Value::Null, &"Order0000000".into()));
+    // Between topics that brokers make by themselves stand those of the test.
+    let (last, number) =
+        (first["topics"][49]["topic"].as_str().unwrap(), |name: &str| name[5..].parse::<u32>().unwrap());
+    assert!(first["found"].is_null() && last.starts_with("Order"), "{first}");
     let page = console.ask("/topics?type=normal", &[], None).body;
     assert!(
-        page.contains("/topics?type=normal&amp;after=Order0000049") && page.len() < PAGE_BYTES_MAX,
+        page.contains(&format!("/topics?type=normal&amp;after={last}\"")) && page.len() < PAGE_BYTES_MAX,
         "{page}"
     );
-    let next = data(&console, "/topics?type=normal&after=Order0000049");
-    assert_eq!(next["topics"][0]["topic"], "Order0000050");
+    let next = data(&console, &format!("/topics?type=normal&after={last}"));
+    assert_eq!(number(next["topics"][0]["topic"].as_str().unwrap()), number(last) + 1);
     let found = data(&console, "/topics?q=er00029");
     assert_eq!(
         (found["topics"].as_array().unwrap().len(), &found["topics"][0]["topic"]),

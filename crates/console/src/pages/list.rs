@@ -63,9 +63,13 @@ impl List {
         let whole = (MANY + SPARE).to_string();
         let whole = [("limit", whole.as_str())];
         // That a list is long is remembered for longer than its names are: to find it out costs the brokers a page.
-        if rows(&app.look(who, self.operation, &whole, LONG_MS).await?).len() < MANY {
+        let is_long = |told: &Value| rows(told).len() >= MANY;
+        if !is_long(&app.look(who, self.operation, &whole, LONG_MS).await?) {
             let all = app.look(who, self.operation, &whole, NAMES_MS).await?;
-            return Ok(part(rows(&all), self.name, fields, is_wanted));
+            // The list may have grown meanwhile, as while brokers start.
+            if !is_long(&all) {
+                return Ok(part(rows(&all), self.name, fields, is_wanted));
+            }
         }
         let limit = (PAGE + SPARE).to_string();
         let mut walk = Walk { name: self.name, rows: Vec::new(), rounds: 0 };
