@@ -119,7 +119,7 @@ impl Groups {
 
     /// The version of the table, and the sorted names of the groups that changed after `generation`, or are gone; `None` in their
     /// place when so many changes are no longer kept.
-    pub(crate) fn names_after(&self, generation: u64) -> (DataVersion, Option<Vec<String>>) {
+    pub(crate) fn changed_since(&self, generation: u64) -> (DataVersion, Option<Vec<String>>) {
         let lookup = self.lookup();
         let first = lookup.changes.front().map_or(u64::MAX, |(first, _)| *first);
         if generation != self.generation() && generation + 1 < first {

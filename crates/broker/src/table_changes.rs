@@ -194,7 +194,7 @@ impl AnswerPart {
 
     fn topics(&mut self, broker: &Broker, has: u64) -> Option<Changed<TopicTable>> {
         self.begin(0)?;
-        let (data_version, names) = broker.topics.names_after(has);
+        let (data_version, names) = broker.topics.changed_since(has);
         let is_whole = names.is_none();
         let all = || broker.topics.all().iter().map(|topic| topic.name().to_owned()).collect();
         let table = TopicTable { data_version, ..Default::default() };
@@ -212,7 +212,7 @@ impl AnswerPart {
 
     fn groups(&mut self, broker: &Broker, has: u64) -> Option<Changed<SubscriptionGroupTable>> {
         self.begin(1)?;
-        let (data_version, names) = broker.groups.names_after(has);
+        let (data_version, names) = broker.groups.changed_since(has);
         let is_whole = names.is_none();
         let forbidden_table = broker.groups.forbidden();
         let table = SubscriptionGroupTable { data_version, forbidden_table, ..Default::default() };

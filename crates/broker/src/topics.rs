@@ -318,7 +318,7 @@ impl Topics {
 
     /// The version of the table, and the sorted names of the topics that changed after `generation`, or are gone; `None` in their
     /// place when so many changes are no longer kept.
-    pub(crate) fn names_after(&self, generation: u64) -> (DataVersion, Option<Vec<String>>) {
+    pub(crate) fn changed_since(&self, generation: u64) -> (DataVersion, Option<Vec<String>>) {
         let book = self.book();
         (book.version, book.changed_after(generation))
     }

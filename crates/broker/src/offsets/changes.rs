@@ -5,8 +5,8 @@
 //! is removed is listed, since nothing else is left of it.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::sync::watch;
 use wire::body::{Changed, ConsumerOffsetTable};
