@@ -142,7 +142,7 @@ impl EpochList {
     /// empty: a new replica, or one that was classic before, has nothing to compare.
     ///
     /// # Errors
-    /// [`NoCommonEpoch`] when no epoch of this list is in the master's with the same start.
+    /// [`NoCommonEpoch`] when no epoch of this list is in the master's with the same start, unless this log is empty.
     pub fn consistent_point(
         &self,
         end: LogOffset,
@@ -153,6 +153,10 @@ impl EpochList {
         let own: Vec<EpochStart> = self.entries.iter().copied().filter(|entry| entry.start <= end).collect();
         if own.is_empty() {
             return if self.entries.is_empty() { Ok(None) } else { Err(NoCommonEpoch) };
+        }
+        if end == LogOffset::ZERO {
+            // In an epoch without a byte nothing was written that the master could lack.
+            return Ok(Some(LogOffset::ZERO));
         }
         let common = own.iter().enumerate().rev().find(|(_, entry)| master.entries.contains(entry));
         let (index, entry) = common.ok_or(NoCommonEpoch)?;

@@ -93,7 +93,7 @@ type Case<'a> = (Entries<'a>, u64, Entries<'a>, u64, Result<Option<u64>, NoCommo
 /// The cases of the specification's conformance list.
 #[test]
 fn the_consistent_point_is_that_of_java() {
-    let cases: [Case<'_>; 9] = [
+    let cases: [Case<'_>; 11] = [
         (&[(1, 0), (2, 100)], 150, &[(1, 0), (3, 120)], 300, Ok(Some(100))),
         (&[(1, 0)], 150, &[(1, 0), (2, 100)], 300, Ok(Some(100))),
         (&[(1, 0), (2, 100)], 150, &[(1, 0), (2, 100)], 120, Ok(Some(120))),
@@ -103,6 +103,9 @@ fn the_consistent_point_is_that_of_java() {
         (&[(1, 0), (2, 100)], 80, &[(1, 0), (2, 100)], 300, Ok(Some(80))),
         (&[(2, 100)], 80, &[(2, 100)], 300, Err(NoCommonEpoch)),
         (&[(1, 0), (2, 90)], 150, &[(1, 0), (2, 100)], 300, Ok(Some(90))),
+        // A master that was killed before its first message comes back.
+        (&[(1, 0)], 0, &[(2, 0)], 300, Ok(Some(0))),
+        (&[(1, 0)], 0, &[], 0, Ok(Some(0))),
     ];
     for (own, end, master, master_end, expected) in cases {
         let found = list(own).consistent_point(at(end), &list(master), at(master_end));
