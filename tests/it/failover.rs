@@ -3,14 +3,20 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::common::server::ON_ANY_DISK;
+
 /// Runs one round and gives back what its report says about it.
 fn round(out: &Path, flags: &[&str]) -> serde_json::Value {
     let fixed =
         ["lab", "failover", "--rounds", "1", "--rate", "400", "--down", "6", "--out", out.to_str().unwrap()];
     let times = ["--warmup", "1", "--duration", "2", "--no-selftest", "--free-min", "0"];
+    let conf = out.with_extension("conf");
+    std::fs::write(&conf, ON_ANY_DISK.join("\n")).unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_vostok"))
         .args(fixed)
         .args(times)
+        .arg("--local-config")
+        .arg(&conf)
         .args(flags)
         .stdin(Stdio::null())
         .output()
