@@ -97,13 +97,18 @@ async fn look_for_findings(app: &App, looked_ms: &mut i64) {
     if now_ms() - *looked_ms < DOCTOR_MS {
         return;
     }
-    *looked_ms = now_ms();
     for (noun, verb) in [("topic", "list"), ("group", "names")] {
-        let told = ask(app, noun, verb, &page("", DOCTOR_NAMES_MAX)).await.unwrap_or_default();
+        let Ok(told) = ask(app, noun, verb, &page("", DOCTOR_NAMES_MAX)).await else {
+            // Nobody knows whether there are too many. The next turn asks again, but not sooner than other turns.
+            *looked_ms = (*looked_ms).max(1);
+            return;
+        };
         if rows(&told).len() >= DOCTOR_NAMES_MAX {
+            *looked_ms = now_ms();
             return;
         }
     }
+    *looked_ms = now_ms();
     if let Ok(verdict) = admin::diagnose(&app.cluster.session(false)).await {
         app.live.take_verdict(verdict);
     }
