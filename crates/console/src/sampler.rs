@@ -8,8 +8,11 @@ use admin::Arguments;
 use serde_json::Value;
 use std::time::Duration;
 
-/// Time between samples while nobody watches, ms.
+/// Least time between samples while somebody watches, and while nobody does, ms.
+const LIVE_MS: i64 = 1000;
 const IDLE_MS: i64 = 10_000;
+/// Least multiple of the time that a sample takes: the figures of a broker with very many topics cost it much.
+const SAMPLE_SHARE: i64 = 10;
 /// Topics, and groups, from which on the doctor does not look by itself, because it asks for each of them.
 const DOCTOR_NAMES_MAX: usize = 2000;
 /// Time between two looks at the groups, ms; and the least multiple of the time that a look takes.
@@ -24,13 +27,15 @@ pub(crate) async fn sample_brokers(app: &App) {
     loop {
         let begun_ms = now_ms();
         let told = ask(app, "cluster", "list", &Arguments::default()).await;
+        let took_ms = now_ms() - begun_ms;
         app.live.take(now_ms(), told);
         if app.live.sample_unwatched().is_refused() && !std::mem::replace(&mut is_warned, true) {
             tracing::warn!("a broker refuses the console: {KEYS}");
         }
         // A look at the overview must not wait for the end of an idle step.
         loop {
-            let step_ms = if app.live.is_watched() { 1000 } else { IDLE_MS };
+            let least_ms = if app.live.is_watched() { LIVE_MS } else { IDLE_MS };
+            let step_ms = least_ms.max(took_ms * SAMPLE_SHARE);
             let left_ms = step_ms - (now_ms() - begun_ms);
             if left_ms <= 0 {
                 break;

@@ -22,14 +22,14 @@ pub(super) async fn masters(app: &App, who: &Visitor) -> Result<Vec<String>, Ref
     Ok(masters.filter_map(|row| row["broker"].as_str()).map(str::to_owned).collect())
 }
 
-/// Brokers that do not answer, with the reason: what they alone know is missing on a page.
-pub(super) async fn silent(app: &App, who: &Visitor) -> Result<Vec<String>, Refusal> {
-    let brokers = app.look(who, ("cluster", "list"), &[], NAMES_MS).await?;
-    let silent = rows(&brokers).iter().filter_map(|row| {
+/// Brokers that did not answer when they were last sampled, with the reason: what they alone know is missing on a page.
+pub(super) fn silent(app: &App) -> Vec<String> {
+    let brokers = app.live.sample_unwatched().brokers;
+    let silent = brokers.iter().filter_map(|row| {
         let error = row["error"].as_str()?;
         Some(format!("{} {}: {error}", row["broker"].as_str()?, row["address"].as_str()?))
     });
-    Ok(silent.collect())
+    silent.collect()
 }
 
 /// Runtime figures of all masters by name; and what was refused.

@@ -53,7 +53,7 @@ pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Pa
     let begins = wanted.map_or(&[""][..], |(_, begins)| begins);
     let is_wanted = |name: &str| wanted.is_none_or(|(wanted, _)| kind(name) == *wanted);
     let mut part = TOPICS.part(app, who, fields, (begins, is_wanted)).await?;
-    let failures = silent(app, who).await?;
+    let failures = silent(app);
     for row in &mut part.rows {
         row["type"] = kind(row["topic"].as_str().unwrap_or_default()).into();
     }
