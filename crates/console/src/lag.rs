@@ -25,8 +25,9 @@ pub(crate) struct Lag {
 pub(crate) struct Lags(Mutex<BTreeMap<String, VecDeque<Lag>>>);
 
 impl Lags {
-    /// Adds what `broker progress` told of all brokers that answered. A group that is in no answer has no point.
-    pub fn add(&self, now_ms: i64, told: &[Value]) {
+    /// Adds what `broker progress` told of queues with messages to read. A group that is in no answer is not behind if the answers
+    /// are whole, those of all masters; otherwise the group has no point.
+    pub fn add(&self, now_ms: i64, told: &[Value], is_whole: bool) {
         let mut found: BTreeMap<&str, Lag> = BTreeMap::new();
         for row in told.iter().flat_map(|progress| rows(&progress["queues"])) {
             let lag = found.entry(row["group"].as_str().unwrap_or_default()).or_default();
@@ -40,6 +41,12 @@ impl Lags {
             }
         }
         let mut groups = self.0.lock().expect("short section");
+        for (group, points) in groups.iter_mut().filter(|_| is_whole) {
+            if !found.contains_key(group.as_str()) {
+                points.push_back(Lag { at_ms: now_ms, ..Lag::default() });
+                points.drain(..points.len().saturating_sub(POINTS_MAX));
+            }
+        }
         for (group, lag) in found {
             // Groups that were never behind need no memory.
             if lag.messages > 0 || groups.contains_key(group) {
@@ -95,11 +102,14 @@ mod tests {
         lags.add(
             now_ms,
             &told(&[("g", 5, new), ("g", 2, old), ("g", 0, "2026-01-01T00:00:00.000Z"), ("well", 0, new)]),
+            true,
         );
         assert_eq!(lags.of("g"), [Lag { at_ms: now_ms, messages: 7, seconds: 60 }]);
         assert!(lags.of("well").is_empty(), "a group that was never behind");
         assert_eq!(lags.oldest_readers(9), [("g".to_owned(), lags.of("g")[0])]);
-        lags.add(now_ms + 60_000, &told(&[("g", 0, new)]));
+        lags.add(now_ms + 30_000, &[], false);
+        assert_eq!(lags.of("g").len(), 1, "nobody knows");
+        lags.add(now_ms + 60_000, &[], true);
         assert!(lags.oldest_readers(9).is_empty(), "everything is consumed");
         assert_eq!(lags.of("g")[1], Lag { at_ms: now_ms + 60_000, messages: 0, seconds: 0 });
     }
@@ -108,12 +118,12 @@ mod tests {
     fn points_and_groups_are_bounded() {
         let lags = Lags::default();
         for minute in 0..400 {
-            lags.add(minute, &told(&[("g", 100_000, "")]));
+            lags.add(minute, &told(&[("g", 100_000, "")]), true);
         }
         assert_eq!((lags.of("g").len(), lags.of("g")[0].at_ms), (POINTS_MAX, 40));
         let names: Vec<String> = (0..600).map(|number| format!("g{number}")).collect();
         let rows: Vec<_> = (1..).zip(&names).map(|(diff, name)| (name.as_str(), diff, "")).collect();
-        lags.add(1000, &told(&rows));
+        lags.add(1000, &told(&rows), false);
         assert!(!lags.of("g").is_empty() && lags.of("g0").is_empty() && !lags.of("g599").is_empty());
     }
 }
