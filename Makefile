@@ -24,7 +24,7 @@ lint:
 # The release build runs beside the tests, most of which wait for processes, and has to succeed as well.
 unit:
 	$(CARGO) test --workspace --locked --no-run
-	nice -n 10 $(MAKE) build & build=$$!; $(CARGO) test --workspace --locked; tests=$$?; wait $$build && exit $$tests
+	nice -n 10 $(MAKE) build & build=$$!; $(CARGO) test --workspace --locked --no-fail-fast; tests=$$?; wait $$build && exit $$tests
 
 licences:
 	tests/tools/licences
