@@ -36,7 +36,7 @@ pub(crate) struct Offsets {
     changed: AtomicBool,
     /// Counts changes for the slaves that copy the table.
     counter: Counter,
-    /// Locked after `groups`.
+    /// Groups and topics whose offsets were removed, for slaves that copy the table. Whoever locks it holds the lock of `groups`.
     removals: Mutex<Removals>,
     /// Whether light queues are served, so that the file has a separate table for light groups.
     light: bool,

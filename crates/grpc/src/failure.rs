@@ -11,7 +11,7 @@ pub enum Failure {
     Status {
         /// The number of the status, such as 12 for `UNIMPLEMENTED`.
         code: i32,
-        /// The server's text.
+        /// The trailer `grpc-message`, for people; empty when the server sent none.
         message: String,
     },
 }

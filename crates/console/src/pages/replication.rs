@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 const BROKERS_MAX: usize = 128;
 /// Elections that are shown of each broker set, the latest first.
 const ELECTIONS: usize = 20;
-/// Columns of positions.
+/// Columns of the table of how far each slave has copied the log of its master.
 const POSITIONS: [&str; 9] = [
     "broker",
     "id",

@@ -23,7 +23,7 @@ impl GrpcTemplate {
         Self { message, targets: targets.to_vec() }
     }
 
-    /// Number of queues.
+    /// How many queues the requests may be for; numbers of queues are below it.
     pub fn queues(&self) -> usize {
         self.targets.len()
     }

@@ -13,7 +13,7 @@ pub struct Changed<T> {
     pub gone: Vec<String>,
     /// Whether `table` is the whole table, so that what it does not hold is gone.
     pub is_whole: bool,
-    /// The changed entries.
+    /// The entries that were changed or made, with their present values; all entries when `is_whole`.
     pub table: T,
 }
 
@@ -25,9 +25,9 @@ pub struct TableChanges {
     pub groups: Option<Changed<SubscriptionGroupTable>>,
     /// The entry with which this part ends, in words of the master: the slave sends it to get the next part. Absent in the last part.
     pub more: Option<String>,
-    /// Offsets of groups.
+    /// Offsets that groups committed, by `topic@group`. Absent in a part that tells of other tables only.
     pub offsets: Option<Changed<ConsumerOffsetTable>>,
-    /// Topics.
+    /// Configurations of topics. Absent in a part that tells of other tables only.
     pub topics: Option<Changed<TopicTable>>,
 }
 

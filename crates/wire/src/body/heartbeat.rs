@@ -160,7 +160,7 @@ pub enum HeartbeatType {
     /// The consumer is there.
     #[default]
     Register,
-    /// The consumer left.
+    /// The consumer closed its connection or said that it leaves.
     Unregister,
     /// A name this version does not know.
     #[serde(other)]
