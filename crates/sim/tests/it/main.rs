@@ -13,6 +13,16 @@ fn every_scenario_holds() {
     }
 }
 
+/// Seeds that failed before a fault was mended.
+#[test]
+fn seeds_that_failed_hold() {
+    // A clock set forward right before a power cut made lost pages look as if they had been flushed.
+    for (seed, name) in [(1_795_550_080_065, "classic-async-async")] {
+        let scenario = Scenario::named(name).expect("a scenario");
+        assert_eq!(run(seed, scenario, None, false).failure, None, "{name}, seed {seed}");
+    }
+}
+
 #[test]
 fn a_seed_run_twice_does_the_same() {
     for name in ["classic-sync-sync", "controller-async"] {

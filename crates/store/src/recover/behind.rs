@@ -123,9 +123,10 @@ impl Recovery<'_> {
         let next = *collected.next.get_or_insert(offset);
         collected.last = Some(offset);
         if behind.records == 0 {
-            behind.first_ms = time;
+            (behind.first_ms, behind.newest_ms) = (time, time);
         }
         behind.records += 1;
+        behind.pause_ms = behind.pause_ms.max(time.saturating_sub(behind.newest_ms));
         behind.newest_ms = behind.newest_ms.max(time);
         let room = (next - scan.end) / RECORD_BYTES_MIN as u64;
         let mut goes_on = time >= scan.last_timestamp;

@@ -33,6 +33,8 @@ pub(super) struct Behind {
     pub(super) first_ms: i64,
     /// Newest store time of them, in ms since the epoch.
     pub(super) newest_ms: i64,
+    /// Longest time in ms from one of them to the next by store time.
+    pub(super) pause_ms: i64,
 }
 
 /// What is known of a broken position of the log.
@@ -76,10 +78,11 @@ impl Behind {
         self.fitting * 2 > self.records
     }
 
-    /// Time in ms between the store times of the first record behind the position and of the newest. What lies before the
-    /// position was appended at least as long before the newest record.
-    fn age_ms(&self) -> i64 {
-        self.newest_ms.saturating_sub(self.first_ms)
+    /// Time in ms between the store times of the first record behind the position and of the newest, without the longest pause
+    /// between two of them: a clock that was set forward looks the same. What lies before the position was appended at least
+    /// as long before the newest record.
+    pub(super) fn age_ms(&self) -> i64 {
+        self.newest_ms.saturating_sub(self.first_ms).saturating_sub(self.pause_ms)
     }
 
     /// Whether these records prove that the log before the position was flushed long ago. Looking at more records adds

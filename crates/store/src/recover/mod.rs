@@ -201,7 +201,7 @@ impl Recovery<'_> {
             at,
             what: what.clone(),
             records: behind.records,
-            seconds: (behind.newest_ms - behind.first_ms).unsigned_abs().div_ceil(1000),
+            seconds: behind.age_ms().unsigned_abs().div_ceil(1000),
             store,
         }
     }

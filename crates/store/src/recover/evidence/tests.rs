@@ -3,7 +3,7 @@
 use super::*;
 
 fn behind(records: u64, fitting: u64, age_ms: i64) -> Behind {
-    Behind { records, fitting, first_ms: 1_000_000, newest_ms: 1_000_000 + age_ms }
+    Behind { records, fitting, first_ms: 1_000_000, newest_ms: 1_000_000 + age_ms, pause_ms: 0 }
 }
 
 const PLAIN: Facts = Facts {
@@ -11,7 +11,7 @@ const PLAIN: Facts = Facts {
     is_checkpointed: false,
     was_durable: false,
     kept_pages: false,
-    behind: Behind { records: 0, fitting: 0, first_ms: 0, newest_ms: 0 },
+    behind: Behind { records: 0, fitting: 0, first_ms: 0, newest_ms: 0, pause_ms: 0 },
 };
 
 fn check(facts: Facts, flush: FlushMode, expected: Verdict) {
@@ -75,4 +75,13 @@ fn in_between_somebody_else_has_to_decide() {
     check(Facts { behind: behind(9, 9, 5_001), ..PLAIN }, FlushMode::Sync, Verdict::Undecided);
     check(Facts { behind: behind(9, 9, 35_000), ..PLAIN }, FlushMode::Sync, Verdict::Undecided);
     check(Facts { behind: behind(9, 9, 10_501), ..PLAIN }, FlushMode::Async, Verdict::Undecided);
+}
+
+#[test]
+fn a_clock_that_was_set_forward_proves_nothing() {
+    let behind = Behind { pause_ms: 3_300_000, ..behind(9, 9, 3_300_900) };
+    both(Facts { behind, ..PLAIN }, Verdict::LostPages);
+    // Whoever appended for long before or after it still counts.
+    let behind = Behind { pause_ms: 3_300_000, ..self::behind(9, 9, 3_350_000) };
+    both(Facts { behind, ..PLAIN }, Verdict::Damage);
 }
