@@ -8,9 +8,9 @@ use crate::judge::guards::{Limits, Slo};
 use crate::judge::selftest::without_beaten;
 use crate::judge::{Language, numbers};
 use crate::output::say;
-use crate::pages::html::{self, Additions};
-use crate::pages::{failover, json, markdown, table};
 use crate::plan::{self, Plan};
+use crate::report::html::{self, Additions};
+use crate::report::{columns, failover, json, markdown};
 use std::path::{Path, PathBuf};
 
 /// The report to write.
@@ -73,7 +73,7 @@ pub fn run(options: &ReportOptions) -> Result<(), Error> {
         write("report.md", markdown::markdown(&conclusion, options.lang))?;
     }
     if options.files.csv {
-        write("cells.csv", table::csv(&conclusion))?;
+        write("cells.csv", columns::csv(&conclusion))?;
         if let Some(rounds) = failover::csv(&conclusion) {
             write("rounds.csv", rounds)?;
         }
@@ -83,7 +83,7 @@ pub fn run(options: &ReportOptions) -> Result<(), Error> {
             serde_json::to_string_pretty(&json::json(&conclusion)).expect("texts and numbers become JSON");
         write("report.json", text)?;
     }
-    for (name, text) in crate::pages::verdict::lines(&conclusion) {
+    for (name, text) in crate::report::verdict::lines(&conclusion) {
         say!("{}: {}", name.get(options.lang), text.get(options.lang));
     }
     Ok(())

@@ -11,7 +11,7 @@
 //! - `scenario`: runs of many cells, recorded and resumable.
 //! - `selftest`: the limits of this machine alone.
 //! - `measure`: figures of machines and brokers, every second.
-//! - `pages`, `export`: the report of a run, and writing it; `compare`, `plan`: the comparison of two runs, and the
+//! - `report`, `export`: the report of a run, and writing it; `compare`, `plan`: the comparison of two runs, and the
 //!   plan of a cluster.
 //! - [`echo`]: the two limit servers, a bare echo and a logging echo.
 //!
@@ -41,8 +41,8 @@ pub mod judge;
 mod load;
 mod measure;
 mod output;
-mod pages;
 mod plan;
+mod report;
 #[cfg_attr(
     not(test),
     expect(clippy::disallowed_methods, reason = "the one place where the lab starts runtimes")

@@ -2,7 +2,7 @@
 //!
 //! - [`html`]: the page and its chapters, with [`answer`] first. Charts are SVG inside the page, and nothing is
 //!   fetched.
-//! - [`markdown`], [`table`], [`json`]: the same content in other formats.
+//! - [`markdown`], [`columns`], [`json`]: the same content in other formats.
 //!
 //! Every figure names its data file. The page is in the same directory as these files.
 
@@ -10,6 +10,7 @@ pub(crate) mod answer;
 mod backlog;
 mod cases;
 pub(crate) mod chart;
+pub mod columns;
 mod curves;
 mod defaults;
 pub(crate) mod environment;
@@ -20,7 +21,7 @@ pub mod json;
 mod latency;
 pub mod markdown;
 mod matrix;
-pub mod table;
+
 mod timeline;
 pub(crate) mod verdict;
 mod words;

@@ -5,10 +5,10 @@ use crate::judge::conclusion::Conclusion;
 use crate::judge::stats::Estimate;
 use crate::judge::versus::Verdict;
 use crate::judge::{Language, Text, both, numbers};
-use crate::pages::answer::{Tile, row};
-use crate::pages::chart::{Chart, Line, Scale, WIDE};
-use crate::pages::figure::Figure;
-use crate::pages::{environment, says, words};
+use crate::report::answer::{Tile, row};
+use crate::report::chart::{Chart, Line, Scale, WIDE};
+use crate::report::figure::Figure;
+use crate::report::{environment, says, words};
 use crate::sentences::{Sentence, ratio_text};
 use maud::{Markup, html};
 
@@ -35,7 +35,7 @@ pub fn page(
         ("environment", words("Environment", "环境"), machines),
         ("origin", words("Origin", "来源与复现"), origin),
     ];
-    crate::pages::page(&format!("{} · {}", comparison.second, comparison.first), language, &chapters)
+    crate::report::page(&format!("{} · {}", comparison.second, comparison.first), language, &chapters)
 }
 
 /// The comparison as a chapter of a report.

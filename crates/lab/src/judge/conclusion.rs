@@ -421,7 +421,7 @@ mod tests {
             record.cells[0].cell.checked.insert(kind.to_owned(), 1);
             let found = Conclusion::new(&record, &Limits::default());
             assert!(found.valid() == 1 && found.safe.is_none(), "{kind}");
-            let lines = crate::pages::verdict::lines(&found);
+            let lines = crate::report::verdict::lines(&found);
             assert!(lines.iter().any(|(name, text)| name.en == "Soak" && text.en.starts_with("1 messages")));
         }
     }

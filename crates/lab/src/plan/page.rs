@@ -2,14 +2,14 @@
 
 use super::arithmetic::Plan;
 use crate::judge::{Language, numbers};
-use crate::pages::{says, words};
+use crate::report::{says, words};
 use crate::sentences::Sentence;
 use maud::{Markup, html};
 
 /// The page with only the plan.
 pub fn page(plan: &Plan, language: Language) -> String {
     let chapters = [("plan", words("Plan", "规划"), chapter(plan))];
-    crate::pages::page("vostok lab plan", language, &chapters)
+    crate::report::page("vostok lab plan", language, &chapters)
 }
 
 /// The plan as a chapter of a report.

@@ -1,7 +1,7 @@
 //! The table of all cells in the page: the columns of seeds 003 and 000, and further ones needed to read them. A note
 //! has its own row below its cell, to leave room for figures.
 
-use super::table::{self, columns};
+use super::columns;
 use super::words::{says, words};
 use crate::judge::conclusion::Conclusion;
 use crate::judge::{Language, Text, both, numbers};
@@ -64,7 +64,7 @@ pub fn names(rows: &[Vec<String>]) -> Vec<&'static str> {
 
 /// Index of a column in the rows.
 pub fn place(name: &str) -> usize {
-    columns().iter().position(|known| *known == name).expect("a column of the table")
+    columns::names().iter().position(|known| *known == name).expect("a column of the table")
 }
 
 fn shown_of(rows: &[Vec<String>]) -> Vec<Column> {
@@ -74,8 +74,8 @@ fn shown_of(rows: &[Vec<String>]) -> Vec<Column> {
 
 /// The table of all cells; every row links to the figures of its cell.
 pub fn cases(run: &Conclusion<'_>) -> Markup {
-    let rows = table::rows(run, Language::En);
-    let zh = table::rows(run, Language::Zh);
+    let rows = columns::rows(run, Language::En);
+    let zh = columns::rows(run, Language::Zh);
     let shown = shown_of(&rows);
     let figures = shown.iter().filter(|column| column.is_figure).count();
     let note = place("note");

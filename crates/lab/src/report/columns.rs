@@ -53,7 +53,7 @@ const MORE_COLUMNS: [&str; 19] = [
 ];
 
 /// The names of all columns.
-pub fn columns() -> Vec<&'static str> {
+pub fn names() -> Vec<&'static str> {
     SEED_COLUMNS.into_iter().chain(MORE_COLUMNS).collect()
 }
 
@@ -68,7 +68,7 @@ pub fn rows(run: &Conclusion<'_>, language: Language) -> Vec<Vec<String>> {
 /// Never: writing into memory does not fail.
 pub fn csv(run: &Conclusion<'_>) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    let written = writer.write_record(columns());
+    let written = writer.write_record(names());
     written.expect("memory takes all");
     for row in rows(run, Language::En) {
         writer.write_record(row).expect("memory takes all");

@@ -1,6 +1,6 @@
 //! `report.md`: the verdict, the table and links, for chats and repositories.
 
-use super::{cases, curves, environment, latency, matrix, table, verdict};
+use super::{cases, columns, curves, environment, latency, matrix, verdict};
 use crate::judge::conclusion::Conclusion;
 use crate::judge::{Language, Text, both, numbers};
 use crate::sentences::Sentence;
@@ -34,7 +34,7 @@ pub fn markdown(run: &Conclusion<'_>, language: Language) -> String {
         let _ = writeln!(text, "- {}", plain(says.get(language)));
     }
     heading(&mut text, both!("Cells", "用例"));
-    let table = table::rows(run, language);
+    let table = columns::rows(run, language);
     let names = cases::names(&table);
     rows(&mut text, &names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
     rows(&mut text, &names.iter().map(|_| "---".to_owned()).collect::<Vec<_>>());

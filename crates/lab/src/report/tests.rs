@@ -337,7 +337,7 @@ fn an_invalid_cell_has_reasons_and_no_number() {
     let run = Conclusion::new(&record, &Limits::default());
     let page = html(Language::En);
     assert!(page.contains("the load generator used"));
-    let csv = super::table::csv(&run);
+    let csv = super::columns::csv(&run);
     for (kind, text) in
         [("html", &page), ("csv", &csv), ("md", &super::markdown::markdown(&run, Language::En))]
     {
@@ -354,7 +354,7 @@ fn an_invalid_cell_has_reasons_and_no_number() {
 #[test]
 fn the_table_begins_with_the_columns_of_seed_003() {
     let record = record();
-    let csv = super::table::csv(&Conclusion::new(&record, &Limits::default()));
+    let csv = super::columns::csv(&Conclusion::new(&record, &Limits::default()));
     let mut lines = csv.lines();
     let head = lines.next().expect("a line of names");
     assert!(head.starts_with(
@@ -389,9 +389,9 @@ fn what_was_not_measured_is_not_zero() {
     record.file.target.brokers[0].host = None;
     record.cells.iter_mut().flat_map(|cell| &mut cell.repeats).for_each(|repeat| repeat.end_to_end.clear());
     let run = Conclusion::new(&record, &Limits::default());
-    let rows = super::table::rows(&run, Language::En);
+    let rows = super::columns::rows(&run, Language::En);
     let value = |name| {
-        let place = super::table::columns().iter().position(|column| *column == name).expect("a column");
+        let place = super::columns::names().iter().position(|column| *column == name).expect("a column");
         rows[0][place].as_str()
     };
     for name in ["disk", "load", "iowait", "netin", "netout", "e2e p99 ms", "cpu %", "disk MB/s"] {
@@ -408,10 +408,10 @@ fn phases_of_a_backlog_have_their_percentiles() {
     let run = Conclusion::new(&record, &Limits::default());
     let page = super::html::report(&run, Additions::default(), Language::En);
     assert!(page.contains("<th>p99 ms</th><th>p99.9 ms</th>"));
-    let rows = super::table::rows(&run, Language::En);
+    let rows = super::columns::rows(&run, Language::En);
     let drain = rows.last().expect("a row for the phase");
     for name in ["p99 ms", "p99.9 ms", "TPS low"] {
-        let place = super::table::columns().iter().position(|column| *column == name).expect("a column");
+        let place = super::columns::names().iter().position(|column| *column == name).expect("a column");
         assert!(!drain[place].is_empty() && drain[0].ends_with("drain"), "{name}: {drain:?}");
     }
 }
@@ -452,7 +452,7 @@ fn a_cell_that_was_ended_early_is_called_so() {
         table.contains(">note</") && table.contains(">备注</") && table.contains("ended early"),
         "{table}"
     );
-    assert!(super::table::rows(&run, Language::En)[0].iter().any(|value| value.starts_with("ended early")));
+    assert!(super::columns::rows(&run, Language::En)[0].iter().any(|value| value.starts_with("ended early")));
 }
 
 #[test]
@@ -517,7 +517,7 @@ fn a_probe_is_called_one() {
     let probe = &mut record.cells[0].cell.factors.more;
     probe.insert("purpose".to_owned(), "search".to_owned());
     let run = Conclusion::new(&record, &Limits::default());
-    let rows = super::table::rows(&run, Language::En);
+    let rows = super::columns::rows(&run, Language::En);
     assert!(rows[0].iter().any(|value| value.starts_with("probe: ")), "{:?}", rows[0]);
     let lines = super::verdict::lines(&run);
     assert!(

@@ -1,6 +1,6 @@
 //! The marks on a time axis: events, with rare kinds before frequent ones.
 
-use crate::pages::chart::Mark;
+use crate::report::chart::Mark;
 use std::collections::BTreeMap;
 
 /// Most marks of a chart; more would hide the lines.

@@ -3,7 +3,7 @@
 use super::Timeline;
 use crate::archive::{BrokerSecond, HostSecond, LoadSecond};
 use crate::judge::{Text, both};
-use crate::pages::chart::{Line, Mark, average, largest};
+use crate::report::chart::{Line, Mark, average, largest};
 
 /// A trend that is drawn over time; some are about a single machine or broker.
 #[derive(Clone, Debug, Default)]
