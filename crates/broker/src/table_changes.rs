@@ -88,7 +88,7 @@ pub(crate) fn changes_for(
     let part = AnswerPart::after(question.after.as_deref())?;
     let expectations = broker.table_copies.expectations();
     let Question { slave, has, after } = question;
-    if !broker.table_copies.note(slave, has) {
+    if !broker.table_copies.note(slave, has, broker.clock.steady()) {
         return Err(Refusal::error("too many slaves ask for tables"));
     }
     let handle = broker.clone();
@@ -249,16 +249,20 @@ pub(crate) fn are_copied(broker: &Broker, wanted: &TableVersions) -> bool {
     if !broker.config.is_controlled() {
         return true;
     }
-    let slaves: Vec<BrokerId> = {
-        let elected = broker.replicas.elected();
-        let members = elected.in_sync.members.union(&elected.proposed);
-        members.copied().filter(|member| member.get() != elected.own).collect()
-    };
+    let slaves = electable_slaves(broker);
     // After the set was read: a broker that is deposed first stops being master, and then forgets the set.
     broker.role.part() == Part::Master && broker.table_copies.cover(&slaves, wanted, broker.clock.steady())
 }
 
-/// Waits until every slave that may be elected next has these versions.
+/// The slaves that may be elected next.
+fn electable_slaves(broker: &Broker) -> Vec<BrokerId> {
+    let elected = broker.replicas.elected();
+    let members = elected.in_sync.members.union(&elected.proposed);
+    members.copied().filter(|member| member.get() != elected.own).collect()
+}
+
+/// Waits until every slave that may be elected next has these versions. A slave that has not even asked for them in that time is put out
+/// of the in-sync set by whoever leads it.
 ///
 /// # Errors
 /// `SYSTEM_BUSY` when that takes too long, or this broker is not master any more. The slaves may still get them.
@@ -275,6 +279,8 @@ pub(crate) async fn wait(broker: &Broker, wanted: TableVersions) -> Result<(), R
             return Err(Refusal::new(response::SYSTEM_BUSY, remark));
         }
         if broker.clock.steady() >= until {
+            let since = until.saturating_sub(SLAVES_PATIENCE);
+            broker.table_copies.note_silent(&electable_slaves(broker), &wanted, since);
             let remark = format!(
                 "a slave of the in-sync set did not take the master's tables within {} ms; try again",
                 SLAVES_PATIENCE.as_millis()

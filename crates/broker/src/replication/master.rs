@@ -128,7 +128,7 @@ pub(super) async fn run(
     let (mut decided, proposals) = controllers.map(|to| (to.decided, to.proposals)).unzip();
     let tls = broker.config.replication.tls.clone();
     let mut greetings = JoinSet::new();
-    let mut copies = broker.table_copies.changes();
+    let (mut copies, mut silent) = (broker.table_copies.changes(), broker.table_copies.silent());
     let mut shell = Shell::new(broker, machine, proposals, events);
     shell.step(MachineEvent::Log(shell.range()));
     let grown = shell.growth.notify.clone();
@@ -157,6 +157,10 @@ pub(super) async fn run(
             Some((peer, event)) = received.recv() => shell.take(peer, event),
             Some(event) = next(&mut decided) => shell.step(MachineEvent::Decided(event)),
             () = admission::news(&mut copies, shell.admission.is_some()) => {}
+            Ok(()) = silent.changed() => {
+                let slaves = silent.borrow_and_update().clone();
+                shell.put_out(&slaves);
+            }
             () = grown.notified() => shell.step(MachineEvent::Log(shell.range())),
             () = clock.until(wake_at_ms) => {
                 shell.wake_at_ms = None;
@@ -373,6 +377,20 @@ impl Shell {
                     self.step(MachineEvent::Decided(Decided::Refused));
                 }
                 Verdict::Forget => {}
+            }
+        }
+    }
+
+    /// Ends the connections of slaves that hold up answers about tables. They leave the in-sync set, and come back when they have the tables.
+    fn put_out(&mut self, slaves: &[BrokerId]) {
+        for slave in slaves {
+            if let Some(id) = self.machine.peer_of(*slave) {
+                tracing::warn!(
+                    broker_id = slave.get(),
+                    "a slave of the in-sync set does not ask for the tables of topics, groups and offsets any more; its connection is closed"
+                );
+                self.remove(id);
+                self.step(MachineEvent::Closed(id));
             }
         }
     }

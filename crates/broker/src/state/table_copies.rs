@@ -47,6 +47,8 @@ pub(crate) struct TableCopies {
     copies: watch::Sender<Copies>,
     /// Counts how often slaves had to say anew what they have.
     expectations: watch::Sender<u64>,
+    /// The slaves for which an answer waited in vain, as the last such answer found them.
+    silent: watch::Sender<Vec<BrokerId>>,
     /// How many entries of groups and topics the last look for changed offsets went through.
     pub entries: AtomicU64,
 }
@@ -67,6 +69,8 @@ struct Copy {
     since: Duration,
     /// Whether the slave has ever asked for the tables.
     is_ours: bool,
+    /// When the slave asked for the tables last.
+    asked: Duration,
     /// When changes were last looked up for the slave.
     looked: Duration,
 }
@@ -87,13 +91,14 @@ impl TableCopies {
         self.copies.send_replace(Copies { since: now, slaves: BTreeMap::new() });
     }
 
-    /// A slave says that it has these versions. False when that many slaves are known already that this one is left out.
-    pub(crate) fn note(&self, slave: BrokerId, versions: TableVersions) -> bool {
+    /// A slave asks at `now` and says that it has these versions. False when that many slaves are known already that this one is left
+    /// out.
+    pub(crate) fn note(&self, slave: BrokerId, versions: TableVersions, now: Duration) -> bool {
         let mut is_known = true;
         self.copies.send_if_modified(|copies| {
             is_known = copies.slaves.contains_key(&slave) || copies.slaves.len() < SLAVES_MAX;
             let copy = if is_known { copies.slaves.entry(slave).or_default() } else { return false };
-            copy.is_ours = true;
+            (copy.is_ours, copy.asked) = (true, now);
             copy.versions.replace(versions) != Some(versions)
         });
         is_known
@@ -145,6 +150,28 @@ impl TableCopies {
         slaves.into_iter().all(|slave| copies.slaves.get(slave).unwrap_or(&unknown).covers(wanted, now))
     }
 
+    /// An answer has waited since `since` for these slaves to have the wanted versions. Those of them that have not even asked meanwhile
+    /// are told to whoever watches [`Self::silent`]; one that asks may be taking a large table.
+    pub(crate) fn note_silent(&self, slaves: &[BrokerId], wanted: &TableVersions, since: Duration) {
+        let is_silent = |copy: &Copy| {
+            copy.asked < since && copy.versions.is_none_or(|versions| wanted.is_newer_than(&versions))
+        };
+        let copies = self.copies.borrow();
+        let ours = slaves
+            .iter()
+            .filter(|slave| copies.slaves.get(slave).is_some_and(|copy| copy.is_ours && is_silent(copy)));
+        let silent: Vec<BrokerId> = ours.copied().collect();
+        drop(copies);
+        if !silent.is_empty() {
+            self.silent.send_replace(silent);
+        }
+    }
+
+    /// The slaves for which an answer waited in vain, each time one did.
+    pub(crate) fn silent(&self) -> watch::Receiver<Vec<BrokerId>> {
+        self.silent.subscribe()
+    }
+
     /// The versions and their changes.
     pub(crate) fn changes(&self) -> watch::Receiver<Copies> {
         self.copies.subscribe()
@@ -166,12 +193,12 @@ mod tests {
         assert!(cover(&[], versions(9, 9), 10_000), "a master alone waits for nobody");
         assert!(!cover(&[one], versions(1, 1), 11_499), "the slave has not been heard of");
         assert!(cover(&[one], versions(1, 1), 11_500), "it is RocketMQ's");
-        copies.note(one, TableVersions::default());
+        copies.note(one, TableVersions::default(), at(0));
         assert!(!cover(&[one], versions(1, 1), 99_999), "it asks and has nothing yet");
-        copies.note(one, versions(4, 2));
+        copies.note(one, versions(4, 2), at(0));
         assert!(cover(&[one], versions(4, 2), 10_000) && cover(&[one], versions(3, 1), 99_999));
         assert!(!cover(&[one], versions(5, 2), 99_999) && !cover(&[one], versions(4, 3), 99_999));
-        copies.note(two, versions(5, 1));
+        copies.note(two, versions(5, 1), at(0));
         assert!(!cover(&[one, two], versions(4, 2), 99_999), "the second one lacks topics");
         copies.begin(at(20_000));
         assert!(!cover(&[one], versions(1, 1), 20_000), "after an election everything is asked again");
@@ -185,7 +212,7 @@ mod tests {
         let at = Duration::from_millis;
         let covers = |slave, now_ms| copies.cover(&[slave], &all, at(now_ms));
         copies.begin(at(0));
-        copies.note(ours, all);
+        copies.note(ours, all, at(0));
         assert!(covers(ours, 50_000) && covers(javas, 50_000));
         let expectations = copies.expectations();
         copies.expect(&[ours, javas].into(), at(50_000));
@@ -195,17 +222,38 @@ mod tests {
         // The silence counts from the first time on.
         copies.expect(&[ours, javas].into(), at(57_000));
         assert!(!covers(ours, 79_999) && covers(javas, 57_000) && covers(ours, 80_000));
-        copies.note(ours, TableVersions::default());
+        copies.note(ours, TableVersions::default(), at(0));
         assert!(!covers(ours, 99_999));
-        copies.note(ours, all);
+        copies.note(ours, all, at(0));
         assert!(covers(ours, 57_001));
+    }
+
+    #[test]
+    fn a_slave_that_asks_no_more_is_silent() {
+        let copies = TableCopies::default();
+        let [hung, takes, javas] = [2, 3, 4].map(BrokerId::new);
+        let at = Duration::from_millis;
+        let wanted = TableVersions { topics: 5, ..TableVersions::default() };
+        let mut silent = copies.silent();
+        copies.begin(at(0));
+        for slave in [hung, takes] {
+            copies.note(slave, TableVersions { topics: 4, ..TableVersions::default() }, at(900));
+        }
+        copies.note(takes, TableVersions::default(), at(2_500));
+        copies.note_silent(&[takes, javas], &wanted, at(1_000));
+        assert!(!silent.has_changed().unwrap(), "one is taking the tables, one is RocketMQ's");
+        copies.note_silent(&[hung, takes, javas], &wanted, at(1_000));
+        assert_eq!(*silent.borrow_and_update(), [hung]);
+        copies.note(hung, wanted, at(3_000));
+        copies.note_silent(&[hung], &wanted, at(4_000));
+        assert!(!silent.has_changed().unwrap(), "it has what was wanted");
     }
 
     #[test]
     fn made_up_slaves_are_not_remembered_without_end() {
         let copies = TableCopies::default();
         let all = |range: std::ops::Range<u64>| {
-            range.map(BrokerId::new).all(|id| copies.note(id, TableVersions::default()))
+            range.map(BrokerId::new).all(|id| copies.note(id, TableVersions::default(), Duration::ZERO))
         };
         assert!(all(0..64));
         assert!(!all(64..65) && all(0..64));

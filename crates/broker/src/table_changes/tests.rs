@@ -2,17 +2,22 @@ use std::collections::BTreeSet;
 
 use replica::in_sync::{CommittedSet, SetEpoch};
 
+use store::RealDisk;
 use wire::body::TopicConfig;
 
 use super::*;
 use crate::change::{Change, GroupChange, TopicChange};
+use crate::clock::Clock;
 use crate::testing::Fixture;
 
 const SLAVE: BrokerId = BrokerId::new(2);
 
 /// A broker of a set under controllers that is its master, with one slave in the in-sync set.
 fn master() -> Fixture {
-    let fixture = Fixture::with(|config| config.replication.controller.is_enabled = true);
+    appointed(Fixture::with(|config| config.replication.controller.is_enabled = true))
+}
+
+fn appointed(fixture: Fixture) -> Fixture {
     let broker = &fixture.broker;
     let members = BTreeSet::from([BrokerId::new(1), SLAVE]);
     broker.replicas.elected().own = 1;
@@ -37,14 +42,14 @@ fn an_offset_waits_for_the_slaves_that_may_be_elected() {
     let fixture = master();
     let broker = &fixture.broker;
     let wanted = commit(&fixture, 7);
-    assert!(broker.table_copies.note(SLAVE, TableVersions::default()));
+    assert!(broker.table_copies.note(SLAVE, TableVersions::default(), Duration::ZERO));
     assert!(!are_copied(broker, &wanted));
     let slave = async {
         tokio::task::yield_now().await;
         let (versions, changes) = look(broker, &TableVersions::default(), AnswerPart::after(None).unwrap());
         assert_eq!(changes.offsets.unwrap().table.offset_table["T@g"][&0], 7);
         assert!(!are_copied(broker, &wanted), "it was sent and may be lost");
-        broker.table_copies.note(SLAVE, versions);
+        broker.table_copies.note(SLAVE, versions, Duration::ZERO);
     };
     let (outcome, ()) = run(async { tokio::join!(wait(broker, wanted), slave) });
     assert_eq!(outcome, Ok(()));
@@ -57,11 +62,35 @@ fn an_offset_waits_for_the_slaves_that_may_be_elected() {
 }
 
 #[test]
+fn a_slave_that_asks_no_more_is_told_to_whoever_leads_the_set() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = Clock::standing(1_000_000);
+    let fixture = appointed(Fixture::timed(Arc::new(RealDisk), clock, directory, |config| {
+        config.replication.controller.is_enabled = true;
+    }));
+    let broker = &fixture.broker;
+    let mut silent = broker.table_copies.silent();
+    let wanted = commit(&fixture, 7);
+    assert!(broker.table_copies.note(SLAVE, TableVersions::default(), Duration::ZERO));
+    let later = async {
+        tokio::task::yield_now().await;
+        broker.clock.set(broker.now_ms() + 2_000);
+    };
+    let (outcome, ()) = run(async { tokio::join!(wait(broker, wanted), later) });
+    assert_eq!(outcome.unwrap_err().code, response::SYSTEM_BUSY);
+    assert_eq!(*silent.borrow_and_update(), [SLAVE]);
+}
+
+#[test]
 fn a_master_that_is_deposed_tells_nothing_of_its_tables() {
     let fixture = master();
     let broker = &fixture.broker;
     let wanted = commit(&fixture, 7);
-    broker.table_copies.note(SLAVE, TableVersions { offsets: u64::MAX, topics: u64::MAX, groups: u64::MAX });
+    broker.table_copies.note(
+        SLAVE,
+        TableVersions { offsets: u64::MAX, topics: u64::MAX, groups: u64::MAX },
+        Duration::ZERO,
+    );
     assert!(are_copied(broker, &wanted));
     broker.role.follow(2);
     broker.replicas.elected().in_sync = CommittedSet::default();

@@ -76,7 +76,7 @@ impl Admission {
         if !machine.in_sync().is_some_and(|(committed, _)| is_of_this_set(committed.epoch)) {
             return Verdict::Forget;
         }
-        if !self.newcomers.iter().all(|newcomer| machine.is_connected(*newcomer)) {
+        if !self.newcomers.iter().all(|newcomer| machine.peer_of(*newcomer).is_some()) {
             return Verdict::Drop;
         }
         match broker.table_copies.cover(&self.newcomers, &self.wanted, now) {

@@ -178,11 +178,13 @@ impl Machine {
         }
     }
 
-    /// Whether the slave with this id is connected to an elected master.
-    pub(super) fn is_connected(&self, broker: BrokerId) -> bool {
+    /// The connection of the slave with this id to an elected master.
+    pub(super) fn peer_of(&self, broker: BrokerId) -> Option<PeerId> {
         match self {
-            Self::Classic(_) => false,
-            Self::Elected(master) => master.peers().any(|status| status.broker == Some(broker)),
+            Self::Classic(_) => None,
+            Self::Elected(master) => {
+                master.peers().find(|status| status.broker == Some(broker)).map(|status| status.peer)
+            }
         }
     }
 

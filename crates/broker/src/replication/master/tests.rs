@@ -13,7 +13,7 @@ use wire::ha::{BrokerId, Epoch};
 use wire::units::LogOffset;
 
 use super::machine::Received;
-use super::{Machine, MachineEvent, Shell, range};
+use super::{Decided, Machine, MachineEvent, Shell, range};
 use crate::clock::Clock;
 use crate::state::TableVersions;
 use crate::table_changes;
@@ -83,7 +83,7 @@ impl Master {
     }
 
     fn slave_has(&self, versions: TableVersions) {
-        assert!(self.fixture.broker.table_copies.note(SLAVE, versions));
+        assert!(self.fixture.broker.table_copies.note(SLAVE, versions, Duration::ZERO));
     }
 }
 
@@ -141,4 +141,15 @@ fn a_slave_that_is_gone_is_not_proposed() {
     master.slave_has(table_changes::versions(&master.fixture.broker));
     assert_eq!(master.proposed(), None);
     assert!(master.shell.admission.is_none());
+}
+
+#[test]
+fn a_slave_that_holds_up_answers_is_put_out_of_the_set() {
+    let mut master = Master::new();
+    let both = CommittedSet { members: [OWN, SLAVE].into(), epoch: SetEpoch(5) };
+    master.shell.step(MachineEvent::Decided(Decided::Committed(both)));
+    assert!(master.proposals.try_recv().is_err());
+    master.shell.put_out(&[SLAVE]);
+    let (members, _) = master.proposals.try_recv().unwrap();
+    assert_eq!(members, [OWN].into());
 }
