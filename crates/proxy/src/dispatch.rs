@@ -241,10 +241,13 @@ pub async fn dispatch(origin: Origin, request: http::Request<Incoming>) -> http:
     response
 }
 
-async fn serve(origin: Origin, request: http::Request<Incoming>) -> http::Response<Body> {
+type Answer = Pin<Box<dyn Future<Output = http::Response<Body>>>>;
+
+/// What answers a request. The state of each method is in a box of its own size: that of the task that answers is copied several times.
+fn serve(origin: Origin, request: http::Request<Incoming>) -> Answer {
     let Some(method) = request.uri().path().strip_prefix(SERVICE) else {
         return match reflection::is_at(request.uri().path()) {
-            true => reflection::serve(request).await,
+            true => Box::pin(reflection::serve(request)),
             false => unimplemented(),
         };
     };
@@ -252,7 +255,7 @@ async fn serve(origin: Origin, request: http::Request<Incoming>) -> http::Respon
     if method == "Telemetry" {
         // The stream lasts as long as its client, so what it carries is bounded one by one.
         let mut grpc = origin.grpc().max_decoding_message_size(COMMAND_BYTES_MAX);
-        return grpc.streaming(Telemetry(origin), request).await;
+        return Box::pin(async move { grpc.streaming(Telemetry(origin), request).await });
     }
     let method = method.to_owned();
     let (mut parts, body) = request.into_parts();
@@ -260,30 +263,30 @@ async fn serve(origin: Origin, request: http::Request<Incoming>) -> http::Respon
     parts.extensions.insert(charged);
     let request = http::Request::from_parts(parts, body);
     match &*method {
-        "QueryRoute" => unary(origin, request, calls::query_route).await,
-        "Heartbeat" => unary(origin, request, calls::heartbeat).await,
-        "SendMessage" => unary(origin, request, calls::send).await,
-        "QueryAssignment" => unary(origin, request, calls::query_assignment).await,
-        "AckMessage" => unary(origin, request, calls::ack).await,
-        "ForwardMessageToDeadLetterQueue" => unary(origin, request, calls::dead_letter).await,
-        "EndTransaction" => unary(origin, request, calls::end_transaction).await,
-        "NotifyClientTermination" => unary(origin, request, calls::terminate).await,
-        "ChangeInvisibleDuration" => unary(origin, request, calls::change_invisible).await,
-        "RecallMessage" => unary(origin, request, calls::recall).await,
-        "SyncLiteSubscription" => unary(origin, request, calls::sync_lite).await,
-        "ReceiveMessage" => {
+        "QueryRoute" => Box::pin(unary(origin, request, calls::query_route)),
+        "Heartbeat" => Box::pin(unary(origin, request, calls::heartbeat)),
+        "SendMessage" => Box::pin(unary(origin, request, calls::send)),
+        "QueryAssignment" => Box::pin(unary(origin, request, calls::query_assignment)),
+        "AckMessage" => Box::pin(unary(origin, request, calls::ack)),
+        "ForwardMessageToDeadLetterQueue" => Box::pin(unary(origin, request, calls::dead_letter)),
+        "EndTransaction" => Box::pin(unary(origin, request, calls::end_transaction)),
+        "NotifyClientTermination" => Box::pin(unary(origin, request, calls::terminate)),
+        "ChangeInvisibleDuration" => Box::pin(unary(origin, request, calls::change_invisible)),
+        "RecallMessage" => Box::pin(unary(origin, request, calls::recall)),
+        "SyncLiteSubscription" => Box::pin(unary(origin, request, calls::sync_lite)),
+        "ReceiveMessage" => Box::pin(async move {
             let mut grpc = origin.grpc();
             let (caller, request) = known::<ReceiveMessageRequest>(&origin, request);
             grpc.server_streaming(Receive(Some(caller)), request).await
-        }
+        }),
         // Declared in the protocol, and not served by the reference either: PullMessage, UpdateOffset, GetOffset, QueryOffset.
         _ => unimplemented(),
     }
 }
 
 /// The answer to a method that is not served.
-fn unimplemented() -> http::Response<Body> {
-    GrpcStatus::unimplemented("").into_http()
+fn unimplemented() -> Answer {
+    Box::pin(async { GrpcStatus::unimplemented("").into_http() })
 }
 
 type Served<T> = Pin<Box<dyn Future<Output = Result<Response<T>, GrpcStatus>>>>;
