@@ -41,7 +41,7 @@ use wire::body::Checkpoint;
 use crate::broker::Broker;
 use crate::state::{Cell, HeldCheckpoint, InFlightPatience, Pops};
 pub use ack::{Invisible, PoppedMessage};
-pub(crate) use ack::{ack, batch_ack, change_invisible_time};
+pub(crate) use ack::{ack, acks, batch_ack, change_invisible_time};
 pub(crate) use peek::{peek, polling};
 pub use request::{Polling, PopRequest, PopTarget};
 use revive_records::ReviveRecords;

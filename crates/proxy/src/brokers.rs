@@ -214,12 +214,20 @@ impl Brokers {
         }
     }
 
-    /// Acknowledges a popped message.
-    pub(crate) async fn ack(&self, broker: &str, message: &PoppedMessage<'_>) -> Result<(), Failure> {
+    /// Acknowledges popped messages, each named with its broker. The outcomes are in the order of the messages.
+    pub(crate) async fn acks(&self, messages: &[(&str, PoppedMessage<'_>)]) -> Vec<Result<(), Failure>> {
         match self {
-            Self::Local(api) => Ok(api.ack(message).await?),
-            Self::Cluster(cluster) => cluster.ack(broker, message).await,
+            Self::Local(api) => {
+                let messages: Vec<_> = messages.iter().map(|(_, message)| *message).collect();
+                api.acks(&messages).await.into_iter().map(|acked| Ok(acked?)).collect()
+            }
+            Self::Cluster(cluster) => cluster.acks(messages).await,
         }
+    }
+
+    /// Acknowledges a popped message.
+    pub(crate) async fn ack(&self, broker: &str, message: PoppedMessage<'_>) -> Result<(), Failure> {
+        self.acks(&[(broker, message)]).await.pop().unwrap_or(Ok(()))
     }
 
     /// Changes the invisible times of messages, each with the name of its broker. `None` for a message that is acknowledged.

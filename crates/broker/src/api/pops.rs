@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc;
+use wire::units::LogOffset;
 
 use super::waits::stopping;
 use super::{Api, Invisible, PopRequest, PopStatus, Popped, PoppedMessage};
@@ -151,31 +152,43 @@ impl Api {
         Ok(held)
     }
 
-    /// Acknowledges a popped message. An acknowledgement that comes too late, or twice, has no effect and succeeds.
+    /// Acknowledges popped messages and waits once until that is stored; the outcomes are in their order. An acknowledgement that comes
+    /// too late, or twice, has no effect and succeeds.
     ///
-    /// # Errors
-    /// `NO_MESSAGE` for an offset without a message; further refusals of `AckMessageProcessor.processRequest`.
-    pub async fn ack(&self, message: &PoppedMessage<'_>) -> Result<(), Refusal> {
+    /// A message is refused with `NO_MESSAGE` when there is none at its offset, and as `AckMessageProcessor.processRequest` refuses.
+    pub async fn acks(&self, messages: &[PoppedMessage<'_>]) -> Vec<Result<(), Refusal>> {
         let broker = &self.broker;
-        let end = self
+        let stored = self
             .until_stored(|| {
                 let mut records = ReviveRecords::new(&broker.store);
-                pop::ack(broker, &mut records, message)?;
-                if records.len() == 0 {
-                    return Ok(None);
+                let mut outcomes = pop::acks(broker, &mut records, messages);
+                let waits = |outcome: &Result<_, Refusal>| {
+                    outcome.as_ref().is_err_and(|refusal| refusal.later.is_some())
+                };
+                if let Some(place) = outcomes.iter().position(waits) {
+                    outcomes.swap_remove(place)?;
                 }
                 let end = records.append(broker, broker.now_ms());
-                end.map(Some).map_err(|error| not_put(broker, error))
+                end.map(|end| (outcomes, end)).map_err(|error| not_put(broker, error))
             })
-            .await
-            .inspect_err(|refusal| {
-                if let Some(cause) = refusal.cause {
-                    broker.refused.count(cause, 1);
-                }
-            })?;
-        match end {
-            Some(end) => self.durable(end).await,
-            None => Ok(()),
+            .await;
+        let (mut outcomes, end) =
+            stored.unwrap_or_else(|refusal| (vec![Err(refusal); messages.len()], LogOffset::ZERO));
+        let refused = outcomes.iter().filter_map(|outcome| outcome.as_ref().err()?.cause);
+        refused.for_each(|cause| broker.refused.count(cause, 1));
+        self.all_durable(&mut outcomes, end).await;
+        outcomes
+    }
+
+    /// Waits until what was appended counts as stored up to `end`; otherwise the outcomes that were good are the reason why not.
+    async fn all_durable<T>(&self, outcomes: &mut [Result<T, Refusal>], end: LogOffset) {
+        if end > LogOffset::ZERO
+            && let Err(refusal) = self.durable(end).await
+        {
+            outcomes
+                .iter_mut()
+                .filter(|outcome| outcome.is_ok())
+                .for_each(|outcome| *outcome = Err(refusal.clone()));
         }
     }
 
@@ -191,14 +204,7 @@ impl Api {
             outcomes.push(self.until_stored(change).await);
         }
         let end = outcomes.iter().flatten().flatten().map(|changed| changed.end).max();
-        if let Some(end) = end
-            && let Err(refusal) = self.durable(end).await
-        {
-            outcomes
-                .iter_mut()
-                .filter(|outcome| outcome.is_ok())
-                .for_each(|outcome| *outcome = Err(refusal.clone()));
-        }
+        self.all_durable(&mut outcomes, end.unwrap_or(LogOffset::ZERO)).await;
         outcomes
     }
 

@@ -81,7 +81,7 @@ fn what_was_sent_is_popped_and_acknowledged() {
     let handle = format!("0 {} 60000 {} 0 b 0 0", popped.pop_ms, popped.revive_queue);
     let message =
         PoppedMessage { caller: &CALLER, topic: "T", queue_id: 0, offset: 0, handle: &handle, group: "g" };
-    done(api.ack(&message)).unwrap();
+    done(api.acks(&[message])).pop().unwrap().unwrap();
     let (status, _) = done(done(api.pop(&pop(0))).unwrap().answer()).unwrap();
     assert_eq!(status, PopStatus::TimedOut);
 }

@@ -24,6 +24,7 @@ use crate::topics::Queue;
 const AHEAD_MS_MAX: i64 = 1000;
 
 /// One pop of one queue, as the handles of its messages name it.
+#[derive(PartialEq, Eq)]
 struct Origin<'a> {
     group: &'a str,
     /// Topic the messages are stored in, which may be a retry topic.
@@ -83,16 +84,54 @@ pub struct PoppedMessage<'a> {
     pub handle: &'a str,
 }
 
-/// Acknowledges a message. The record of the acknowledgement, if it needs one, is added to `records`, and the caller may be
-/// answered once it is stored. An acknowledgement that comes too late, or twice, has no effect and succeeds.
+/// Messages of one pop of one queue that are acknowledged together.
+struct Acknowledged<'a> {
+    origin: Origin<'a>,
+    offsets: Vec<i64>,
+    /// Their places among the messages of the call.
+    places: Vec<usize>,
+}
+
+/// Acknowledges messages; the outcomes are in their order. The records of the acknowledgements, if they need any, are added to
+/// `records`: one for all messages of a pop of a queue. The caller may be answered once they are stored. An acknowledgement that comes
+/// too late, or twice, has no effect and succeeds.
 ///
-/// # Errors
-/// `NO_MESSAGE` for an offset without a message; further refusals of `AckMessageProcessor.processRequest`.
-pub(crate) fn ack(
+/// A message is refused with `NO_MESSAGE` when there is none at its offset, and as `AckMessageProcessor.processRequest` refuses.
+pub(crate) fn acks(
     broker: &Arc<Broker>,
     records: &mut ReviveRecords,
-    message: &PoppedMessage<'_>,
-) -> Result<(), Refusal> {
+    messages: &[PoppedMessage<'_>],
+) -> Vec<Result<(), Refusal>> {
+    let mut pops: Vec<Acknowledged<'_>> = Vec::new();
+    let mut outcomes: Vec<_> = messages
+        .iter()
+        .enumerate()
+        .map(|(place, message)| {
+            let (origin, offset) = (checked(broker, message)?, message.offset);
+            if origin.revive_queue == ORDER_REVIVE_QUEUE {
+                return settle_in_order(broker, &origin, offset);
+            }
+            match pops.iter_mut().find(|pop| pop.origin == origin) {
+                Some(pop) if pop.offsets.contains(&offset) => {}
+                Some(pop) => {
+                    pop.offsets.push(offset);
+                    pop.places.push(place);
+                }
+                None => pops.push(Acknowledged { origin, offsets: vec![offset], places: vec![place] }),
+            }
+            Ok(())
+        })
+        .collect();
+    for Acknowledged { origin, offsets, places } in &pops {
+        if let Err(refusal) = acknowledge(broker, records, origin, (offsets, LogOffset::ZERO)) {
+            places.iter().for_each(|place| outcomes[*place] = Err(refusal.clone()));
+        }
+    }
+    outcomes
+}
+
+/// The pop that a message is of, when there is such a message and such a pop.
+fn checked<'a>(broker: &Broker, message: &PoppedMessage<'a>) -> Result<Origin<'a>, Refusal> {
     let &PoppedMessage { caller, topic, queue_id, offset, .. } = message;
     let queue = find_queue(broker, caller, topic, queue_id)?;
     let (min, max) = (queue.index.min().to_i64(), broker.visible_end(&queue));
@@ -101,11 +140,26 @@ pub(crate) fn ack(
         return Err(Refusal::new(response::NO_MESSAGE, remark));
     }
     let origin = origin(message)?;
-    if origin.revive_queue == ORDER_REVIVE_QUEUE {
-        return settle_in_order(broker, &origin, offset);
+    if origin.revive_queue != ORDER_REVIVE_QUEUE {
+        origin.check(broker, offset, broker.now_ms())?;
     }
-    origin.check(broker, offset, broker.now_ms())?;
-    acknowledge(broker, records, &origin, (&[offset], LogOffset::ZERO))
+    Ok(origin)
+}
+
+/// Acknowledges a message as [`acks`] does.
+///
+/// # Errors
+/// `NO_MESSAGE` for an offset without a message; further refusals of `AckMessageProcessor.processRequest`.
+pub(crate) fn ack(
+    broker: &Arc<Broker>,
+    records: &mut ReviveRecords,
+    message: &PoppedMessage<'_>,
+) -> Result<(), Refusal> {
+    let origin = checked(broker, message)?;
+    if origin.revive_queue == ORDER_REVIVE_QUEUE {
+        return settle_in_order(broker, &origin, message.offset);
+    }
+    acknowledge(broker, records, &origin, (&[message.offset], LogOffset::ZERO))
 }
 
 /// Acknowledges many messages. Entries whose queue or messages do not exist are skipped. Returns the refusal of the last entry

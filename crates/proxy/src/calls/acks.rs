@@ -66,22 +66,31 @@ pub async fn ack(call: Call, request: AckMessageRequest) -> Result<AckMessageRes
     let (topic, group) = (name(&request.topic), name(&request.group));
     checks::topic(topic)?;
     checks::group(group)?;
-    let mut entries = Vec::with_capacity(request.entries.len());
+    let mut handles = Vec::with_capacity(request.entries.len());
     for entry in &request.entries {
-        let handle = newest(&call, &entry.receipt_handle).await;
-        let acked = match Named::parse(&call, topic, group, &handle) {
-            Ok(named) => {
-                let acked = call.proxy.brokers.ack(named.broker(), &named.popped(&call)).await;
-                acked.map_err(|_| abnormal("ack"))
-            }
-            Err(failure) => Err(failure),
-        };
-        entries.push(AckMessageResultEntry {
+        handles.push(newest(&call, &entry.receipt_handle).await);
+    }
+    let named: Vec<_> = handles.iter().map(|handle| Named::parse(&call, topic, group, handle)).collect();
+    let messages: Vec<_> =
+        named.iter().flatten().map(|named| (named.broker(), named.popped(&call))).collect();
+    let mut acked = call.proxy.brokers.acks(&messages).await.into_iter();
+    let outcomes = named.iter().map(|named| match named {
+        Ok(_) => match acked.next() {
+            Some(Ok(())) => Status::ok(),
+            _ => abnormal("ack").status(),
+        },
+        Err(failure) => failure.status(),
+    });
+    let entries: Vec<_> = request
+        .entries
+        .iter()
+        .zip(outcomes)
+        .map(|(entry, status)| AckMessageResultEntry {
             message_id: entry.message_id.clone(),
             receipt_handle: entry.receipt_handle.clone(),
-            status: Some(acked.map_or_else(|failure| failure.status(), |()| Status::ok())),
-        });
-    }
+            status: Some(status),
+        })
+        .collect();
     let statuses = entries.iter().filter_map(|entry| entry.status.as_ref());
     let status = Some(common(statuses, "ack message result is empty"));
     Ok(AckMessageResponse { status, entries })
@@ -120,7 +129,7 @@ pub async fn dead_letter(
         .ok_or_else(|| Failure::new(Code::InvalidReceiptHandle, "commit log offset is empty"))?;
     let (brokers, message) = (&call.proxy.brokers, named.popped(&call));
     brokers.dead_letter(named.broker(), (&message, log_offset)).await?;
-    if let Err(error) = brokers.ack(named.broker(), &message).await {
+    if let Err(error) = brokers.ack(named.broker(), message).await {
         tracing::warn!(
             group,
             ?error,

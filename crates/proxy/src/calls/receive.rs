@@ -272,7 +272,7 @@ impl Receiver<'_> {
     /// Acknowledges a message that the client does not get.
     async fn settle(&self, receipt: &str) {
         let done = match Named::parse(self.call, self.topic, self.group, receipt) {
-            Ok(named) => self.call.proxy.brokers.ack(self.broker, &named.popped(self.call)).await,
+            Ok(named) => self.call.proxy.brokers.ack(self.broker, named.popped(self.call)).await,
             Err(failure) => Err(failure),
         };
         if let Err(failure) = done {

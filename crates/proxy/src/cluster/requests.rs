@@ -102,29 +102,42 @@ impl Cluster {
         Ok((status, Popped { texts, body: reply.body, pop_ms, revive_queue, ..Popped::default() }))
     }
 
-    /// Acknowledges a message (200051).
-    pub(crate) async fn ack(&self, broker: &str, message: &PoppedMessage<'_>) -> Result<(), Failure> {
-        let write = |frame: FrameWriter<'_>| named(frame, broker, message).finish(b"");
-        self.call(broker, request::ACK_MESSAGE, write).await.map(drop)
+    /// Acknowledges messages (200051), each named with its broker.
+    pub(crate) async fn acks(&self, messages: &[(&str, PoppedMessage<'_>)]) -> Vec<Result<(), Failure>> {
+        let messages = messages.iter().map(|(broker, message)| (*broker, message, None));
+        let answers = self.each(request::ACK_MESSAGE, messages).await;
+        answers.into_iter().map(|answer| accepted(answer?).map(drop)).collect()
     }
 
-    /// Changes invisible times (200053), those of different brokers and messages at the same time.
+    /// Changes invisible times (200053).
     pub(crate) async fn change_invisible_times(
         &self,
         changes: &[(&str, PoppedMessage<'_>, i64)],
     ) -> Vec<Result<Option<Changed>, Failure>> {
-        let code = request::CHANGE_MESSAGE_INVISIBLETIME;
+        let changes = changes.iter().map(|(broker, message, ms)| (*broker, message, Some(*ms)));
+        let answers = self.each(request::CHANGE_MESSAGE_INVISIBLETIME, changes).await;
+        answers.into_iter().map(|answer| changed(&answer?)).collect()
+    }
+
+    /// Sends a request for each message, with its broker and invisible time, all at the same time. The answers are in the order of the
+    /// messages.
+    async fn each<'a>(
+        &self,
+        code: i32,
+        messages: impl Iterator<Item = (&'a str, &'a PoppedMessage<'a>, Option<i64>)>,
+    ) -> Vec<Result<Reply, Failure>> {
         let mut calls = JoinSet::new();
-        let mut outcomes: Vec<_> = changes.iter().map(|_| Err(malformed("outcome"))).collect();
-        for (index, (broker, message, invisible_ms)) in changes.iter().enumerate() {
+        let mut answers = Vec::new();
+        for (index, (broker, message, invisible_ms)) in messages.enumerate() {
             let address = match self.address(broker).await {
                 Ok(address) => address,
                 Err(failure) => {
-                    outcomes[index] = Err(failure);
+                    answers.push(Err(failure));
                     continue;
                 }
             };
-            let (client, broker, invisible_ms) = (self.client.clone(), (*broker).to_owned(), *invisible_ms);
+            answers.push(Err(malformed("outcome")));
+            let (client, broker) = (self.client.clone(), broker.to_owned());
             let [topic, group, handle] = [message.topic, message.group, message.handle].map(str::to_owned);
             let (caller, queue_id, offset) = (message.caller.clone(), message.queue_id, message.offset);
             calls.spawn(async move {
@@ -137,15 +150,19 @@ impl Cluster {
                         offset,
                         handle: &handle,
                     };
-                    named(frame, &broker, &message).number("invisibleTime", invisible_ms).finish(b"");
+                    let frame = named(frame, &broker, &message);
+                    match invisible_ms {
+                        Some(ms) => frame.number("invisibleTime", ms).finish(b""),
+                        None => frame.finish(b""),
+                    }
                 };
                 (index, client.call(&address, code, TIMEOUT, write).await)
             });
         }
         while let Some(Ok((index, answer))) = calls.join_next().await {
-            outcomes[index] = answer.map_err(Failure::from).and_then(|reply| changed(&reply));
+            answers[index] = answer.map_err(Failure::from);
         }
-        outcomes
+        answers
     }
 
     /// Puts a copy of a message into the dead letter topic of its group (36).

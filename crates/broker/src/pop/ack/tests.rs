@@ -1,9 +1,11 @@
 //! Which values the fields of a handle may have in acknowledgements and changes of the invisible time.
 
-use wire::codes::request;
+use wire::codes::{request, response};
 
+use super::{PoppedMessage, acks};
 use crate::names;
-use crate::testing::Fixture;
+use crate::pop::revive_records::ReviveRecords;
+use crate::testing::{CALLER, Fixture};
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -83,6 +85,34 @@ fn a_handle_says_only_what_a_pop_may_have_given_out() {
     ] {
         check(text, 1);
     }
+}
+
+#[test]
+fn messages_of_one_pop_are_acknowledged_by_one_record() {
+    let (fixture, now_ms) = fixture();
+    fixture.put("T", 0, b"n", b"");
+    let handle = |pop_ms: i64, offset: i64| format!("0 {pop_ms} 60000 0 0 b 0 {offset}");
+    let [first, second, earlier] = [handle(now_ms, 0), handle(now_ms, 1), handle(now_ms - 1, 0)];
+    let message = |offset, handle| PoppedMessage {
+        caller: &CALLER,
+        group: "G",
+        topic: "T",
+        queue_id: 0,
+        offset,
+        handle,
+    };
+    let mut records = ReviveRecords::new(&fixture.broker.store);
+    let messages = [
+        message(0, &first),
+        message(1, &second),
+        message(0, &first),
+        message(0, &earlier),
+        message(9, &first),
+    ];
+    let outcomes = acks(&fixture.broker, &mut records, &messages);
+    let codes = outcomes.into_iter().map(|outcome| outcome.map_or_else(|refusal| refusal.code, |()| 0));
+    assert_eq!(codes.collect::<Vec<_>>(), [0, 0, 0, 0, response::NO_MESSAGE]);
+    assert_eq!(records.len(), 2);
 }
 
 #[test]
