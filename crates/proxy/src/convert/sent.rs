@@ -17,16 +17,15 @@ pub struct MessageKind(pub MessageType);
 
 impl MessageKind {
     pub fn of(stored: &[u8]) -> Self {
-        let has = |name| properties::get(stored, name).is_some();
         let timers = [key::DELAY, key::TIMER_DELIVER_MS, key::TIMER_DELAY_SEC, key::TIMER_DELAY_MS];
+        let [prepared, sharding, priority, lite] =
+            properties::get_all(stored, [key::TRANSACTION_PREPARED, key::SHARDING_KEY, PRIORITY, LITE_TOPIC]);
         Self(match () {
-            () if properties::get(stored, key::TRANSACTION_PREPARED) == Some(b"true") => {
-                MessageType::Transaction
-            }
-            () if timers.into_iter().any(has) => MessageType::Delay,
-            () if has(key::SHARDING_KEY) => MessageType::Fifo,
-            () if has(PRIORITY) => MessageType::Priority,
-            () if has(LITE_TOPIC) => MessageType::Lite,
+            () if prepared == Some(b"true") => MessageType::Transaction,
+            () if properties::get_all(stored, timers).iter().any(Option::is_some) => MessageType::Delay,
+            () if sharding.is_some() => MessageType::Fifo,
+            () if priority.is_some() => MessageType::Priority,
+            () if lite.is_some() => MessageType::Lite,
             () => MessageType::Normal,
         })
     }

@@ -90,8 +90,8 @@ fn readable(body: Bytes, flag: i32) -> (Bytes, Encoding) {
 fn user_properties(stored: &[u8]) -> std::collections::BTreeMap<String, String> {
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     properties::pairs(stored)
+        .filter(|(key, _)| !std::str::from_utf8(key).is_ok_and(checks::is_reserved))
         .map(|(key, value)| (text(key), text(value)))
-        .filter(|(key, _)| !checks::is_reserved(key))
         .collect()
 }
 
