@@ -1,9 +1,9 @@
 //! Statistics: messages stored and delivered, by topic and group, over the last minute, hour and day (`BrokerStatsManager`,
 //! `StatsItem`), and totals for the broker's runtime status (`StoreStatsService`, `BrokerStats`).
 //!
-//! The number of stored messages is derived from the ends of the queues, and that of delivered ones from the entries in which
-//! pulls are recorded; only bytes and times of sends are counted per request. Every ten seconds all counters are sampled, and
-//! those that changed are kept.
+//! The number of stored messages is derived from the ends of the queues that grew, and that of delivered ones from the entries in
+//! which pulls are recorded; only bytes and times of sends are counted per request. Every ten seconds the counters that changed are
+//! sampled.
 
 mod runtime;
 mod status;
@@ -14,11 +14,14 @@ use crate::Refusal;
 use crate::broker::Broker;
 use crate::state::{NAMES, Name, Read, Tables, Windows};
 
-/// Samples what producers sent. The counts of a topic that was deleted and created again begin at zero.
+/// Samples what producers sent since the last sample. The counts of a topic that was deleted and created again begin at zero.
 fn note_sent(broker: &Broker, windows: &mut Windows) {
-    for topic in broker.topics.all() {
+    for topic in broker.stats.take_sent_to() {
+        let Some(topic) = broker.topics.find(&topic) else { continue };
         let (mut bytes, mut requests) = (0, 0);
         for (queue_id, queue) in topic.opened() {
+            // Before the counts are read: a send that is counted after that notes the topic once more.
+            queue.sent.take_noted();
             let sent = |count: &AtomicU64| count.load(Ordering::Relaxed);
             bytes += queue.sent.bytes();
             requests += sent(&queue.sent.requests);
@@ -39,15 +42,30 @@ pub(crate) fn sample(broker: &Broker, now_ms: i64) {
     let mut tables = stats.tables();
     let is_first = tables.windows.is_empty();
     let sums = tables.look(&broker.store, &broker.offsets, is_first);
-    let Tables { windows, put, got, .. } = &mut *tables;
+    let Tables { windows, put, grown, got, .. } = &mut *tables;
     windows.begin(now_ms);
+    if windows.begins_hour() {
+        put.retain(|topic, _| broker.store.topic_end(topic).is_some());
+        for name in [Name::TopicPutNums, Name::TopicPutSize, Name::TopicPutLatency] {
+            windows.retain(name, |key| has_queues(broker, key));
+        }
+        windows.forget_still();
+        stats.forget_sent_to(|topic| broker.topics.find(topic).is_some());
+    }
     note_sent(broker, windows);
-    for (topic, moved) in put.iter() {
-        windows.note(Name::TopicPutNums, topic, moved.total, moved.total);
+    for topic in std::mem::take(grown) {
+        let total = put.get(&topic).copied().unwrap_or_default();
+        windows.note(Name::TopicPutNums, &topic, total, total);
     }
     for (key, (_, total)) in got.iter() {
         windows.note(Name::GroupGetNums, key, total.messages, total.found);
         windows.note(Name::GroupGetSize, key, total.bytes, total.found);
+    }
+    for name in [Name::GroupGetNums, Name::GroupGetSize] {
+        windows.retain(name, |key| got.contains_key(key));
+    }
+    for name in [Name::SendBack, Name::DeadLetters] {
+        windows.retain(name, |key| events.contains_key(&(name, key.to_owned())));
     }
     for ((name, key), count) in events {
         windows.note(name, &key, count, count);
@@ -61,13 +79,18 @@ pub(crate) fn sample(broker: &Broker, now_ms: i64) {
     ] {
         windows.note(name, cluster, value, value);
     }
-    windows.end();
-    let is_minute = windows.ends_minute();
+    let is_minute = windows.end();
     drop(tables);
     if is_minute {
         stats.puts.end_minute();
     }
     stats.totals().sample(now_ms, sums, broker.store.appended().get());
+}
+
+/// Whether there still are queues of the topic that is a key, or the end of one behind a queue id (`3@topic`).
+fn has_queues(broker: &Broker, key: &str) -> bool {
+    let topic = key.split_once('@').map_or(key, |(_, topic)| topic);
+    broker.store.topic_end(topic).is_some()
 }
 
 /// Whether the topic and the group of a key `topic@group` exist.
@@ -79,6 +102,10 @@ fn is_there(broker: &Broker, key: &str) -> bool {
 /// The change of a counter, which is given by its RocketMQ name and its key, over the last minute, hour and day.
 pub(crate) fn view(broker: &Broker, name: &str, key: &str) -> Result<Read, Refusal> {
     let known = NAMES.iter().find(|(text, _)| *text == name).map(|(_, name)| *name);
+    let is_of_topic =
+        |name: &Name| matches!(name, Name::TopicPutNums | Name::TopicPutSize | Name::TopicPutLatency);
+    // The counters of a deleted topic are removed only once an hour.
+    let known = known.filter(|name| !is_of_topic(name) || has_queues(broker, key));
     let read = known.and_then(|known| broker.stats.tables().windows.read(known, key));
     read.ok_or_else(|| Refusal::error(format!("The stats <{name}> <{key}> not exist")))
 }

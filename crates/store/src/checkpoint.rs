@@ -30,7 +30,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// State of the checkpointer: its rounds, the unit journal, and the queue files to sync.
 ///
 /// The store's locks are taken in this order: `rounds`, `journaling`, the appender's, `touched`, the checkpoint page's, a
-/// queue's tail, the lists of unwritten and fresh queues; the key index's after the appender's.
+/// queue's tail, the lists of unwritten, fresh and grown queues; the key index's after the appender's.
 pub(crate) struct Checkpoints {
     /// State of the checkpoint rounds; locked during a checkpoint.
     pub(crate) rounds: Mutex<Rounds>,

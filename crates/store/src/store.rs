@@ -83,6 +83,8 @@ impl Store {
         let parts = Arc::new(Parts::new(config, disk, sync_all, Clock::new(fixed)));
         parts.state.config.batched_topics.iter().for_each(|topic| parts.state.queues.add_batched(topic));
         let recovered = parts.recovery().recover()?;
+        // What recovery found is not new.
+        drop(parts.state.queues.take_grown());
         parts.space.trimmed.store(parts.state.log.min(), Ordering::Relaxed);
         let (mut workers, mut engines) = (Workers::default(), Engines::default());
         match fixed {
@@ -147,10 +149,23 @@ impl Store {
         self.parts.state.queues.find(topic, queue_id)
     }
 
+    /// The number of messages that the queues of a topic ever got, which is the sum of their ends; `None` when the topic has no queue.
+    #[must_use]
+    pub fn topic_end(&self, topic: &str) -> Option<u64> {
+        self.parts.state.queues.topic_end(topic)
+    }
+
     /// The handles of all queues, in no particular order.
     #[must_use]
     pub fn queues(&self) -> Vec<Arc<Queue>> {
         self.parts.state.queues.all()
+    }
+
+    /// The queues that got messages since the last call, or since the store was opened, and how many each got. With a million queues
+    /// nobody may look at all of them to count messages. There is one caller: each message is told once.
+    #[must_use]
+    pub fn take_grown(&self) -> Vec<(Arc<Queue>, u64)> {
+        self.parts.state.queues.take_grown()
     }
 
     /// Removes all queues of a topic and returns their number (`DefaultMessageStore.deleteTopics`). Their handles become

@@ -65,7 +65,9 @@ pub(crate) fn commit<A: SendAnswers>(broker: &Broker, staged: &mut StagedSends<A
     if done.is_ok() {
         for pending in staged.pending.iter().filter(|pending| !pending.records.is_empty()) {
             let sizes = pending.records.clone().map(|index| u64::from(staged.batch.placed(index).size));
-            pending.queue.sent.count(pending.kind, sizes, pending.messages);
+            if pending.queue.sent.count(pending.kind, sizes, pending.messages) {
+                broker.stats.note_sent_to(pending.queue.index.topic());
+            }
         }
     }
     match done {

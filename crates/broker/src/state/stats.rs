@@ -4,8 +4,8 @@ mod puts;
 mod totals;
 mod windows;
 
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use store::Store;
 
@@ -65,8 +65,18 @@ pub(crate) struct Stats {
     /// Rare events, counted when they happen. Their number is bounded by that of groups and topics.
     events: Mutex<HashMap<(Name, String), u64>>,
     totals: Mutex<Totals>,
+    sent_to: Mutex<SentTo>,
     /// How long storing messages takes.
     pub(crate) puts: Puts,
+}
+
+/// The topics that producers sent to.
+#[derive(Default)]
+struct SentTo {
+    /// Since the start. Some may be deleted.
+    all: BTreeSet<Arc<str>>,
+    /// Since the last sample.
+    fresh: BTreeSet<Arc<str>>,
 }
 
 /// What was counted, as of the last sample.
@@ -74,20 +84,14 @@ pub(crate) struct Stats {
 pub(crate) struct Tables {
     /// The samples of all counters.
     pub windows: Windows,
-    /// By topic, the sum of the ends of its queues at the last sample, and how much it has grown since the start.
-    pub put: HashMap<String, Moved>,
-    /// By `topic@group`, what was delivered at the last sample, and how much that has grown since the start.
+    /// Messages stored since the start, by topic, of the topics that got any.
+    pub put: HashMap<String, u64>,
+    /// The topics of `put` that got messages since the last sample.
+    pub grown: BTreeSet<String>,
+    /// By `topic@group`, what was delivered when that was last looked at, and how much that has grown since the start.
     pub got: HashMap<String, (Delivered, Delivered)>,
-    /// The counts of topics and groups that were deleted.
-    gone: Sums,
-}
-
-/// How far a topic's queues have grown.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Moved {
-    seen: u64,
-    /// How much the sum has grown since the start.
-    pub total: u64,
+    /// What was stored, and what was delivered to groups that were deleted.
+    counted: Sums,
 }
 
 /// Totals of messages stored and delivered since the broker started.
@@ -112,6 +116,33 @@ impl Stats {
     pub(crate) fn count(&self, name: Name, topic: &str, group: &str) {
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         *events.entry((name, format!("{topic}@{group}"))).or_default() += 1;
+    }
+
+    /// Notes that producers sent to a topic.
+    pub(crate) fn note_sent_to(&self, topic: &str) {
+        let mut sent_to = self.sent_to();
+        let name = sent_to.all.get(topic).cloned().unwrap_or_else(|| topic.into());
+        sent_to.all.insert(name.clone());
+        sent_to.fresh.insert(name);
+    }
+
+    /// Takes the topics that producers sent to since the last call.
+    pub(crate) fn take_sent_to(&self) -> BTreeSet<Arc<str>> {
+        std::mem::take(&mut self.sent_to().fresh)
+    }
+
+    /// The topics that producers sent to since the start, sorted by name. Some may be deleted.
+    pub(crate) fn topics_sent_to(&self) -> Vec<Arc<str>> {
+        self.sent_to().all.iter().cloned().collect()
+    }
+
+    /// Forgets that producers sent to topics that are not there any more.
+    pub(crate) fn forget_sent_to(&self, is_there: impl Fn(&str) -> bool) {
+        self.sent_to().all.retain(|topic| is_there(topic));
+    }
+
+    fn sent_to(&self) -> MutexGuard<'_, SentTo> {
+        self.sent_to.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The rate of a counter per second over the last minute; 0 when it has never counted.
@@ -140,33 +171,29 @@ impl Stats {
 }
 
 impl Tables {
-    /// Updates the counts of all queues and groups, and returns the totals. What exists at the first call is not counted.
+    /// Adds what came since the last call to the counts of topics and groups, and returns the totals. What exists at the first call is
+    /// not counted.
     pub(crate) fn look(&mut self, store: &Store, offsets: &Offsets, is_first: bool) -> Sums {
-        let mut ends: HashMap<String, u64> = HashMap::new();
-        for queue in store.queues() {
-            match ends.get_mut(queue.topic()) {
-                Some(end) => *end += queue.max().get(),
-                None => drop(ends.insert(queue.topic().to_owned(), queue.max().get())),
+        for (queue, growth) in store.take_grown() {
+            if is_first || growth == 0 {
+                continue;
             }
-        }
-        for (topic, moved) in self.put.extract_if(|topic, _| !ends.contains_key(topic)) {
-            self.gone.add_put(&topic, moved.total);
-        }
-        for (topic, end) in ends {
-            let moved = self.put.entry(topic).or_default();
-            // An end below the last one means that the topic was deleted and created again.
-            let from = if is_first {
-                end
-            } else if end < moved.seen {
-                0
-            } else {
-                moved.seen
-            };
-            *moved = Moved { seen: end, total: moved.total + (end - from) };
+            let topic = queue.topic();
+            self.counted.add_put(topic, growth);
+            if queue.is_removed() {
+                continue;
+            }
+            match self.put.get_mut(topic) {
+                Some(total) => *total += growth,
+                None => drop(self.put.insert(topic.to_owned(), growth)),
+            }
+            if !self.grown.contains(topic) {
+                self.grown.insert(topic.to_owned());
+            }
         }
         let delivered: HashMap<String, Delivered> = offsets.delivered().into_iter().collect();
         for (key, (_, total)) in self.got.extract_if(|key, _| !delivered.contains_key(key)) {
-            self.gone.add_got(&key, total);
+            self.counted.add_got(&key, total);
         }
         for (key, now) in delivered {
             let (seen, total) = self.got.entry(key).or_default();
@@ -181,8 +208,7 @@ impl Tables {
     }
 
     fn sums(&self) -> Sums {
-        let mut sums = self.gone;
-        self.put.iter().for_each(|(topic, moved)| sums.add_put(topic, moved.total));
+        let mut sums = self.counted;
         self.got.iter().for_each(|(key, (_, total))| sums.add_got(key, *total));
         sums
     }

@@ -105,6 +105,27 @@ fn what_is_gone_is_forgotten_and_stays_in_the_sums() {
 }
 
 #[test]
+fn a_deleted_topic_has_no_counters_and_stays_in_the_sums() {
+    let fixture = Fixture::new();
+    let broker = &fixture.broker;
+    sample(broker, 0);
+    (0..3).for_each(|_| fixture.put("T", 0, b"body", b""));
+    sample(broker, SAMPLE_MS);
+    assert_eq!(view(&fixture, "TOPIC_PUT_NUMS", "T").unwrap().0, 3);
+    broker.store.remove_topic("T").unwrap();
+    assert!(view(&fixture, "TOPIC_PUT_NUMS", "T").is_err());
+    fixture.put("U", 0, b"body", b"");
+    sample(broker, 2 * SAMPLE_MS);
+    let cluster = broker.config.broker_cluster_name.clone();
+    assert_eq!(view(&fixture, "BROKER_PUT_NUMS", &cluster).unwrap().0, 4);
+    // An hour later the counters are gone as well.
+    sample(broker, 3_600_000);
+    let tables = broker.stats.tables();
+    assert!(!tables.put.contains_key("T") && tables.windows.read(Name::TopicPutNums, "T").is_none());
+    assert_eq!(tables.put.get("U"), Some(&1));
+}
+
+#[test]
 fn a_group_that_was_deleted_and_came_again_counts_on() {
     let fixture = Fixture::new();
     let broker = &fixture.broker;

@@ -1,7 +1,7 @@
 //! What producers sent to a queue, counted per request. Statistics sample these counts, and metrics are summed from them.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// What kind of message a producer sent, as metrics name it (`TopicMessageType`).
@@ -34,6 +34,8 @@ pub(crate) const SIZE_BOUNDS: [u64; 6] = [1 << 10, 4 << 10, 512 << 10, 1 << 20, 
 pub(crate) struct Sent {
     /// Counts by kind of message. Most queues get messages of one kind only, so each is made on first use.
     kinds: [OnceLock<Box<KindCounts>>; MessageKind::NAMES.len()],
+    /// Whether statistics know that there is something to sample.
+    noted: AtomicBool,
     /// Number of requests.
     pub requests: AtomicU64,
     /// Milliseconds it took to store the messages, of all requests that took at least one.
@@ -72,8 +74,9 @@ impl SentOfKind {
 }
 
 impl Sent {
-    /// Counts a request with records of these sizes in bytes, of `messages` messages each.
-    pub(crate) fn count(&self, kind: MessageKind, sizes: impl Iterator<Item = u64>, messages: u64) {
+    /// Counts a request with records of these sizes in bytes, of `messages` messages each. Returns whether statistics are to be told
+    /// ([`crate::state::Stats::note_sent_to`]): nothing was sent since the last sample.
+    pub(crate) fn count(&self, kind: MessageKind, sizes: impl Iterator<Item = u64>, messages: u64) -> bool {
         let counts = self.kinds[kind as usize].get_or_init(Box::default);
         let messages = messages.max(1);
         let mut bytes = 0;
@@ -84,6 +87,12 @@ impl Sent {
         }
         counts.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.requests.fetch_add(1, Ordering::Relaxed);
+        !self.noted.load(Ordering::Relaxed) && !self.noted.swap(true, Ordering::Relaxed)
+    }
+
+    /// Has the next request tell statistics again.
+    pub(crate) fn take_noted(&self) {
+        self.noted.store(false, Ordering::Relaxed);
     }
 
     /// Adds the time it took to store the messages of one request.

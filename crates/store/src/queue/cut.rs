@@ -78,6 +78,7 @@ impl Queue {
             (tail.written, tail.last) = (end, last);
         }
         tail.journaled = tail.journaled.min(end);
+        tail.counted = tail.counted.min(end);
         if tail.committed.max > end {
             tail.committed = Extent { min: tail.committed.min.min(end), max: end, last };
         }

@@ -56,6 +56,8 @@ struct Tail {
     listed: bool,
     /// Whether the queue is on the list of queues with units that are not in the journal.
     fresh: bool,
+    /// Whether the queue is on the list of queues that grew.
+    grown: bool,
     /// Queue offset below which units are in the journal, or were in the files before the journal began.
     journaled: u64,
     /// Log position of the last record with a unit below `written`.
@@ -64,6 +66,8 @@ struct Tail {
     committed: Extent,
     /// Range of queue offsets whose units in the files are lost and being rebuilt.
     lost: Option<(u64, u64)>,
+    /// Queue offset up to which [`Queue::take_growth`] told of the queue's growth.
+    counted: u64,
 }
 
 impl Tail {
@@ -136,7 +140,9 @@ impl Queue {
             committed: extent,
             listed: false,
             fresh: false,
+            grown: false,
             lost: None,
+            counted: max,
         };
         Self {
             topic: topic.clone(),
@@ -352,8 +358,21 @@ impl Queue {
             tail.fresh = true;
             lock(&queues.fresh).push(self.clone());
         }
+        if !tail.grown {
+            tail.grown = true;
+            lock(&queues.grown).push(self.clone());
+        }
         drop(tail);
         self.max.store(max, Ordering::Release);
+    }
+
+    /// Takes the queue from the list of those that grew, and returns by how much it grew since it was taken last. The next append
+    /// puts it on the list again.
+    pub(crate) fn take_growth(&self) -> u64 {
+        let mut tail = lock(&self.tail);
+        tail.grown = false;
+        let end = tail.first + tail.units.len() as u64;
+        end - std::mem::replace(&mut tail.counted, end)
     }
 
     /// Sets the queue offset of the first message of an empty queue.
@@ -366,6 +385,7 @@ impl Queue {
         tail.first = offset;
         tail.written = offset;
         tail.journaled = offset;
+        tail.counted = offset;
         self.min.store(offset, Ordering::Release);
         self.max.store(offset, Ordering::Release);
         self.next.store(offset, Ordering::Relaxed);

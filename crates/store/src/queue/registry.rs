@@ -31,6 +31,8 @@ pub(crate) struct Queues {
     pub(crate) ripe: AtomicUsize,
     /// Queues with units that are not in the journal.
     pub(crate) fresh: Mutex<Vec<Arc<Queue>>>,
+    /// Queues that grew since the list was taken.
+    pub(crate) grown: Mutex<Vec<Arc<Queue>>>,
 }
 
 /// Whether topic and queue id are valid directory names. RocketMQ's own rule for topics is stricter.
@@ -61,6 +63,7 @@ impl Queues {
             unwritten_units: AtomicU64::new(0),
             ripe: AtomicUsize::new(0),
             fresh: Mutex::default(),
+            grown: Mutex::default(),
         }
     }
 
@@ -96,6 +99,13 @@ impl Queues {
     pub(crate) fn find(&self, topic: &str, queue_id: i32) -> Option<Arc<Queue>> {
         let by_topic = self.by_topic.read().unwrap_or_else(|poison| poison.into_inner());
         by_topic.get(topic)?.get(&queue_id).cloned()
+    }
+
+    /// Sum of the ends of a topic's queues; `None` when it has none.
+    pub(crate) fn topic_end(&self, topic: &str) -> Option<u64> {
+        let by_topic = self.by_topic.read().unwrap_or_else(|poison| poison.into_inner());
+        let queues = by_topic.get(topic).filter(|queues| !queues.is_empty())?;
+        Some(queues.values().map(|queue| queue.max().get()).sum())
     }
 
     pub(crate) fn find_or_create(&self, topic: &str, queue_id: i32) -> Result<Arc<Queue>, PushError> {
@@ -160,6 +170,7 @@ impl Queues {
         self.by_topic.write().unwrap_or_else(|poison| poison.into_inner()).clear();
         self.take_unwritten();
         lock(&self.fresh).clear();
+        lock(&self.grown).clear();
         self.unwritten_units.store(0, Ordering::Relaxed);
     }
 
@@ -167,6 +178,18 @@ impl Queues {
     pub(crate) fn all(&self) -> Vec<Arc<Queue>> {
         let by_topic = self.by_topic.read().unwrap_or_else(|poison| poison.into_inner());
         by_topic.values().flat_map(BTreeMap::values).cloned().collect()
+    }
+
+    /// Takes the list of queues that grew, and by how much each did since it was taken last.
+    pub(crate) fn take_grown(&self) -> Vec<(Arc<Queue>, u64)> {
+        let grown = std::mem::take(&mut *lock(&self.grown));
+        grown
+            .into_iter()
+            .map(|queue| {
+                let growth = queue.take_growth();
+                (queue, growth)
+            })
+            .collect()
     }
 
     /// Takes the list of queues with unwritten units.

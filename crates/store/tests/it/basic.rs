@@ -239,3 +239,43 @@ fn readers_are_told_when_the_disk_is_needed() {
     queue.units_blocking(QueueOffset::ZERO, 9, &mut units).unwrap();
     assert_eq!(units.len(), 1);
 }
+
+/// What grew since the last look, by topic, sorted.
+fn grown(store: &Store) -> Vec<(String, u64)> {
+    let grown = store.take_grown().into_iter();
+    let mut grown: Vec<_> = grown.map(|(queue, growth)| (queue.topic().to_owned(), growth)).collect();
+    grown.sort_unstable();
+    grown
+}
+
+#[test]
+fn each_message_is_told_once_among_those_that_came() {
+    let disk = FakeDisk::new(512);
+    let store = open(&disk);
+    let (a, b) = (store.queue("A", 0).unwrap(), store.queue("B", 0).unwrap());
+    assert_eq!(grown(&store), []);
+    (0..3).for_each(|_| assert!(append(&store, &a, b"x", 0) < 3));
+    append(&store, &b, b"x", 0);
+    assert_eq!(grown(&store), [("A".to_owned(), 3), ("B".to_owned(), 1)]);
+    assert_eq!(grown(&store), []);
+    append(&store, &a, b"x", 0);
+    assert_eq!(grown(&store), [("A".to_owned(), 1)]);
+    assert_eq!((store.topic_end("A"), store.topic_end("B"), store.topic_end("C")), (Some(4), Some(1), None));
+    append(&store, &b, b"x", 0);
+    // Opened again, after a crash and after a stop, what was there is not new.
+    for is_stopped in [false, true] {
+        let disk = disk.killed();
+        let store = open(&disk);
+        assert_eq!(grown(&store), []);
+        append(&store, &store.find_queue("B", 0).unwrap(), b"x", 0);
+        assert_eq!(grown(&store), [("B".to_owned(), 1)]);
+        if is_stopped {
+            store.close().unwrap();
+            assert_eq!(grown(&open(&disk)), []);
+        }
+    }
+    // A topic that is made again begins anew.
+    store.remove_topic("A").unwrap();
+    append(&store, &store.queue("A", 0).unwrap(), b"x", 0);
+    assert_eq!(grown(&store), [("A".to_owned(), 1), ("B".to_owned(), 1)]);
+}

@@ -2,7 +2,8 @@
 //! minutes apart an hour, and 25 samples an hour apart a day.
 //!
 //! All counters are sampled at the same times, so the times are kept only once. The first sample of a counter is its value
-//! before it first changed; Java loses what happened before its first sample.
+//! before it first changed; Java loses what happened before its first sample. Only counters that changed are told of: with a
+//! million topics nobody may visit all of them every ten seconds. What a counter missed meanwhile is its value of before.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -38,18 +39,36 @@ pub(crate) struct Read {
 /// The value of a counter and its number of events.
 type Sample = (u64, u64);
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Counter {
     /// Samples by window; empty while the counter does not change.
     windows: [VecDeque<Sample>; 3],
     last: Sample,
-    /// Whether the counter was recorded in the current sample.
-    noted: bool,
+    /// How many samples each window had been given when the counter was last brought up to date.
+    seen: [u64; 3],
 }
 
 impl Counter {
     fn is_still(&self) -> bool {
         self.windows[0].is_empty()
+    }
+
+    /// Gives each window the samples up to its number `taken`, in which the counter did not change. A counter that did not change for
+    /// a day has no samples any more.
+    fn catch_up(&mut self, taken: [u64; 3]) {
+        if !self.is_still() {
+            for (index, (_, count)) in WINDOWS.into_iter().enumerate() {
+                let missed = usize::try_from(taken[index].saturating_sub(self.seen[index])).unwrap_or(count);
+                let samples = &mut self.windows[index];
+                samples.extend(std::iter::repeat_n(self.last, missed.min(count)));
+                samples.drain(..samples.len().saturating_sub(count));
+            }
+            let (day, full) = (&self.windows[2], WINDOWS[2].1);
+            if day.len() == full && day.front() == day.back() {
+                self.windows = Default::default();
+            }
+        }
+        self.seen = taken;
     }
 }
 
@@ -57,6 +76,8 @@ impl Counter {
 #[derive(Default)]
 pub(crate) struct Windows {
     times: [VecDeque<i64>; 3],
+    /// How many samples each window was given, the current one included.
+    taken: [u64; 3],
     counters: HashMap<Name, HashMap<String, Counter>>,
     /// Which windows take the current sample.
     due: [bool; 3],
@@ -77,11 +98,13 @@ impl Windows {
             if self.due[index] {
                 times.push_back(now_ms);
                 times.drain(..times.len().saturating_sub(count));
+                self.taken[index] += 1;
             }
         }
     }
 
-    /// Records the value of a counter. A counter that has never changed is not kept.
+    /// Records the value of a counter that may have changed. A counter that has never changed is not kept. One that went back began
+    /// again, because its topic or group was deleted and came again.
     pub(crate) fn note(&mut self, name: Name, key: &str, value: u64, events: u64) {
         let counters = self.counters.entry(name).or_default();
         if !counters.contains_key(key) {
@@ -91,7 +114,10 @@ impl Windows {
             counters.insert(key.to_owned(), Counter::default());
         }
         let counter = counters.get_mut(key).expect("inserted above when it was missing");
-        counter.noted = true;
+        if value < counter.last.0 {
+            *counter = Counter::default();
+        }
+        counter.catch_up(std::array::from_fn(|index| self.taken[index] - u64::from(self.due[index])));
         let before = std::mem::replace(&mut counter.last, (value, events));
         if counter.is_still() && before.0 == value {
             return;
@@ -105,33 +131,37 @@ impl Windows {
             }
             samples.drain(..samples.len().saturating_sub(self.times[index].len()));
         }
+        counter.seen = self.taken;
     }
 
-    /// Ends a sample: removes counters whose topic or group was deleted, and samples of counters that did not change for a day.
-    pub(crate) fn end(&mut self) {
-        let (_, full) = WINDOWS[2];
-        for counters in self.counters.values_mut() {
-            counters.retain(|_, counter| std::mem::take(&mut counter.noted));
-            for counter in counters.values_mut() {
-                let day = &counter.windows[2];
-                if day.len() == full && day.front() == day.back() {
-                    counter.windows = Default::default();
-                }
-            }
-        }
+    /// Removes the counters of a name whose keys are not wanted any more.
+    pub(crate) fn retain(&mut self, name: Name, is_wanted: impl Fn(&str) -> bool) {
+        self.counters.entry(name).or_default().retain(|key, _| is_wanted(key));
     }
 
-    /// Whether the last complete sample ended a minute.
-    pub(crate) fn ends_minute(&mut self) -> bool {
+    /// Whether this sample is one of the day's, which come once an hour: time to look at what is not needed any more.
+    pub(crate) fn begins_hour(&self) -> bool {
+        self.due[2]
+    }
+
+    /// Gives up the samples of all counters that did not change for a day.
+    pub(crate) fn forget_still(&mut self) {
+        let taken = self.taken;
+        self.counters.values_mut().flat_map(HashMap::values_mut).for_each(|counter| counter.catch_up(taken));
+    }
+
+    /// Ends a sample. Returns whether it ended a minute.
+    pub(crate) fn end(&mut self) -> bool {
         self.samples += 1;
         self.samples.is_multiple_of(WINDOWS[0].1 - 1)
     }
 
     /// The change of a counter; `None` when it has not changed within the last day.
     pub(crate) fn read(&self, name: Name, key: &str) -> Option<Read> {
-        let counter = self.counters.get(&name)?.get(key).filter(|counter| !counter.is_still())?;
+        let mut counter = self.counters.get(&name)?.get(key).filter(|counter| !counter.is_still())?.clone();
+        counter.catch_up(self.taken);
         let span = |index: usize| span(&self.times[index], &counter.windows[index]);
-        Some(Read { minute: span(0), hour: span(1), day: span(2) })
+        (!counter.is_still()).then(|| Read { minute: span(0), hour: span(1), day: span(2) })
     }
 }
 
@@ -162,6 +192,38 @@ mod tests {
             windows.end();
         }
         windows
+    }
+
+    /// As [`sampled`], but the counter is told of only when it changed.
+    fn sampled_changes(values: impl IntoIterator<Item = u64>) -> Windows {
+        let (mut windows, mut last) = (Windows::default(), 0);
+        for (index, value) in values.into_iter().enumerate() {
+            windows.begin(index as i64 * SAMPLE_MS);
+            if std::mem::replace(&mut last, value) != value {
+                windows.note(NAME, "T", value, value / 2);
+            }
+            windows.end();
+        }
+        windows
+    }
+
+    #[test]
+    fn a_counter_that_is_told_of_only_when_it_changed_reads_the_same() {
+        // Steps of all lengths, from samples to more than a day.
+        let pauses = [1, 3, 6, 7, 8, 50, 60, 61, 400, 500, 3000, 9300];
+        let steps = pauses.iter().enumerate().flat_map(|(step, pause)| vec![step as u64 * 10; *pause]);
+        let values: Vec<u64> = steps.collect();
+        for end in (0..200).chain((200..values.len()).step_by(97)) {
+            let of = |windows: Windows| windows.read(NAME, "T");
+            let values = || values[..end].iter().copied();
+            assert_eq!(of(sampled_changes(values())), of(sampled(values())), "after {end} samples");
+        }
+    }
+
+    #[test]
+    fn a_counter_that_went_back_begins_again() {
+        let windows = sampled([0, 100, 200, 5, 7]);
+        assert_eq!(windows.read(NAME, "T").unwrap().minute.sum, 7);
     }
 
     #[test]
