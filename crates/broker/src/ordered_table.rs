@@ -49,15 +49,14 @@ impl<V: Clone> OrderedTable<V> {
         self.ordered.iter().map(|(name, value)| (&**name, value))
     }
 
-    /// At most `count` names greater than `name`, sorted.
-    pub(crate) fn names_after(&self, name: &str, count: usize) -> Vec<Arc<str>> {
-        let names = self.ordered.range::<str, _>((Bound::Excluded(name), Bound::Unbounded));
-        names.take(count).map(|(name, _)| name.clone()).collect()
+    /// The entries whose names are greater than `name`, sorted by name.
+    pub(crate) fn after(&self, name: &str) -> impl Iterator<Item = (&Arc<str>, &V)> {
+        self.ordered.range::<str, _>((Bound::Excluded(name), Bound::Unbounded))
     }
 
-    /// All values in no order.
-    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
-        self.found.values()
+    /// At most `count` names greater than `name`, sorted.
+    pub(crate) fn names_after(&self, name: &str, count: usize) -> Vec<Arc<str>> {
+        self.after(name).take(count).map(|(name, _)| name.clone()).collect()
     }
 }
 
@@ -82,6 +81,6 @@ mod tests {
         assert_eq!(table.iter().collect::<Vec<_>>(), [("a", &3), ("b", &7), ("c", &4)]);
         let after = |name, count| table.names_after(name, count).join(" ");
         assert_eq!([after("a", 9), after("bb", 9), after("", 2)], ["b c", "c", "a b"]);
-        assert_eq!((table.len(), table.values().count(), table.get("b")), (3, 3, Some(&7)));
+        assert_eq!((table.len(), table.after("b").count(), table.get("b")), (3, 1, Some(&7)));
     }
 }

@@ -29,11 +29,11 @@ use crate::change::TopicChange;
 use crate::clock::pause;
 use crate::engine::{BLOCKING, Every};
 use crate::role::Part;
-use crate::topics::Topic;
+use crate::topics::{Topic, Topics};
 
 /// Most topics in one registration unless `enableSplitRegistration` asks for fewer, and number of topics registered again
 /// each period; about a megabyte.
-const TOPICS_PER_REQUEST: usize = 5_000;
+const TOPICS_PER_REQUEST: usize = if cfg!(test) { 5 } else { 5_000 };
 
 /// How long a name server may take to answer (`registerBrokerTimeoutMills` in Java).
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(24);
@@ -200,28 +200,32 @@ async fn register_singly(link: &Link<'_>, topics: &[Arc<Topic>]) -> Result<(), R
 /// How far in the table the repeated registration with a name server has come.
 #[derive(Default)]
 struct Reminder {
-    next: usize,
+    /// The last topic that was registered again; empty before the first one.
+    last: String,
 }
 
 impl Reminder {
-    /// The range of the topics, of `count` in all, to register next; begins again at the first one after the last one.
-    fn take(&mut self, count: usize) -> std::ops::Range<usize> {
-        let first = if self.next < count { self.next } else { 0 };
-        let end = count.min(first + TOPICS_PER_REQUEST);
-        self.next = if end < count { end } else { 0 };
-        first..end
+    /// The version of the table and the topics to register next; begins again at the first one after the last one.
+    fn take(&mut self, topics: &Topics) -> (DataVersion, Vec<Arc<Topic>>) {
+        let mut part = topics.snapshot_after(&self.last, TOPICS_PER_REQUEST);
+        if part.1.is_empty() {
+            part = topics.snapshot_after("", TOPICS_PER_REQUEST);
+        }
+        let is_over = part.1.len() < TOPICS_PER_REQUEST;
+        self.last = part.1.last().filter(|_| !is_over).map_or(String::new(), |topic| topic.name().to_owned());
+        part
     }
 }
 
 /// Registers the next topics again with a name server that has `version` of the table.
 async fn remind(link: &Link<'_>, version: DataVersion, reminder: &mut Reminder) -> Result<(), RegisterError> {
     let broker = link.broker;
-    let (now, topics) = broker.topics.snapshot();
+    let (now, topics) = reminder.take(&broker.topics);
     // Under a version that it does not have, the name server would take these topics for all that changed.
     if !broker.config.force_register || now != version {
         return Ok(());
     }
-    for part in topics[reminder.take(topics.len())].chunks(part_size(broker)) {
+    for part in topics.chunks(part_size(broker)) {
         register_part(link, version, part).await?;
     }
     Ok(())

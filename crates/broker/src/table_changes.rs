@@ -196,7 +196,7 @@ impl AnswerPart {
         self.begin(0)?;
         let (data_version, names) = broker.topics.changed_since(has);
         let is_whole = names.is_none();
-        let all = || broker.topics.all().iter().map(|topic| topic.name().to_owned()).collect();
+        let all = || broker.topics.all().map(|topic| topic.name().to_owned()).collect();
         let table = TopicTable { data_version, ..Default::default() };
         let mut changed = Changed { is_whole, table, gone: Vec::new() };
         self.tell(0, names.unwrap_or_else(all), |name| {

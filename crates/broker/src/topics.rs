@@ -78,7 +78,10 @@ pub struct Topic {
     pub(crate) waiters: Arc<Waiters>,
     /// What the front of the process made of the configuration.
     pub(crate) front: OnceLock<Arc<dyn Any + Send + Sync>>,
-    queues: Vec<OnceLock<QueueSlot>>,
+    /// Number of queue ids that exist now or existed with a configuration of more queues.
+    count: usize,
+    /// A slot for each queue id, made when one of them is used: of a million topics most are not.
+    queues: OnceLock<Box<[OnceLock<QueueSlot>]>>,
     /// The queues that have been used, by queue id; shared by all values of the topic.
     used: Arc<Mutex<BTreeMap<usize, Arc<Queue>>>>,
 }
@@ -87,15 +90,15 @@ impl Topic {
     pub(crate) fn new(config: TopicConfig, previous: Option<&Topic>) -> Self {
         let count = config.read_queue_nums.max(config.write_queue_nums).clamp(0, QUEUES_MAX) as usize;
         let used = previous.map(|topic| topic.used.clone()).unwrap_or_default();
-        let count = count.max(previous.map_or(0, |topic| topic.queues.len()));
-        let queues = (0..count).map(|_| OnceLock::new()).collect();
+        let count = count.max(previous.map_or(0, |topic| topic.count));
+        let queues = OnceLock::new();
         let forbidden = names::is_forbidden_to_send(&config.topic_name);
         let compacts = config.attributes.get(attributes::CLEANUP_POLICY).is_some_and(|it| it == "COMPACTION");
         let batched =
             config.attributes.get(attributes::QUEUE_TYPE).is_some_and(|it| it == attributes::BATCHED);
         let waiters = previous.map(|topic| topic.waiters.clone()).unwrap_or_default();
         let front = OnceLock::new();
-        Self { config, forbidden, compacts, batched, waiters, front, queues, used }
+        Self { config, forbidden, compacts, batched, waiters, front, count, queues, used }
     }
 
     /// Name of the topic.
@@ -105,13 +108,17 @@ impl Topic {
 
     /// Number of queue ids that exist now or existed with a configuration of more queues.
     pub fn queue_count(&self) -> i32 {
-        self.queues.len() as i32
+        self.count as i32
     }
 
     /// A queue, opened on first use. `None` when the topic has no such queue, or the store refuses its name.
     pub fn queue(&self, store: &Store, queue_id: i32) -> Option<&Arc<Queue>> {
         let index = usize::try_from(queue_id).ok()?;
-        let slot = self.queues.get(index)?;
+        if index >= self.count {
+            return None;
+        }
+        let slot =
+            self.queues.get_or_init(|| (0..self.count).map(|_| OnceLock::new()).collect()).get(index)?;
         if let Some(place) = slot.get() {
             return Some(&place.queue);
         }
@@ -140,7 +147,8 @@ impl Topic {
 
     /// Prefetches a queue's data into the processor cache, because a message for it comes soon.
     pub(crate) fn prefetch(&self, queue_id: i32) {
-        let slot = self.queues.get(usize::try_from(queue_id).unwrap_or(usize::MAX));
+        let slots = self.queues.get();
+        let slot = slots.and_then(|slots| slots.get(usize::try_from(queue_id).unwrap_or(usize::MAX)));
         if let Some(QueueSlot { queue, index }) = slot.and_then(OnceLock::get) {
             store::prefetch(queue);
             store::prefetch(index);
@@ -177,6 +185,9 @@ impl Topic {
         self.config.perm & PERM_WRITE != 0
     }
 }
+
+/// Topics that are read while the table is locked.
+const PART: usize = if cfg!(test) { 2 } else { 4096 };
 
 /// Number of changes kept for incremental registration. A name server that is further behind gets the whole table.
 const CHANGES_KEPT: usize = 4096;
@@ -260,7 +271,7 @@ impl Topics {
 
     /// Names of the topics with queues of batches (`queue.type=BatchCQ`), for the store.
     pub(crate) fn batched(&self) -> Vec<String> {
-        self.all().iter().filter(|topic| topic.batched).map(|topic| topic.name().to_owned()).collect()
+        self.all().filter(|topic| topic.batched).map(|topic| topic.name().to_owned()).collect()
     }
 
     /// Whether the table was read from `topics.json`, from its copy, or from neither.
@@ -278,19 +289,21 @@ impl Topics {
         self.changed.subscribe()
     }
 
-    /// All topics, sorted by name.
-    pub fn all(&self) -> Vec<Arc<Topic>> {
-        self.table().iter().map(|(_, topic)| topic.clone()).collect()
+    /// All topics, sorted by name. The table is locked for a part of them at a time: with a million topics all requests would wait
+    /// for a whole copy, behind the first one that makes a topic.
+    pub fn all(&self) -> impl Iterator<Item = Arc<Topic>> {
+        let part = |name: &str| Some(self.after(name, PART)).filter(|part| !part.is_empty());
+        std::iter::successors(part(""), move |last| part(last.last()?.name())).flatten()
+    }
+
+    /// At most `count` topics whose names are greater than `name`, sorted by name.
+    fn after(&self, name: &str, count: usize) -> Vec<Arc<Topic>> {
+        self.table().after(name).take(count).map(|(_, topic)| topic.clone()).collect()
     }
 
     /// At most `count` names of topics greater than `name`, sorted.
     pub(crate) fn names_after(&self, name: &str, count: usize) -> Vec<Arc<str>> {
         self.table().names_after(name, count)
-    }
-
-    /// All topics in no order.
-    pub(crate) fn unsorted(&self) -> Vec<Arc<Topic>> {
-        self.table().values().cloned().collect()
     }
 
     /// The number of topics.
@@ -306,7 +319,20 @@ impl Topics {
     /// The version of the table and all topics, sorted by name, as registered with name servers.
     pub fn snapshot(&self) -> (DataVersion, Vec<Arc<Topic>>) {
         let book = self.book();
-        (book.version, self.all())
+        (book.version, self.all().collect())
+    }
+
+    /// The version of the table, and at most `count` of its topics whose names are greater than `name`, sorted by name.
+    pub(crate) fn snapshot_after(&self, name: &str, count: usize) -> (DataVersion, Vec<Arc<Topic>>) {
+        let book = self.book();
+        (book.version, self.after(name, count))
+    }
+
+    /// The version of the table, and at most `count` of its topics from the place `first` on, sorted by name.
+    pub(crate) fn snapshot_page(&self, first: usize, count: usize) -> (DataVersion, Vec<Arc<Topic>>) {
+        let book = self.book();
+        let topics = self.table().iter().skip(first).take(count).map(|(_, topic)| topic.clone()).collect();
+        (book.version, topics)
     }
 
     /// The version of the table and the topics that changed after `generation`; `None` when so many changes are no longer kept.

@@ -18,9 +18,7 @@ pub(crate) fn delay_offsets(broker: &Broker) -> DelayOffsetTable {
 /// The topics that users do not create.
 pub(crate) fn system_topics(broker: &Broker) -> BTreeSet<String> {
     let mut list: BTreeSet<String> = system_topic_names(broker).into_iter().collect();
-    let all = broker.topics.all();
-    list.extend(
-        all.iter().map(|topic| topic.name()).filter(|name| names::is_system_topic(name)).map(str::to_owned),
-    );
+    let system = broker.topics.all().filter(|topic| names::is_system_topic(topic.name()));
+    list.extend(system.map(|topic| topic.name().to_owned()));
     list
 }

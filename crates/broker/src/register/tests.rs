@@ -15,14 +15,18 @@ fn every_part_says_another_version_and_the_last_one_the_true_one() {
 
 #[test]
 fn a_name_server_is_reminded_of_a_small_table_every_time_and_of_a_large_one_in_turns() {
+    let fixture = Fixture::new();
+    let topics = &fixture.broker.topics;
     let mut reminder = Reminder::default();
-    assert_eq!([20, 20, 21].map(|count| reminder.take(count)), [0..20, 0..20, 0..21]);
-    let mut reminder = Reminder::default();
-    let large = [12_000, 12_000, 12_000, 12_000, 4_000];
-    assert_eq!(
-        large.map(|count| reminder.take(count)),
-        [0..5_000, 5_000..10_000, 10_000..12_000, 0..5_000, 0..4_000]
-    );
+    let mut take = || reminder.take(topics).1.iter().map(|topic| topic.name()).collect::<Vec<_>>().join(" ");
+    assert_eq!(take(), "");
+    let put = |name: &str| topics.put(TopicConfig::new(name, 1, PERM_READ), 1).unwrap();
+    ["A", "B"].into_iter().for_each(put);
+    assert_eq!([take(), take()], ["A B", "A B"]);
+    ["C", "D", "E", "F", "G"].into_iter().for_each(put);
+    assert_eq!([take(), take(), take()], ["A B C D E", "F G", "A B C D E"]);
+    topics.commit(["F", "G"].map(|name| vec![TopicChange::Remove(name.to_owned())]).into(), 1);
+    assert_eq!([take(), take()], ["A B C D E", "A B C D E"], "what came next is gone");
 }
 
 #[test]

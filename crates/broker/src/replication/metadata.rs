@@ -232,7 +232,7 @@ fn note(table: &str, done: Result<(), SyncError>) {
 async fn topics(broker: &Broker, peer: &ConnectionHandle) -> Result<(), SyncError> {
     let asked_ms = broker.now_ms();
     let table: TopicTable = ask(broker, peer, request::GET_ALL_TOPIC_CONFIG).await?;
-    let known = broker.topics.unsorted();
+    let known: Vec<_> = broker.topics.all().collect();
     broker.topics.adopt(table.data_version, table.topic_config_table)?;
     let gone = known.iter().filter(|topic| broker.topics.find(topic.name()).is_none());
     gone.for_each(|topic| broker.offsets.forget_topic(topic.name()));

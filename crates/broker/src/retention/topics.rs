@@ -29,8 +29,8 @@ pub(super) fn expire_when_due(broker: &Broker, now_ms: i64) {
 
 /// Expires messages of such topics: moves the minimum offset of their queues behind messages that are too old.
 pub(super) fn expire(broker: &Broker, now_ms: i64) {
-    let topics = broker.topics.all().into_iter();
-    let topics: Vec<_> = topics.filter_map(|topic| Some((reserved_ms(&topic)?, topic))).collect();
+    let topics: Vec<_> =
+        broker.topics.all().filter_map(|topic| Some((reserved_ms(&topic)?, topic))).collect();
     if topics.is_empty() {
         return;
     }

@@ -67,7 +67,7 @@ impl Topics {
         if self.version() == version {
             return Ok(());
         }
-        let removed = self.all().into_iter().filter(|topic| !configs.contains_key(topic.name()));
+        let removed = self.all().filter(|topic| !configs.contains_key(topic.name()));
         let removed = removed.map(|topic| topic.name().to_owned()).collect();
         self.replace(version, removed, configs, &writing)
     }
@@ -144,7 +144,7 @@ impl Topics {
     }
 
     fn write(&self, staged: &Staged, version: DataVersion, extra: &Extra) -> Result<(), persist::Error> {
-        let visible = self.all();
+        let visible: Vec<_> = self.all().collect();
         let kept = visible.iter().filter(|topic| !staged.contains_key(topic.name()));
         let topics = kept.chain(staged.values().flatten());
         let file = File {
