@@ -29,6 +29,8 @@ pub(crate) struct Page<'a> {
 #[derive(Deserialize)]
 struct Rows<R> {
     rows: Vec<R>,
+    /// The name behind which the broker has not searched yet.
+    next: Option<String>,
 }
 
 impl<'a> Page<'a> {
@@ -63,19 +65,10 @@ impl<'a> Page<'a> {
         session: &Session,
         table: &str,
     ) -> Result<Option<Vec<R>>, Error> {
-        let ask = Request::new(request::VOSTOK_PAGE)
-            .with("table", table)
-            .with("contains", self.contains)
-            .with("after", self.after)
-            .with("limit", self.limit)
-            .with("sort", self.sort);
         let (mut rows, mut failure) = (None, None);
         for member in session.members(None).await?.into_iter().filter(|member| member.id == MASTER) {
-            match session.look(&member.address, &ask).await {
-                Ok(reply) => {
-                    let told = body::<Rows<R>>(&member.address, &reply)?.rows;
-                    rows.get_or_insert_with(Vec::new).extend(told);
-                }
+            match self.ask_one(session, &member.address, table).await {
+                Ok(told) => rows.get_or_insert_with(Vec::new).extend(told),
                 Err(error) if error.code() == Some(response::REQUEST_CODE_NOT_SUPPORTED) => return Ok(None),
                 Err(error) if error.code().is_some() => return Err(error),
                 Err(error) => failure = Some(error),
@@ -85,6 +78,29 @@ impl<'a> Page<'a> {
             (None, Some(failure)) => Err(failure),
             (rows, _) => Ok(Some(rows.unwrap_or_default())),
         }
+    }
+
+    /// The rows of one broker. It looks at a bounded number of names for each request, and tells where to search on.
+    async fn ask_one<R: DeserializeOwned>(
+        &self,
+        session: &Session,
+        address: &str,
+        table: &str,
+    ) -> Result<Vec<R>, Error> {
+        let (mut rows, mut after) = (Vec::new(), Some(self.after.to_owned()));
+        while let Some(from) = after.take() {
+            let ask = Request::new(request::VOSTOK_PAGE)
+                .with("table", table)
+                .with("contains", self.contains)
+                .with("after", &from)
+                .with("limit", self.limit.saturating_sub(rows.len()))
+                .with("sort", self.sort);
+            let told: Rows<R> = body(address, &session.look(address, &ask).await?)?;
+            rows.extend(told.rows);
+            // A broker that does not go on would be asked for ever.
+            after = told.next.filter(|next| rows.len() < self.limit && *next > from);
+        }
+        Ok(rows)
     }
 
     /// The page of names alone, which are in order.

@@ -2,7 +2,7 @@
 //! as many rows as are wanted, by name or by a figure. The request is Vostok's own (`VOSTOK_PAGE`).
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -17,6 +17,9 @@ const ROWS: usize = 100;
 const ROWS_MAX: usize = 2000;
 /// Names that a search looks at while it keeps the table locked.
 const PART: usize = if cfg!(test) { 2 } else { 4096 };
+/// Parts that the search of one request looks at. All operators share a thread, and a search without a match would keep it from the
+/// others as long as there are names; so whoever searches asks for the rest.
+const PARTS_MAX: usize = if cfg!(test) { 2 } else { 32 };
 
 /// Which rows are wanted.
 #[derive(Clone, Copy, Debug)]
@@ -60,29 +63,44 @@ impl Page<'_> {
         self.limit.unwrap_or(ROWS).min(ROWS_MAX)
     }
 
-    /// The names of the page in order. `after` gives as many names behind one as it is asked for. A search asks for a part of the
-    /// table at a time, so that it does not keep the table locked.
-    fn by_name(&self, after: impl Fn(&str, usize) -> Vec<Arc<str>>) -> Vec<Arc<str>> {
-        let wanted = if self.contains.is_empty() { self.limit() } else { PART };
-        let mut names = Vec::new();
-        let mut part = after(self.after, wanted);
-        while let Some(last) = part.last().cloned().filter(|_| names.len() < self.limit()) {
-            names.extend(part.into_iter().filter(|name| name.contains(self.contains)));
-            part = after(&last, wanted);
+    /// The names of the page in order, and the name behind which to search on if not all were looked at. `after` gives as many names
+    /// behind one as it is asked for. A search asks for a part of the table at a time, so that it does not keep the table locked.
+    fn by_name(&self, after: impl Fn(&str, usize) -> Vec<Arc<str>>) -> (Vec<Arc<str>>, Option<Arc<str>>) {
+        if self.contains.is_empty() {
+            return (after(self.after, self.limit()), None);
         }
-        names.truncate(self.limit());
-        names
+        let mut names = Vec::new();
+        let mut looked_at: Option<Arc<str>> = None;
+        for _ in 0..PARTS_MAX {
+            let part = after(looked_at.as_deref().unwrap_or(self.after), PART);
+            let is_last = part.len() < PART;
+            looked_at = part.last().cloned();
+            names.extend(part.into_iter().filter(|name| name.contains(self.contains)));
+            if is_last || names.len() >= self.limit() {
+                names.truncate(self.limit());
+                return (names, None);
+            }
+        }
+        (names, looked_at)
     }
 
     /// The names with the largest figures, the largest first.
-    fn by_figure(&self, names: Vec<Arc<str>>, figure: impl Fn(&str) -> i64) -> Vec<Arc<str>> {
+    fn by_figure(
+        &self,
+        after: impl Fn(&str, usize) -> Vec<Arc<str>>,
+        figure: impl Fn(&str) -> i64,
+    ) -> Vec<Arc<str>> {
         // The name to give up first is on top: of those with the smallest figure the last one.
         let mut kept = BinaryHeap::with_capacity(self.limit() + 1);
-        for name in names.into_iter().filter(|name| name.contains(self.contains)) {
-            kept.push((Reverse(figure(&name)), name));
-            if kept.len() > self.limit() {
-                kept.pop();
+        let mut part = after("", PART);
+        while let Some(last) = part.last().cloned() {
+            for name in part.into_iter().filter(|name| name.contains(self.contains)) {
+                kept.push((Reverse(figure(&name)), name));
+                if kept.len() > self.limit() {
+                    kept.pop();
+                }
             }
+            part = after(&last, PART);
         }
         kept.into_sorted_vec().into_iter().map(|(_, name)| name).collect()
     }
@@ -90,28 +108,32 @@ impl Page<'_> {
 
 fn topics(broker: &Broker, page: Page<'_>, by_messages: bool) -> Value {
     let after = |name: &str, count| broker.topics.names_after(name, count);
-    let names = if by_messages {
-        let queues = broker.store.queues();
-        let mut ends: HashMap<&str, i64> = HashMap::new();
-        queues.iter().for_each(|queue| *ends.entry(queue.topic()).or_default() += queue.max().to_i64());
-        page.by_figure(after("", usize::MAX), |name| ends.get(name).copied().unwrap_or_default())
-    } else {
-        page.by_name(after)
+    let messages = |name: &str| {
+        let end = broker.store.topic_end(name).unwrap_or_default();
+        i64::try_from(end).unwrap_or(i64::MAX)
     };
+    let (names, next) =
+        if by_messages { (page.by_figure(after, messages), None) } else { page.by_name(after) };
     let rows = names.iter().filter_map(|name| {
         let config = &broker.topics.find(name)?.config;
-        let queues = 0..config.write_queue_nums.max(config.read_queue_nums);
-        let messages: i64 =
-            queues.filter_map(|id| broker.store.find_queue(name, id)).map(|queue| queue.max().to_i64()).sum();
         Some(json!({
             "topic": &**name,
             "readQueues": config.read_queue_nums,
             "writeQueues": config.write_queue_nums,
             "perm": config.perm,
-            "messages": messages,
+            "messages": messages(name),
         }))
     });
-    json!({ "rows": rows.collect::<Vec<_>>() })
+    told(rows, next)
+}
+
+/// The body of an answer. `next` is the name behind which the rest of a search begins.
+fn told(rows: impl Iterator<Item = Value>, next: Option<Arc<str>>) -> Value {
+    let rows: Vec<Value> = rows.collect();
+    match next {
+        Some(next) => json!({ "rows": rows, "next": &*next }),
+        None => json!({ "rows": rows }),
+    }
 }
 
 fn groups(broker: &Broker, page: Page<'_>, by_lag: bool) -> Value {
@@ -126,7 +148,7 @@ fn groups(broker: &Broker, page: Page<'_>, by_lag: bool) -> Value {
         places.sum()
     };
     let after = |name: &str, count| broker.groups.names_after(name, count);
-    let names = if by_lag { page.by_figure(after("", usize::MAX), lag_of) } else { page.by_name(after) };
+    let (names, next) = if by_lag { (page.by_figure(after, lag_of), None) } else { page.by_name(after) };
     let rows = names.iter().map(|group| {
         json!({
             "group": &**group,
@@ -135,7 +157,7 @@ fn groups(broker: &Broker, page: Page<'_>, by_lag: bool) -> Value {
             "lag": lag_of(group),
         })
     });
-    json!({ "rows": rows.collect::<Vec<_>>() })
+    told(rows, next)
 }
 
 #[cfg(test)]
@@ -192,6 +214,26 @@ mod tests {
         let found = page(&fixture.broker, "topics", Page { contains: "Audit", ..ALL }).unwrap();
         let audit = json!({"topic": "Audit", "readQueues": 2, "writeQueues": 2, "perm": 6, "messages": 1});
         assert_eq!(found["rows"][0], audit);
+    }
+
+    #[test]
+    fn a_search_looks_at_a_bounded_number_of_names_and_tells_where_to_go_on() {
+        let fixture = Fixture::new();
+        (10..20).for_each(|number| {
+            fixture.broker.topics.put(TopicConfig::new(&format!("T{number}"), 1, 6), 0).unwrap();
+        });
+        let ask = |after, limit| {
+            let wanted = Page { contains: "8", after, limit: Some(limit), ..ALL };
+            let found = page(&fixture.broker, "topics", wanted).unwrap();
+            (found["rows"].as_array().unwrap().len(), found["next"].as_str().map(str::to_owned))
+        };
+        let next = |name: &str| Some(name.to_owned());
+        assert_eq!(ask("", 9), (0, next("T13")), "four names were looked at");
+        assert_eq!(ask("T13", 9), (0, next("T17")));
+        assert_eq!(ask("T17", 9), (1, None), "the table is over");
+        assert_eq!(ask("T14", 1), (1, None), "the page is full");
+        assert_eq!(ask("T15", 2), (1, next("T19")), "nobody knows what comes behind");
+        assert_eq!(ask("T19", 1), (0, None));
     }
 
     #[test]
