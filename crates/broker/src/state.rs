@@ -31,7 +31,9 @@ pub(crate) use registration_acks::RegistrationAcks;
 pub(crate) use retention::Retention;
 pub(crate) use routes::{Question, Queues, Routes};
 pub(crate) use schedule::Schedule;
-pub(crate) use stats::{NAMES, Name, Read, SAMPLE_MS, Span, Stats, Sums, Tables, Windows, decimal};
+pub(crate) use stats::{
+    KnownTimes, NAMES, Name, Read, SAMPLE_MS, Span, Stats, Sums, Tables, Windows, decimal,
+};
 pub(crate) use table_copies::{Copies, TableCopies, TableVersions};
 pub(crate) use timer::TimerState;
 pub(crate) use transactions::{Decisions, FINISH_BOUNDS_S, HalfMessages, Transactions};

@@ -31,8 +31,21 @@ pub(super) struct Exposition {
 pub(super) struct Family<'e> {
     exposition: &'e mut Exposition,
     metric: &'static Metric,
+    /// The labels of each series in the order of their names.
+    order: Vec<Label>,
+    /// Of a histogram the ends of its ranges, as they are written.
+    ends: Vec<String>,
     series: usize,
     overflow: Option<Overflow>,
+}
+
+/// A label of a series, by its place.
+#[derive(Clone, Copy)]
+enum Label {
+    /// One that every series has.
+    Common(usize),
+    /// One of the metric's own.
+    Own(usize),
 }
 
 /// The sum of the series beyond the limit.
@@ -54,7 +67,8 @@ impl Exposition {
 
     /// Begins a metric. Its two lines of comment are written with its first series.
     pub(super) fn family(&mut self, metric: &'static Metric) -> Family<'_> {
-        Family { exposition: self, metric, series: 0, overflow: None }
+        let order = sorted(&self.common, metric.labels);
+        Family { exposition: self, metric, order, ends: Vec::new(), series: 0, overflow: None }
     }
 
     /// Writes a metric of one series without labels of its own.
@@ -73,70 +87,67 @@ impl Exposition {
             Form::Text => Vec::new(),
         }
     }
+}
 
-    /// Writes one line: the name in two parts, the labels, which are written already, and the value.
-    fn line(&mut self, name: (&str, &str), labels: &[&str], value: &str) {
-        let text = &mut self.text;
-        text.push_str(name.0);
-        text.push_str(name.1);
-        let mut separator = '{';
-        for labels in labels.iter().filter(|labels| !labels.is_empty()) {
-            text.push(separator);
-            text.push_str(labels);
-            separator = ',';
-        }
-        text.push_str(if separator == ',' { "} " } else { " " });
-        text.push_str(value);
-        text.push('\n');
+/// Labels of a series, in the order of their names. A label of the metric's own wins over one of the settings with the same name.
+fn sorted(common: &[(String, String)], own: &[&str]) -> Vec<Label> {
+    let kept = (0..common.len()).filter(|index| !own.contains(&common[*index].0.as_str()));
+    let mut order: Vec<_> = (0..own.len()).map(Label::Own).chain(kept.map(Label::Common)).collect();
+    order.sort_by_key(|label| match label {
+        Label::Common(index) => common[*index].0.as_str(),
+        Label::Own(index) => own[*index],
+    });
+    order
+}
+
+/// The labels of one series: names and values.
+#[derive(Clone, Copy)]
+struct Labels<'a> {
+    common: &'a [(String, String)],
+    own: &'a [&'a str],
+    values: &'a [&'a str],
+    order: &'a [Label],
+}
+
+impl<'a> Labels<'a> {
+    fn pairs(self) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.order.iter().map(move |label| match label {
+            Label::Common(index) => (self.common[*index].0.as_str(), self.common[*index].1.as_str()),
+            Label::Own(index) => (self.own[*index], self.values[*index]),
+        })
     }
 }
 
-/// Labels of a series, sorted by name.
-fn sorted<'a>(common: &'a [(String, String)], own: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
-    let common = common.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    // A label of the metric's own wins over one of the settings with the same name.
-    let common = common.filter(|(name, _)| !own.iter().any(|(other, _)| other == name));
-    let mut labels: Vec<_> = own.iter().copied().chain(common).collect();
-    labels.sort_unstable();
-    labels
-}
-
-/// Labels as lines have them, with commas between them.
-fn written(labels: &[(&str, &str)]) -> String {
-    let mut text = String::with_capacity(128);
-    for (name, value) in labels {
-        if !text.is_empty() {
+/// Appends labels with commas between them.
+fn write_labels<'a>(text: &mut String, labels: impl Iterator<Item = (&'a str, &'a str)>) {
+    for (index, (name, value)) in labels.enumerate() {
+        if index > 0 {
             text.push(',');
         }
         text.push_str(name);
         text.push_str("=\"");
-        escape(&mut text, value, true);
+        escape(text, value, true);
         text.push('"');
     }
-    text
 }
 
 impl Family<'_> {
     /// Writes a series of a counter or gauge, with the values of the metric's labels.
-    pub(super) fn value(&mut self, labels: &[&str], value: f64) {
+    pub(super) fn value(&mut self, values: &[&str], value: f64) {
         assert_ne!(self.metric.kind, Kind::Histogram, "{} is a histogram", self.metric.name);
-        match self.admit() {
-            true => {
-                let labels = self.named(labels);
-                self.number(&labels, value);
-            }
+        match self.admit(values) {
+            true => self.number(self.metric.labels, values, value),
             false => self.overflow.get_or_insert_default().value += value,
         }
     }
 
     /// Writes a series of a histogram: the counts of the ranges that end at `bounds`, and of the range above them; and the sum of
     /// what was counted.
-    pub(super) fn histogram(&mut self, labels: &[&str], bounds: &[u64], counts: &[u64], sum: f64) {
+    pub(super) fn histogram(&mut self, values: &[&str], bounds: &[u64], counts: &[u64], sum: f64) {
         assert_eq!(self.metric.kind, Kind::Histogram, "{} is no histogram", self.metric.name);
         assert_eq!(counts.len(), bounds.len() + 1, "a range for each bound, and one above");
-        if self.admit() {
-            let labels = self.named(labels);
-            return self.buckets(&labels, bounds, counts, sum);
+        if self.admit(values) {
+            return self.buckets(self.metric.labels, values, bounds, counts, sum);
         }
         let overflow = self.overflow.get_or_insert_default();
         overflow.counts.resize(counts.len(), 0);
@@ -147,19 +158,22 @@ impl Family<'_> {
     /// Writes the one series that stands for those of a counter or gauge beyond the limit.
     pub(super) fn end(mut self) {
         if let Some(overflow) = self.overflow.take() {
-            self.number(&[(OVERFLOW, "true")], overflow.value);
+            self.order = sorted(&self.exposition.common, &[OVERFLOW]);
+            self.number(&[OVERFLOW], &["true"], overflow.value);
         }
     }
 
     /// As [`Family::end`], for a histogram with these bounds.
     pub(super) fn end_histogram(mut self, bounds: &[u64]) {
         if let Some(Overflow { value, counts }) = self.overflow.take() {
-            self.buckets(&[(OVERFLOW, "true")], bounds, &counts, value);
+            self.order = sorted(&self.exposition.common, &[OVERFLOW]);
+            self.buckets(&[OVERFLOW], &["true"], bounds, &counts, value);
         }
     }
 
     /// Counts a series; false when it is beyond the limit.
-    fn admit(&mut self) -> bool {
+    fn admit(&mut self, values: &[&str]) -> bool {
+        assert_eq!(values.len(), self.metric.labels.len(), "a value for each label of {}", self.metric.name);
         if self.series >= self.exposition.series_max {
             return false;
         }
@@ -177,50 +191,80 @@ impl Family<'_> {
         true
     }
 
-    fn named<'a>(&self, values: &[&'a str]) -> Vec<(&'a str, &'a str)> {
-        assert_eq!(values.len(), self.metric.labels.len(), "a value for each label of {}", self.metric.name);
-        self.metric.labels.iter().copied().zip(values.iter().copied()).collect()
-    }
-
-    fn number(&mut self, labels: &[(&str, &str)], value: f64) {
-        let Exposition { form, common, .. } = &mut *self.exposition;
-        match form {
-            Form::Points(points) => points.number(&sorted(common, labels), value),
-            Form::Text => {
-                let labels = written(&sorted(common, labels));
-                self.exposition.line((self.metric.name, ""), &[&labels], &number(value));
-            }
-        }
-    }
-
-    fn buckets(&mut self, labels: &[(&str, &str)], bounds: &[u64], counts: &[u64], sum: f64) {
-        let Exposition { form, common, .. } = &mut *self.exposition;
-        let labels = sorted(common, labels);
+    fn number(&mut self, own: &[&str], values: &[&str], value: f64) {
+        let Exposition { text, form, common, .. } = &mut *self.exposition;
+        let labels = Labels { common, own, values, order: &self.order };
         if let Form::Points(points) = form {
-            return points.histogram(&labels, bounds, counts, sum);
+            return points.number(&labels.pairs().collect::<Vec<_>>(), value);
+        }
+        text.push_str(self.metric.name);
+        if !self.order.is_empty() {
+            text.push('{');
+            write_labels(text, labels.pairs());
+            text.push('}');
+        }
+        text.push(' ');
+        write_number(text, value);
+        text.push('\n');
+    }
+
+    fn buckets(&mut self, own: &[&str], values: &[&str], bounds: &[u64], counts: &[u64], sum: f64) {
+        let Exposition { text, form, common, .. } = &mut *self.exposition;
+        let labels = Labels { common, own, values, order: &self.order };
+        if let Form::Points(points) = form {
+            return points.histogram(&labels.pairs().collect::<Vec<_>>(), bounds, counts, sum);
+        }
+        if self.ends.is_empty() {
+            let ends = bounds.iter().map(|bound| number(*bound as f64)).chain(["+Inf".to_owned()]);
+            self.ends = ends.map(|end| format!("le=\"{end}\"")).collect();
         }
         let name = self.metric.name;
-        let (before, after) = labels.split_at(labels.partition_point(|(name, _)| *name < "le"));
-        let (before, after) = (written(before), written(after));
+        let split = labels.pairs().take_while(|(name, _)| *name < "le").count();
+        let (mut before, mut after) = (String::new(), String::new());
+        write_labels(&mut before, labels.pairs().take(split));
+        write_labels(&mut after, labels.pairs().skip(split));
+        let mut line = |suffix: &str, end: &str, value: std::fmt::Arguments<'_>| {
+            text.push_str(name);
+            text.push_str(suffix);
+            let mut separator = '{';
+            for labels in [&before, end, &after].into_iter().filter(|labels| !labels.is_empty()) {
+                text.push(separator);
+                text.push_str(labels);
+                separator = ',';
+            }
+            text.push_str(if separator == ',' { "} " } else { " " });
+            let _ = text.write_fmt(value);
+            text.push('\n');
+        };
         let mut below = 0;
-        let ends = bounds.iter().map(|bound| number(*bound as f64)).chain(["+Inf".to_owned()]);
-        for (end, count) in ends.zip(counts) {
+        for (end, count) in self.ends.iter().zip(counts) {
             below += count;
-            let end = format!("le=\"{end}\"");
-            self.exposition.line((name, "_bucket"), &[&before, &end, &after], &below.to_string());
+            line("_bucket", end, format_args!("{below}"));
         }
-        self.exposition.line((name, "_count"), &[&before, &after], &below.to_string());
-        self.exposition.line((name, "_sum"), &[&before, &after], &number(sum));
+        line("_count", "", format_args!("{below}"));
+        line("_sum", "", format_args!("{}", number(sum)));
     }
 }
 
 /// A number as Java's exporter writes it: always with a decimal point.
 pub(super) fn number(value: f64) -> String {
-    match value {
-        value if value.is_nan() => "NaN".to_owned(),
-        value if value.is_infinite() => if value > 0.0 { "+Inf" } else { "-Inf" }.to_owned(),
-        value => format!("{value:?}"),
-    }
+    let mut text = String::new();
+    write_number(&mut text, value);
+    text
+}
+
+/// Whole numbers below this size are written as such, which is quicker than to look for the shortest fraction.
+const WHOLE_MAX: f64 = 1e15;
+
+fn write_number(text: &mut String, value: f64) {
+    let _ = match value {
+        value if value.is_nan() => text.write_str("NaN"),
+        value if value.is_infinite() => text.write_str(if value > 0.0 { "+Inf" } else { "-Inf" }),
+        value if value.fract() == 0.0 && value > 0.0 && value < WHOLE_MAX => {
+            write!(text, "{}.0", value as u64)
+        }
+        value => write!(text, "{value:?}"),
+    };
 }
 
 /// Appends a text with what the format gives a meaning escaped: backslashes and ends of lines, and quotation marks in values of
@@ -274,6 +318,20 @@ mod tests {
              h_bucket{le=\"10.0\",topic=\"T\"} 1\nh_bucket{le=\"20.0\",topic=\"T\"} 3\n\
              h_bucket{le=\"+Inf\",topic=\"T\"} 6\nh_count{topic=\"T\"} 6\nh_sum{topic=\"T\"} 100.0\n"
         );
+    }
+
+    #[test]
+    fn numbers_have_a_decimal_point() {
+        let check = |value: f64, expected: &str| assert_eq!(number(value), expected);
+        check(0.0, "0.0");
+        check(3.0, "3.0");
+        check(-3.0, "-3.0");
+        check(0.25, "0.25");
+        check(999_999_999_999_999.0, "999999999999999.0");
+        check(1e15, "1000000000000000.0");
+        check(1e16, "1e16");
+        check(f64::INFINITY, "+Inf");
+        check(f64::NAN, "NaN");
     }
 
     #[test]

@@ -12,7 +12,10 @@ use super::labels::{flag, is_system, shown_topic};
 use crate::broker::Broker;
 use crate::names;
 use crate::offsets::GroupOffsets;
-use crate::state::Cell;
+use crate::state::{Cell, KnownTimes};
+
+/// Store times that are kept until the next scrape.
+const TIMES_MAX: usize = 1 << 18;
 
 /// How far a group is behind in one topic; sums over its queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,6 +70,7 @@ fn rows(broker: &Broker) -> BTreeMap<(String, String, bool), Progress> {
     let mut groups = broker.offsets.groups();
     groups.extend(broker.clients.all_consumers().into_keys());
     let mut rows: BTreeMap<_, Progress> = BTreeMap::new();
+    let mut times = HeadTimes::of(broker);
     for group in groups {
         let mut topics: BTreeSet<String> = broker.offsets.topics_of(&group);
         topics.extend(broker.clients.subscribed_topics(&group));
@@ -84,11 +88,47 @@ fn rows(broker: &Broker) -> BTreeMap<(String, String, bool), Progress> {
             for queue in of_topic {
                 let queue_id = queue.queue_id();
                 let place = Place::of(offsets.get(&queue_id), cells.get(&queue_id), queue.max().to_i64());
-                add(broker, row, queue, place);
+                add(&mut times, row, queue, place);
             }
         }
     }
+    broker.stats.keep_head_times(times.now);
     rows
+}
+
+/// Store times of the messages that groups consume next. A group that stands still has the same one at the next scrape: with a hundred
+/// thousand queues nobody may read that many messages each time.
+struct HeadTimes<'b> {
+    broker: &'b Broker,
+    /// What the last scrape read.
+    before: KnownTimes,
+    /// What this scrape read or took over.
+    now: KnownTimes,
+}
+
+impl<'b> HeadTimes<'b> {
+    fn of(broker: &'b Broker) -> Self {
+        Self { broker, before: broker.stats.take_head_times(), now: KnownTimes::default() }
+    }
+
+    /// When the message at an offset was stored, or the first one that is left behind that; a message that cannot be read has no age.
+    fn stored_ms(&mut self, queue: &Arc<Queue>, offset: i64) -> Option<i64> {
+        let offset = QueueOffset::new(u64::try_from(offset.max(queue.min().to_i64())).ok()?);
+        if offset >= queue.max() {
+            return None;
+        }
+        // The address is that of no other queue, because both tables hold the queue.
+        let key = (Arc::as_ptr(queue).addr(), offset.get());
+        let known = self.now.get(&key).or_else(|| self.before.get(&key));
+        let stored_ms = match known {
+            Some((_, stored_ms)) => *stored_ms,
+            None => self.broker.store.store_time(queue, offset).ok()??,
+        };
+        if self.now.len() < TIMES_MAX {
+            self.now.insert(key, (queue.clone(), stored_ms));
+        }
+        Some(stored_ms)
+    }
 }
 
 impl Place {
@@ -105,21 +145,42 @@ impl Place {
 }
 
 /// Adds what a group has still to do in one queue.
-fn add(broker: &Broker, row: &mut Progress, queue: &Queue, place: Place) {
+fn add(times: &mut HeadTimes<'_>, row: &mut Progress, queue: &Arc<Queue>, place: Place) {
     let Place { committed, read, end } = place;
     row.lag += (end - committed).max(0);
     row.in_flight += (read - committed).max(0);
     row.ready += (end - read).max(0);
-    let stored_ms = |offset: i64| {
-        let offset = QueueOffset::new(u64::try_from(offset.max(queue.min().to_i64())).ok()?);
-        // A message that cannot be read has no age.
-        if offset < queue.max() { broker.store.store_time(queue, offset).ok()? } else { None }
-    };
-    let unconsumed_ms = stored_ms(committed);
+    let unconsumed_ms = times.stored_ms(queue, committed);
     row.unconsumed_ms = older(row.unconsumed_ms, unconsumed_ms);
-    row.unread_ms = older(row.unread_ms, if read == committed { unconsumed_ms } else { stored_ms(read) });
+    let unread_ms = if read == committed { unconsumed_ms } else { times.stored_ms(queue, read) };
+    row.unread_ms = older(row.unread_ms, unread_ms);
 }
 
 fn older(left: Option<i64>, right: Option<i64>) -> Option<i64> {
     left.into_iter().chain(right).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Fixture;
+
+    #[test]
+    fn a_message_is_read_once_while_a_group_stands_before_it() {
+        let fixture = Fixture::new();
+        let queue = fixture.queue("T", 0).index.clone();
+        fixture.put("T", 0, b"body", b"");
+        let look = || {
+            let mut times = HeadTimes::of(&fixture.broker);
+            let found = times.stored_ms(&queue, 0);
+            fixture.broker.stats.keep_head_times(times.now);
+            found
+        };
+        let first = look();
+        assert!(first.is_some());
+        fixture.lose_log_file();
+        assert_eq!(look(), first, "the next scrape knows it");
+        fixture.broker.stats.take_head_times();
+        assert_eq!(look(), None, "it cannot be read");
+    }
 }

@@ -188,16 +188,12 @@ fn of_broker(broker: &Broker) -> Vec<(&'static Metric, Rows)> {
 fn of_topics(broker: &Broker) -> [(&'static Metric, Rows); 5] {
     let [mut rates, mut sizes, mut ends, mut retries, mut dead] = [const { Rows::new() }; 5];
     let config = &broker.config;
-    let mut sums: BTreeMap<String, i64> = BTreeMap::new();
-    for queue in broker.store.queues() {
-        *sums.entry(queue.topic().to_owned()).or_default() += queue.max().to_i64();
-    }
     for topic in broker.topics.all() {
         let name = topic.name();
         let labels = |last: &str| {
             vec![config.broker_cluster_name.clone(), config.broker_name.clone(), last.to_owned()]
         };
-        let end = sums.get(name).copied().unwrap_or_default() as f64;
+        let end = broker.store.topic_end(name).unwrap_or_default() as f64;
         if let Some(group) = name.strip_prefix(names::DLQ_PREFIX) {
             dead.push((labels(group), end));
         } else if names::is_retry_topic(name) {

@@ -7,7 +7,7 @@ mod windows;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use store::Store;
+use store::{Queue, Store};
 
 use crate::names;
 use crate::offsets::{Delivered, Offsets};
@@ -66,9 +66,13 @@ pub(crate) struct Stats {
     events: Mutex<HashMap<(Name, String), u64>>,
     totals: Mutex<Totals>,
     sent_to: Mutex<SentTo>,
+    head_times: Mutex<KnownTimes>,
     /// How long storing messages takes.
     pub(crate) puts: Puts,
 }
+
+/// Store times in milliseconds of messages, by the address of their queue, which the entry holds, and by queue offset.
+pub(crate) type KnownTimes = HashMap<(usize, u64), (Arc<Queue>, i64)>;
 
 /// The topics that producers sent to.
 #[derive(Default)]
@@ -139,6 +143,16 @@ impl Stats {
     /// Forgets that producers sent to topics that are not there any more.
     pub(crate) fn forget_sent_to(&self, is_there: impl Fn(&str) -> bool) {
         self.sent_to().all.retain(|topic| is_there(topic));
+    }
+
+    /// Takes the store times of the messages that groups consume next, as the last scrape of metrics kept them.
+    pub(crate) fn take_head_times(&self) -> KnownTimes {
+        std::mem::take(&mut *self.head_times.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Keeps them until the next scrape.
+    pub(crate) fn keep_head_times(&self, times: KnownTimes) {
+        *self.head_times.lock().unwrap_or_else(PoisonError::into_inner) = times;
     }
 
     fn sent_to(&self) -> MutexGuard<'_, SentTo> {
