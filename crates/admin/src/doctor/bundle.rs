@@ -22,6 +22,8 @@ pub struct Bundle {
     pub(crate) brokers: Vec<Broker>,
     /// The topics and how far their queues reach.
     pub(crate) topics: Vec<Topic>,
+    /// Topics that nobody looked at, because there are very many.
+    pub(crate) topics_left_out: usize,
     /// The consumer groups, but for those of RocketMQ's own.
     pub(crate) groups: Vec<Group>,
     /// What the machine says on which the bundle was gathered; absent where no broker is on it.
@@ -78,6 +80,8 @@ pub(crate) struct Broker {
     pub settings: Option<BTreeMap<String, String>>,
     /// Permission bits of its topics.
     pub topics: Option<BTreeMap<String, i32>>,
+    /// Further topics that it has.
+    pub topics_left_out: usize,
     pub replication: Option<Replication>,
     /// The delay levels of a master at which messages wait.
     pub levels: Option<Vec<DelayLevel>>,

@@ -18,6 +18,12 @@ pub(super) use groups::look_again;
 
 /// Broker id of a master.
 const MASTER: i64 = 0;
+/// Topics that are looked at. Each costs a request to every name server and master, and the bundle holds all of their queues.
+const TOPICS_MAX: usize = if cfg!(test) { 4 } else { 10_000 };
+/// Topics of a broker that are asked for at once.
+const PAGE: usize = 2000;
+/// Where brokers put half messages that they gave up, which a check looks at.
+const GIVEN_UP: &str = "TRANS_CHECK_MAX_TIME_TOPIC";
 
 /// What is gathered.
 #[derive(Clone, Debug, Default)]
@@ -39,12 +45,8 @@ pub(super) async fn gather(session: &Session, scope: &Scope, clock: fn() -> i64)
         taken_at_ms: clock(),
         ..Bundle::default()
     };
-    let topics = match &scope.topic {
-        Some(topic) => vec![topic.clone()],
-        None => crate::stats::topics(session).await?,
-    };
     for address in &session.name_servers {
-        bundle.name_servers.push(name_server(session, address, &topics).await);
+        bundle.name_servers.push(name_server(session, address).await);
     }
     for (set, id, address) in members(&bundle.name_servers) {
         let known = Broker { cluster: set.cluster, name: set.name, id, address, ..Broker::default() };
@@ -53,13 +55,65 @@ pub(super) async fn gather(session: &Session, scope: &Scope, clock: fn() -> i64)
     for broker in bundle.brokers.iter_mut().filter(|broker| broker.id == MASTER && broker.error.is_none()) {
         broker.levels = levels::gather(session, broker).await;
     }
-    bundle.topics = ranges(session, &bundle, topics).await;
     bundle.groups = groups::gather(session, &bundle, scope).await;
+    let names = match &scope.topic {
+        Some(topic) => vec![topic.clone()],
+        None => {
+            let (names, count) = names(session, &bundle).await?;
+            let names = chosen(&bundle, names);
+            bundle.topics_left_out = count.saturating_sub(names.len());
+            names
+        }
+    };
+    for server in bundle.name_servers.iter_mut().filter(|server| server.error.is_none()) {
+        server.routes = routes(session, &server.address, &names).await;
+    }
+    bundle.topics = ranges(session, &bundle, names).await;
     Ok(bundle)
 }
 
+/// Names of the topics, and how many there are. A name server of very many topics refuses to list them, because a frame does not hold
+/// them; the brokers have told of some then.
+///
+/// # Errors
+/// The failure of the last name server when none answers.
+async fn names(session: &Session, bundle: &Bundle) -> Result<(Vec<String>, usize), Error> {
+    match crate::stats::topics(session).await {
+        Ok(names) => {
+            let count = names.len();
+            Ok((names, count))
+        }
+        Err(error) if error.code().is_some() && masters(bundle).any(|broker| broker.topics.is_some()) => {
+            let told = || {
+                masters(bundle).filter_map(|broker| Some((broker.topics.as_ref()?, broker.topics_left_out)))
+            };
+            let names: BTreeSet<&String> = told().flat_map(|(topics, _)| topics.keys()).collect();
+            let most = told().map(|(topics, left_out)| topics.len() + left_out).max().unwrap_or_default();
+            let count = most.max(names.len());
+            Ok((names.into_iter().cloned().collect(), count))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The topics to look at: where there are more than [`TOPICS_MAX`], first those that groups consume, and then the first ones by name,
+/// among which dead letters are.
+fn chosen(bundle: &Bundle, names: Vec<String>) -> Vec<String> {
+    if names.len() < TOPICS_MAX {
+        return names;
+    }
+    let consumed = bundle.groups.iter().flat_map(|group| &group.progress).map(|row| row.topic.clone());
+    let mut chosen: BTreeSet<String> = [GIVEN_UP.to_owned()].into();
+    for name in consumed.chain(names) {
+        if chosen.len() < TOPICS_MAX {
+            chosen.insert(name);
+        }
+    }
+    chosen.into_iter().collect()
+}
+
 /// A name server's account. One that does not answer is asked nothing more.
-async fn name_server(session: &Session, address: &str, topics: &[String]) -> NameServer {
+async fn name_server(session: &Session, address: &str) -> NameServer {
     let mut server = NameServer { address: address.to_owned(), ..NameServer::default() };
     let ask = Request::new(request::GET_BROKER_CLUSTER_INFO);
     let info = session.look(address, &ask).await.and_then(|reply| body::<ClusterInfo>(address, &reply));
@@ -72,23 +126,28 @@ async fn name_server(session: &Session, address: &str, topics: &[String]) -> Nam
         .into_values()
         .map(|set| BrokerSet { cluster: set.cluster, name: set.broker_name, addresses: set.broker_addrs })
         .collect();
+    server
+}
+
+/// The queues of topics by a name server's account.
+async fn routes(session: &Session, address: &str, topics: &[String]) -> BTreeMap<String, Vec<Route>> {
     let routes = for_each(topics, async |topic| {
         let ask = Request::new(request::GET_ROUTEINFO_BY_TOPIC).with("topic", topic);
         let reply = session.look(address, &ask).await?;
         body::<TopicRouteData>(address, &reply)
     });
     // A topic without a route at this name server has none in the bundle.
-    for (topic, route) in topics.iter().zip(routes.await) {
-        let Ok(route) = route else { continue };
+    let found = topics.iter().zip(routes.await).filter_map(|(topic, route)| {
+        let route: TopicRouteData = route.ok()?;
         let rows = route.queue_datas.into_iter().map(|row| Route {
             broker: row.broker_name,
             read_queues: row.read_queue_nums,
             write_queues: row.write_queue_nums,
             perm: row.perm,
         });
-        server.routes.insert(topic.clone(), rows.collect());
-    }
-    server
+        Some((topic.clone(), rows.collect()))
+    });
+    found.collect()
 }
 
 /// Each broker that a name server knows, once.
@@ -133,15 +192,10 @@ async fn broker(session: &Session, known: Broker, clock: fn() -> i64) -> Broker 
     // What a broker refuses or does not know is absent, and its checks are skipped.
     let settings = session.look(&address, &Request::new(request::GET_BROKER_CONFIG)).await.ok();
     let settings = settings.and_then(|reply| parse_key_values(&reply.body).ok()).map(without_secrets);
-    let topics = session.look(&address, &Request::new(request::GET_ALL_TOPIC_CONFIG)).await;
-    let topics = topics.and_then(|reply| body::<TopicTable>(&address, &reply)).ok();
-    let topics = topics.map(|table| {
-        table
-            .topic_config_table
-            .into_iter()
-            .map(|(name, config)| (name, config.perm))
-            .collect::<BTreeMap<_, _>>()
-    });
+    let (topics, topics_left_out) = match topics(session, &address).await {
+        Ok((topics, left_out)) => (Some(topics), left_out),
+        Err(_) => (None, 0),
+    };
     let status = session.look(&address, &Request::new(request::GET_BROKER_HA_STATUS)).await;
     let status = status.and_then(|reply| body::<HaStatus>(&address, &reply)).ok();
     let replication = status.map(|status| Replication {
@@ -153,7 +207,26 @@ async fn broker(session: &Session, known: Broker, clock: fn() -> i64) -> Broker 
             .map(|slave| Slave { address: slave.addr, behind_bytes: slave.diff, is_in_sync: slave.in_sync })
             .collect(),
     });
-    Broker { asked_at_ms, runtime: Some(runtime), settings, topics, replication, ..known }
+    Broker { asked_at_ms, runtime: Some(runtime), settings, topics, topics_left_out, replication, ..known }
+}
+
+/// Permission bits of a broker's topics, a page at a time up to [`TOPICS_MAX`], and how many topics were left out. Brokers that know no
+/// pages tell of all at once.
+async fn topics(session: &Session, address: &str) -> Result<(BTreeMap<String, i32>, usize), Error> {
+    let mut topics = BTreeMap::new();
+    loop {
+        let first = topics.len();
+        let ask =
+            Request::new(request::GET_ALL_TOPIC_CONFIG).with("topicSeq", first).with("maxTopicNum", PAGE);
+        let reply = session.look(address, &ask).await?;
+        let table: TopicTable = body(address, &reply)?;
+        topics.extend(table.topic_config_table.into_iter().map(|(name, config)| (name, config.perm)));
+        let count: Option<usize> = reply.text("totalTopicNum").and_then(|count| count.parse().ok());
+        let left_out = count.unwrap_or_default().saturating_sub(topics.len());
+        if left_out == 0 || topics.len() >= TOPICS_MAX || topics.len() == first {
+            return Ok((topics, left_out));
+        }
+    }
 }
 
 /// The masters that answer: name and address.
@@ -164,7 +237,10 @@ fn masters(bundle: &Bundle) -> impl Iterator<Item = &Broker> {
 /// The range of each queue of the topics, by the masters' account.
 async fn ranges(session: &Session, bundle: &Bundle, names: Vec<String>) -> Vec<Topic> {
     let topics = for_each(names, async |name| {
-        let has = |broker: &&Broker| broker.topics.as_ref().is_none_or(|own| own.contains_key(&name));
+        let has = |broker: &&Broker| {
+            let is_told = |own: &BTreeMap<_, _>| own.contains_key(&name) || broker.topics_left_out > 0;
+            broker.topics.as_ref().is_none_or(is_told)
+        };
         let mut queues = Vec::new();
         let mut is_known = false;
         for broker in masters(bundle).filter(has) {
@@ -200,4 +276,21 @@ pub(super) fn local_stores(bundle: &Bundle) -> Option<Vec<String>> {
         paths.extend(of_broker.filter(|path| path.starts_with('/')).map(str::to_owned));
     }
     is_any.then(|| paths.into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::bundle::{Group, Progress};
+
+    #[test]
+    fn of_very_many_topics_those_that_groups_consume_come_first() {
+        let row = |topic: &str| Progress { topic: topic.to_owned(), ..Progress::default() };
+        let group = Group { progress: ["Y", "X", "X"].map(row).into(), ..Group::default() };
+        let bundle = Bundle { groups: vec![group], ..Bundle::default() };
+        let names = |list: &str| list.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let look_at = |list: &str| chosen(&bundle, names(list)).join(" ");
+        assert_eq!(look_at("A B C"), "A B C");
+        assert_eq!(look_at("%DLQ%g A B C X Y"), "%DLQ%g TRANS_CHECK_MAX_TIME_TOPIC X Y");
+    }
 }

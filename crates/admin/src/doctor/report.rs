@@ -24,6 +24,7 @@ pub(super) fn value(bundle: &Bundle, verdicts: &[Verdict]) -> Value {
         "taken_at": time(bundle.taken_at_ms),
         "brokers": bundle.brokers.len(),
         "topics": bundle.topics.len(),
+        "topics_left_out": bundle.topics_left_out,
         "groups": bundle.groups.len(),
         "findings": findings(verdicts),
         "checks": verdicts
@@ -44,6 +45,13 @@ pub(super) fn text(bundle: &Bundle, verdicts: &[Verdict]) -> String {
         bundle.groups.len(),
         time(bundle.taken_at_ms)
     );
+    if bundle.topics_left_out > 0 {
+        let _ = writeln!(
+            out,
+            "{} further topics were not looked at; follow one with: vostok doctor queue TOPIC/QUEUE -g GROUP",
+            bundle.topics_left_out
+        );
+    }
     for finding in findings(verdicts) {
         let Finding { code, severity, subject, figure, source, fix, .. } = finding;
         let severity = severity.name().to_uppercase();

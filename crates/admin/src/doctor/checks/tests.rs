@@ -66,6 +66,7 @@ fn broker(name: &str, id: i64, host: u8) -> Broker {
             ("authenticationEnabled", "true"),
         ])),
         topics: Some(BTreeMap::from([("T".to_owned(), 6)])),
+        topics_left_out: 0,
         replication: Some(Replication {
             is_master: id == 0,
             in_sync: 1,
@@ -147,6 +148,7 @@ pub(crate) fn healthy() -> Bundle {
         taken_at_ms: NOW_MS,
         name_servers: vec![name_server("10.0.0.5:9876"), name_server("10.0.0.6:9876")],
         brokers: vec![broker("broker-a", 0, 1), broker("broker-a", 1, 2), broker("broker-b", 0, 3)],
+        topics_left_out: 0,
         topics: vec![topic("T", 10), topic("%DLQ%G", 0), topic("TRANS_CHECK_MAX_TIME_TOPIC", 0)],
         groups: vec![Group {
             name: "G".into(),

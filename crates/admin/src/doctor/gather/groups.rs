@@ -233,12 +233,12 @@ pub(crate) async fn look_again(
     wait.await;
     let addresses: Vec<String> = masters(bundle).map(|master| master.address.clone()).collect();
     for group in bundle.groups.iter_mut().filter(|group| is_lagging(group)) {
+        let place = |row: &Progress| (row.topic.clone(), row.broker.clone(), row.queue);
+        let mut rows: BTreeMap<_, &mut Progress> =
+            group.progress.iter_mut().map(|row| (place(row), row)).collect();
         for address in &addresses {
             for now in progress(session, address, &group.name).await {
-                let same = |row: &&mut Progress| {
-                    (&row.topic, &row.broker, row.queue) == (&now.topic, &now.broker, now.queue)
-                };
-                if let Some(row) = group.progress.iter_mut().find(same) {
+                if let Some(row) = rows.get_mut(&place(&now)) {
                     row.later = Some(Later { after_ms, committed: now.committed });
                 }
             }
