@@ -60,5 +60,5 @@ pub use page::page;
 pub use session::{Planned, Session};
 pub use shell::{Cluster, settings_of};
 pub use table::{OPERATIONS, operation};
-pub use text::{parse_time, time};
+pub use text::{parse_time, threads, time};
 pub use top::TopCommand;

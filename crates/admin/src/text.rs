@@ -112,6 +112,13 @@ pub(crate) fn front(text: &str, length: usize) -> String {
     text.chars().take(length).collect()
 }
 
+/// The threads of a dump: a paragraph for each, which begins with name, id and state (`UtilAll.jstack`).
+#[must_use]
+pub fn threads(dump: &str) -> Vec<String> {
+    let text = dump.replace("\r\n", "\n");
+    text.split("\n\n").map(str::trim).filter(|it| !it.is_empty()).map(str::to_owned).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

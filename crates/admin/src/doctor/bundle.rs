@@ -85,6 +85,26 @@ pub(crate) struct Broker {
     pub replication: Option<Replication>,
     /// The delay levels of a master at which messages wait.
     pub levels: Option<Vec<DelayLevel>>,
+    /// Half messages of a master that are not decided.
+    pub halves: Option<Vec<Head>>,
+    /// Records of popped messages that a master has not processed.
+    pub revives: Option<Vec<Head>>,
+}
+
+/// What waits in an own queue of a broker, and the first of it, of which nothing is known when the broker does not give it to the tools.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Head {
+    pub queue: i32,
+    pub waiting: i64,
+    /// When the first one was stored, ms since the epoch.
+    pub stored_ms: Option<i64>,
+    /// When its producer made the first one, ms since the epoch by the producer's clock.
+    pub born_ms: Option<i64>,
+    /// Group of its producer, of a half message.
+    pub producer_group: String,
+    /// How often its producer was asked what becomes of it.
+    pub checks: i64,
 }
 
 /// A delay level at which messages wait.
@@ -211,6 +231,19 @@ pub(crate) struct Member {
     pub queues: Vec<Owned>,
     /// Messages per second that its listener failed to consume, by topic.
     pub failed: BTreeMap<String, f64>,
+    /// Threads of its listener that stood at the same place in two dumps; absent when nobody compared dumps.
+    pub standing: Option<Vec<Standing>>,
+}
+
+/// A thread that stood at the same place in two dumps.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Standing {
+    pub thread: String,
+    /// The method in which it is.
+    pub at: String,
+    /// The nearest calling method that is not of Java's own; empty without one.
+    pub called_by: String,
 }
 
 /// A queue that a member has.

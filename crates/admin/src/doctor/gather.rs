@@ -2,6 +2,8 @@
 
 mod groups;
 mod levels;
+mod own_queues;
+mod stacks;
 
 use super::bundle::{
     Broker, BrokerSet, Bundle, FORMAT, NameServer, Queue, Replication, Route, Slave, Topic, without_secrets,
@@ -54,6 +56,8 @@ pub(super) async fn gather(session: &Session, scope: &Scope, clock: fn() -> i64)
     }
     for broker in bundle.brokers.iter_mut().filter(|broker| broker.id == MASTER && broker.error.is_none()) {
         broker.levels = levels::gather(session, broker).await;
+        broker.halves = own_queues::halves(session, broker).await;
+        broker.revives = own_queues::revives(session, broker).await;
     }
     bundle.groups = groups::gather(session, &bundle, scope).await;
     let names = match &scope.topic {

@@ -57,15 +57,10 @@ struct Thread {
     is_same: bool,
 }
 
-/// The threads of the second dump, those at the same place as in the first before the others. A dump has a paragraph for each
-/// thread, which begins with name, id and state (`UtilAll.jstack`).
+/// The threads of the second dump, those at the same place as in the first before the others.
 fn compare(first: &str, second: &str) -> Vec<Thread> {
-    let paragraphs = |text: &str| -> Vec<String> {
-        let text = text.replace("\r\n", "\n");
-        text.split("\n\n").map(str::trim).filter(|it| !it.is_empty()).map(str::to_owned).collect()
-    };
-    let before = paragraphs(first);
-    let threads = paragraphs(second).into_iter().map(|paragraph| {
+    let before = admin::threads(first);
+    let threads = admin::threads(second).into_iter().map(|paragraph| {
         let (name, stack) = paragraph.split_once('\n').unwrap_or((&paragraph, ""));
         let is_same = before.contains(&paragraph);
         let name = name.split_whitespace().collect::<Vec<_>>().join(" ");

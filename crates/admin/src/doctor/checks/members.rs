@@ -35,6 +35,9 @@ pub(super) const CHECKS: &[Check] = checks! {
     "owner-does-not-consume", Critical, owner_does_not_consume,
         "A member holds messages, or as many as it may, and its listener finishes none",
         "answers of members of push groups";
+    "listener-hangs", Critical, listener_hangs,
+        "A thread of a listener stands at the same place in two thread dumps, while its group does not move",
+        "two thread dumps of members that hold messages of a group with lag (--sample; clients of Java)";
     "listener-fails", Warning, listener_fails, "The listener of a member fails on messages",
         "answers of members of push groups";
 };
@@ -267,6 +270,27 @@ fn owner_does_not_consume(bundle: &Bundle) -> Look {
                 })
                 .collect(),
         )
+    })
+}
+
+fn listener_hangs(bundle: &Bundle) -> Look {
+    Look::each(members(bundle), |(group, member)| {
+        let standing = member.standing.as_ref()?;
+        // A group whose offsets move has slow messages, and no thread that hangs.
+        let is_moving = |row: &Progress| row.later.is_some_and(|later| later.committed > row.committed);
+        let is_stuck = !group.progress.iter().any(is_moving);
+        let found = standing.iter().filter(|_| is_stuck).map(|thread| {
+            let figure = match thread.called_by.as_str() {
+                "" => format!("{} stands in {}", thread.thread, thread.at),
+                called_by => format!("{} stands in {}, called by {called_by}", thread.thread, thread.at),
+            };
+            let fix = format!(
+                "give what it waits for a time limit, and restart it; all stacks: vostok mqadmin consumerStatus -g {} -i {} -s",
+                group.name, member.client_id
+            );
+            Found::new(format!("{} of {}", member.client_id, group.name), figure, RUNNING, fix)
+        });
+        Some(found.collect())
     })
 }
 

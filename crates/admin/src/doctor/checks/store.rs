@@ -1,6 +1,6 @@
 //! Disks and stores of brokers.
 
-use crate::doctor::bundle::{Broker, Bundle, DelayLevel};
+use crate::doctor::bundle::{Broker, Bundle, DelayLevel, Head};
 use crate::doctor::finding::{Check, Found, Look, checks};
 
 const RUNTIME: &str = "GET_BROKER_RUNTIME_INFO (28)";
@@ -13,6 +13,10 @@ const FULL_S: f64 = 86_400.0;
 const DISPATCH_BYTES: f64 = 67_108_864.0;
 /// Delay of messages with a delay level, beyond that of the level.
 const LEVEL_MS: i64 = 60_000;
+/// Age of a half message whose producer was asked and did not say what becomes of it.
+const HALF_MS: i64 = 120_000;
+/// Age of a record of a popped message that was not processed. Records wait as long as their messages are invisible.
+const REVIVE_MS: i64 = 3_600_000;
 /// Delay of timed messages.
 const TIMER_S: f64 = 60.0;
 
@@ -64,6 +68,11 @@ pub(super) const CHECKS: &[Check] = checks! {
         "runtime figures and settings of a master";
     "halves-given-up", Warning, halves_given_up,
         "Transactions were given up, because no producer said in time what becomes of them", "status of topics";
+    "halves-undecided", Warning, halves_undecided,
+        "A producer does not say what becomes of its transactions, though it is asked", "the half topic of masters";
+    "pop-revive-behind", Warning, revive_behind,
+        "Popped messages that nobody acknowledged come back more than an hour late, or are invisible for that long",
+        "the revive topic of masters";
     "retention-held", Warning, retention_held,
         "Expired messages are kept because a group has not consumed them", NEEDS_VOSTOK;
     "timer-behind", Warning, |bundle| above(bundle, "timerReadBehind", TIMER_S, "look at the disk: vostok doctor host on its machine"),
@@ -164,6 +173,42 @@ fn halves_given_up(bundle: &Bundle) -> Look {
             );
             Found::new(&queue.broker, format!("{count} half messages"), "GET_TOPIC_STATS_INFO (202)", fix)
         })
+    })
+}
+
+/// Undecided half messages are stored again each time their producer is asked, so their age is that of the producer's clock.
+fn halves_undecided(bundle: &Bundle) -> Look {
+    let all = bundle.brokers.iter().filter_map(|broker| Some((broker, broker.halves.as_ref()?)));
+    Look::each(all, |(broker, heads)| {
+        let age_ms = |head: &Head| broker.asked_at_ms - head.born_ms.unwrap_or(broker.asked_at_ms);
+        let found = heads.iter().filter(|head| head.checks > 0 && age_ms(head) > HALF_MS).map(|head| {
+            let Head { producer_group, waiting, checks, .. } = head;
+            let figure = format!(
+                "{waiting} half messages wait, the first since {} s; its producer was asked {checks} times",
+                age_ms(head) / 1000
+            );
+            let fix = format!(
+                "let producers of {producer_group} be online and answer checks; who is: vostok admin client list-producers --broker {}",
+                broker.address
+            );
+            Found::new(format!("{producer_group} on {}", broker.title()), figure, "RMQ_SYS_TRANS_HALF_TOPIC", fix)
+        });
+        Some(found.collect())
+    })
+}
+
+fn revive_behind(bundle: &Bundle) -> Look {
+    let all = bundle.brokers.iter().filter_map(|broker| Some((broker, broker.revives.as_ref()?)));
+    Look::each(all, |(broker, heads)| {
+        let age_ms = |head: &Head| broker.asked_at_ms - head.stored_ms.unwrap_or(broker.asked_at_ms);
+        let found = heads.iter().filter(|head| age_ms(head) > REVIVE_MS).map(|head| {
+            let figure =
+                format!("{} records wait, the first since {} s", head.waiting, age_ms(head) / 1000);
+            let subject = format!("revive queue {} of {}", head.queue, broker.title());
+            let fix = "look at the log of the broker and at its disk; messages that are invisible for hours are no fault";
+            Found::new(subject, figure, "rmq_sys_REVIVE_LOG", fix)
+        });
+        Some(found.collect())
     })
 }
 

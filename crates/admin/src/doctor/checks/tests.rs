@@ -2,8 +2,8 @@
 
 use super::all;
 use crate::doctor::bundle::{
-    Broker, BrokerSet, Bundle, Connection, DelayLevel, EXAMPLE, FORMAT, Group, Later, Member, NameServer,
-    Owned, Progress, Queue, Replication, Route, Slave, Topic,
+    Broker, BrokerSet, Bundle, Connection, DelayLevel, EXAMPLE, FORMAT, Group, Head, Later, Member,
+    NameServer, Owned, Progress, Queue, Replication, Route, Slave, Standing, Topic,
 };
 use crate::doctor::finding::{State, Verdict, judge};
 use host::{BrokerProcess, Facts, Mount};
@@ -73,6 +73,15 @@ fn broker(name: &str, id: i64, host: u8) -> Broker {
             slaves: vec![Slave { address: "10.0.0.9:4000".into(), behind_bytes: 0, is_in_sync: true }],
         }),
         levels: Some(vec![DelayLevel { level: 3, waiting: 5, due_ms: Some(NOW_MS + 1000) }]),
+        halves: Some(vec![Head {
+            waiting: 2,
+            stored_ms: Some(NOW_MS - 1000),
+            born_ms: Some(NOW_MS - 30_000),
+            producer_group: "P".into(),
+            checks: 1,
+            ..Head::default()
+        }]),
+        revives: Some(vec![Head { waiting: 5, stored_ms: Some(NOW_MS - 60_000), ..Head::default() }]),
     }
 }
 
@@ -108,6 +117,7 @@ fn member(id: &str, broker: &str) -> Member {
             cached: 0,
         }],
         failed: BTreeMap::from([("T".to_owned(), 0.0)]),
+        standing: Some(Vec::new()),
     }
 }
 
@@ -335,6 +345,17 @@ const FAULTS: &[Fault] = &[
         },
         "two of G in T/broker-b/0",
     ),
+    (
+        "listener-hangs",
+        |it| {
+            stuck(it);
+            let at = "java.net.SocketInputStream.read(SocketInputStream.java:150)".into();
+            let called_by = "shop.Billing.charge(Billing.java:42)".into();
+            let standing = Standing { thread: "ConsumeMessageThread_G_1".into(), at, called_by };
+            it.groups[0].members[1].standing = Some(vec![standing]);
+        },
+        "called by shop.Billing.charge(Billing.java:42)",
+    ),
     ("listener-fails", |it| *it.groups[0].members[1].failed.get_mut("T").unwrap() = 1.5, "two"),
     ("refused-fenced", |it| runtime(it, "refusedFenced", "1"), "broker-b"),
     ("refused-disk-full", |it| runtime(it, "refusedDiskFull", "1"), "broker-b"),
@@ -389,6 +410,16 @@ const FAULTS: &[Fault] = &[
         "level 3 of broker-b",
     ),
     ("halves-given-up", |it| it.topics[2].queues[1].max = 2, "broker-b"),
+    (
+        "halves-undecided",
+        |it| it.brokers[2].halves.as_mut().unwrap()[0].born_ms = Some(NOW_MS - 300_000),
+        "P on broker-b",
+    ),
+    (
+        "pop-revive-behind",
+        |it| it.brokers[2].revives.as_mut().unwrap()[0].stored_ms = Some(NOW_MS - 4_000_000),
+        "revive queue 0 of broker-b",
+    ),
     ("retention-held", |it| runtime(it, "retentionHeldBy", "G T/0"), "G T/0"),
     ("settings-without-effect", |it| runtime(it, "settingsWithoutEffect", "brokerNmae"), "brokerNmae"),
     (
@@ -478,7 +509,7 @@ fn what_was_refused_or_not_asked_is_skipped() {
     let mut bundle = healthy();
     for broker in &mut bundle.brokers {
         (broker.runtime, broker.settings, broker.topics, broker.replication) = (None, None, None, None);
-        broker.levels = None;
+        (broker.levels, broker.halves, broker.revives) = (None, None, None);
     }
     for group in &mut bundle.groups {
         *group = Group { name: group.name.clone(), ..Group::default() };

@@ -6,7 +6,7 @@ use crate::message::TOOLS_GROUP;
 use crate::request::{Request, body, for_each};
 use crate::text::version;
 use crate::{Error, Session};
-use client::{PullRequest, PullStatus};
+use client::{PullRequest, PullStatus, Received};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -86,12 +86,21 @@ async fn first_waiting(session: &Session, row: &Progress) -> Option<i64> {
 }
 
 /// Store time of the first message of a queue from an offset on.
-pub(super) async fn first_from(session: &Session, queue: &MessageQueue, mut offset: i64) -> Option<i64> {
+pub(super) async fn first_from(session: &Session, queue: &MessageQueue, offset: i64) -> Option<i64> {
+    first_message(session, queue, offset).await.map(|message| message.store_timestamp)
+}
+
+/// The first message of a queue from an offset on, if its broker gives it to the tools.
+pub(super) async fn first_message(
+    session: &Session,
+    queue: &MessageQueue,
+    mut offset: i64,
+) -> Option<Received> {
     for _ in 0..2 {
         let pull = PullRequest { messages_max: 1, ..PullRequest::new(TOOLS_GROUP, queue, offset) };
         let pulled = session.client.pull(&pull).await.ok()?;
         if pulled.status == PullStatus::Found {
-            return pulled.messages.first().map(|message| message.store_timestamp);
+            return pulled.messages.into_iter().next();
         }
         // The message is gone, or the group has committed nothing: the queue begins later.
         offset = pulled.min_offset.max(pulled.next_offset);
@@ -212,15 +221,16 @@ fn member(client_id: String, info: ConsumerRunningInfo) -> Member {
             .iter()
             .filter_map(|(topic, value)| Some((topic.clone(), rate(value)?)))
             .collect(),
+        standing: None,
     }
 }
 
 /// Whether a second look would tell anything: somebody is online, and messages wait.
-fn is_lagging(group: &Group) -> bool {
+pub(super) fn is_lagging(group: &Group) -> bool {
     group.is_online == Some(true) && group.progress.iter().any(|row| row.lag() > 0)
 }
 
-/// Looks a second time at groups with lag, `after_ms` later. `wait` passes the time, and is not called when there are none.
+/// Looks a second time at groups with lag and at the stacks of their members, `after_ms` later. `wait` passes the time, and is not called when there are none.
 pub(crate) async fn look_again(
     session: &Session,
     bundle: &mut Bundle,
@@ -230,7 +240,9 @@ pub(crate) async fn look_again(
     if !bundle.groups.iter().any(is_lagging) {
         return;
     }
+    let dumps = super::stacks::first(session, bundle).await;
     wait.await;
+    super::stacks::compare(session, bundle, dumps).await;
     let addresses: Vec<String> = masters(bundle).map(|master| master.address.clone()).collect();
     for group in bundle.groups.iter_mut().filter(|group| is_lagging(group)) {
         let place = |row: &Progress| (row.topic.clone(), row.broker.clone(), row.queue);
