@@ -220,7 +220,7 @@ mod tests {
     fn a_search_looks_at_a_bounded_number_of_names_and_tells_where_to_go_on() {
         let fixture = Fixture::new();
         (10..20).for_each(|number| {
-            fixture.broker.topics.put(TopicConfig::new(&format!("T{number}"), 1, 6), 0).unwrap();
+            fixture.broker.topics.put(TopicConfig::new(format!("T{number}"), 1, 6), 0).unwrap();
         });
         let ask = |after, limit| {
             let wanted = Page { contains: "8", after, limit: Some(limit), ..ALL };
