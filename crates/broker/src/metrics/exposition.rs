@@ -270,7 +270,8 @@ fn write_number(text: &mut String, value: f64) {
 /// Appends a text with what the format gives a meaning escaped: backslashes and ends of lines, and quotation marks in values of
 /// labels.
 fn escape(text: &mut String, value: &str, is_label: bool) {
-    if !value.contains(['\\', '\n', '"']) {
+    // By bytes, which is several times as quick as by letters.
+    if !value.bytes().any(|byte| matches!(byte, b'\\' | b'\n' | b'"')) {
         return text.push_str(value);
     }
     for letter in value.chars() {
