@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker::api::{Caller, Identity, Metadata, Sends};
+use grpc::ProstCodec;
 use grpc::messages::*;
 use http::HeaderMap;
 use http::uri::Authority;
@@ -23,7 +24,6 @@ use wire::codes::{Language, VERSION};
 
 use crate::body::{Charged, ChargedBody};
 use crate::calls::{self, Call, Delivery, Proxy, telemetry};
-use crate::codec::ProstCodec;
 use crate::failure::Failure;
 use crate::needs::Guarded;
 use crate::reflection;

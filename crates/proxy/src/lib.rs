@@ -6,7 +6,6 @@ mod brokers;
 mod calls;
 mod checks;
 mod cluster;
-mod codec;
 mod config;
 mod convert;
 mod dispatch;

@@ -4,13 +4,12 @@
 use std::future::{Ready, ready};
 use std::pin::Pin;
 
+use grpc::ProstCodec;
 use hyper::body::Incoming;
 use tokio_stream::{Stream, StreamExt};
 use tonic::body::Body;
 use tonic::server::{Grpc, StreamingService};
 use tonic::{Code, Request, Response, Status, Streaming};
-
-use crate::codec::ProstCodec;
 
 /// The paths of the service.
 const PATHS: [&str; 2] = [

@@ -111,13 +111,16 @@ pub struct EchoFlags {
     /// Number of queues that every topic is reported to have.
     #[arg(long, default_value_t = 8)]
     pub queues: u32,
+    /// Port that answers sends over gRPC, decoded and without a log.
+    #[arg(long, value_name = "PORT")]
+    pub grpc_port: Option<u16>,
 }
 
 impl EchoFlags {
     /// Serves until the process is killed.
     pub fn run(self) -> Result<(), Error> {
-        let Self { port, host, log, queues } = self;
-        echo::run(&EchoOptions { address: SocketAddr::new(host, port), log, queues })
+        let Self { port, host, log, queues, grpc_port } = self;
+        echo::run(&EchoOptions { address: SocketAddr::new(host, port), log, queues, grpc_port })
     }
 }
 

@@ -1,6 +1,7 @@
 //! `vostok lab producer`.
 
 use crate::{echo, result};
+use lab::echo::{Echo, EchoOptions};
 
 #[test]
 fn a_quantity_is_sent_exactly() {
@@ -13,6 +14,15 @@ fn a_quantity_is_sent_exactly() {
         assert_eq!(outcome["failures"], 0, "{flags}");
         assert!(outcome["latency_us"]["max"].as_u64().unwrap() > 0);
     }
+}
+
+#[test]
+fn sends_over_grpc_are_answered_too() {
+    let echo = Echo::bind(&EchoOptions { grpc_port: Some(0), ..EchoOptions::local(4) }).unwrap();
+    let (address, grpc) = (echo.address().unwrap(), echo.grpc_address().unwrap().unwrap());
+    std::thread::spawn(move || echo.serve());
+    let outcome = result(&format!("producer -n {address} --grpc {grpc} -w 60 -s 1024 -q 20011 --queues 4"));
+    assert_eq!((&outcome["messages"], &outcome["failures"]), (&20_011.into(), &0.into()), "{outcome}");
 }
 
 #[test]
