@@ -4,17 +4,47 @@ use bytes::{Buf as _, Bytes, BytesMut};
 use prost::Message;
 
 use crate::failure::Failure;
+use crate::messages;
 
 /// Bytes of the prefix.
 const PREFIX_BYTES: usize = 5;
 
+/// The key of `SendMessageRequest.messages`: field 1, of a length that follows.
+const MESSAGES_KEY: u8 = 1 << 3 | 2;
+
+/// The key of `Message.body`: field 4, of a length that follows.
+const BODY_KEY: u8 = 4 << 3 | 2;
+
 /// Appends a message with its prefix.
 pub fn append(out: &mut Vec<u8>, message: &impl Message) {
-    let length = message.encoded_len();
+    begin(out, message.encoded_len());
+    message.encode(out).expect("a vector grows");
+}
+
+/// Appends a `SendMessageRequest` of one message with its prefix. The body of the message is `body`; that of `head` must be
+/// empty. The body is copied once, to where the returned offset says, and may be changed there.
+pub fn append_send(out: &mut Vec<u8>, head: &messages::Message, body: &[u8]) -> usize {
+    let field_bytes = |length: usize| 1 + prost::length_delimiter_len(length) + length;
+    let message_bytes = head.encoded_len() + field_bytes(body.len());
+    begin(out, field_bytes(message_bytes));
+    append_key(out, MESSAGES_KEY, message_bytes);
+    head.encode(out).expect("a vector grows");
+    append_key(out, BODY_KEY, body.len());
+    out.extend_from_slice(body);
+    out.len() - body.len()
+}
+
+/// Appends the prefix of a message of `length` bytes.
+fn begin(out: &mut Vec<u8>, length: usize) {
     out.reserve(PREFIX_BYTES + length);
     out.push(0);
     out.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
-    message.encode(out).expect("a vector grows");
+}
+
+/// Appends the key and the length of a field.
+fn append_key(out: &mut Vec<u8>, key: u8, length: usize) {
+    out.push(key);
+    prost::encode_length_delimiter(length, out).expect("a vector grows");
 }
 
 /// A message with its prefix.
@@ -56,7 +86,20 @@ impl Frames {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::messages::Status;
+    use crate::messages::{Resource, SendMessageRequest, Status};
+
+    #[test]
+    fn a_send_is_the_same_with_its_body_apart() {
+        for size in [1, 100, 127, 128, 1024, 20_000] {
+            let head =
+                messages::Message { topic: Some(Resource::named("Topic")), ..messages::Message::default() };
+            let (body, mut out) = (vec![b'b'; size], b"before".to_vec());
+            let at = append_send(&mut out, &head, &body);
+            assert_eq!(&out[at..], body);
+            let whole = messages::Message { body: body.into(), ..head };
+            assert_eq!(out[6..], framed(&SendMessageRequest { messages: vec![whole] }), "{size} bytes");
+        }
+    }
 
     #[test]
     fn messages_come_in_any_pieces() {

@@ -15,4 +15,4 @@ pub use answers::Answers;
 pub use channel::{Channel, Method};
 pub use codec::{Half, ProstCodec};
 pub use failure::Failure;
-pub use frame::{append, framed};
+pub use frame::{append, append_send, framed};

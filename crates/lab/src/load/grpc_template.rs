@@ -2,9 +2,7 @@
 
 use super::{Message, Stamp, Target};
 use bytes::{Buf as _, Bytes};
-use grpc::messages::{
-    self, Encoding, MessageType, Resource, SendMessageRequest, SystemProperties, Timestamp,
-};
+use grpc::messages::{self, Encoding, MessageType, Resource, SystemProperties, Timestamp};
 use std::collections::BTreeMap;
 
 /// Bytes before the message of a request: its id, and the prefix of gRPC, which ends in the length of the message.
@@ -28,7 +26,7 @@ impl GrpcTemplate {
         self.targets.len()
     }
 
-    /// Appends the id of a request and its send to queue number `queue`; `fill` may write into the body before.
+    /// Appends the id of a request and its send to queue number `queue`; `fill` may then write into the body.
     pub fn append_filled(
         &self,
         out: &mut Vec<u8>,
@@ -38,8 +36,6 @@ impl GrpcTemplate {
     ) {
         let Self { message, targets } = self;
         let target = &targets[queue];
-        let mut body = message.body.clone();
-        fill(&mut body);
         let mut user_properties = BTreeMap::new();
         if message.property_size > 0 {
             user_properties.insert("aaa".to_owned(), "a".repeat(message.property_size));
@@ -57,14 +53,15 @@ impl GrpcTemplate {
             ..SystemProperties::default()
         };
         let topic = target.topic.as_deref().unwrap_or(&message.topic);
-        let sent = messages::Message {
+        let head = messages::Message {
             topic: Some(Resource::named(topic)),
             user_properties,
             system_properties: Some(system_properties),
-            body: body.into(),
+            body: Bytes::new(),
         };
         out.extend_from_slice(&stamp.opaque.to_be_bytes());
-        grpc::append(out, &SendMessageRequest { messages: vec![sent] });
+        let body_at = grpc::append_send(out, &head, &message.body);
+        fill(&mut out[body_at..]);
     }
 
     /// A unique id in the form of version 1: `01` and 32 hexadecimal digits (`MessageIdCodec`).

@@ -3,6 +3,7 @@
 use super::slots::WAIT_NS;
 use super::*;
 use crate::load::Tally;
+use grpc::messages::SendMessageRequest;
 use net::{ConnectionHandle, Service};
 use std::sync::Arc;
 use wire::codes::{request, response};
@@ -118,6 +119,24 @@ fn every_request_is_signed_as_it_is_sent() {
             assert_eq!(command.fields.bytes("Signature"), Some(&expected[..]), "{encoding:?}");
         }
     }
+}
+
+#[test]
+fn every_send_over_grpc_is_a_message_with_its_own_body() {
+    let template = GrpcTemplate::new(message(), &targets());
+    let mut out = Vec::new();
+    for fill in [b'#', b'+'] {
+        template.append_filled(&mut out, 11, &STAMP, |body| body[50] = fill);
+    }
+    let sent: Vec<_> = requests(&mut out).collect();
+    assert!(sent.iter().all(|(opaque, _)| *opaque == STAMP.opaque));
+    let bodies = sent.iter().map(|(_, framed)| {
+        let request: SendMessageRequest = prost::Message::decode(&framed[5..]).unwrap();
+        assert_eq!(request.messages[0].user_properties["aaa"], "aaaaa");
+        (request.messages.len(), request.messages[0].body[50], request.messages[0].body.len())
+    });
+    let bytes = message().body.len();
+    assert_eq!(bodies.collect::<Vec<_>>(), [(1, b'#', bytes), (1, b'+', bytes)]);
 }
 
 #[test]
