@@ -1,4 +1,4 @@
-"""The four servers that are measured; each is started fresh on its own ports and directory."""
+"""The servers that are measured; each is started fresh on its own ports and directory."""
 import os
 import shutil
 import signal
@@ -64,6 +64,15 @@ class Echo(Server):
 
     def launch(self):
         self.spawn([VOSTOK, "lab", "echo", "--port", str(self.namesrv_port)], [self.namesrv_port])
+
+
+class GrpcEcho(Server):
+    """The limit of gRPC: its port is that of the broker."""
+    name = "echo"
+
+    def launch(self):
+        self.grpc = ["--grpc-port", str(self.broker_port)]
+        self.spawn([VOSTOK, "lab", "echo", "--port", str(self.namesrv_port), *self.grpc], [self.namesrv_port, self.broker_port])
 
 
 class LoggingEcho(Server):

@@ -118,11 +118,12 @@ class Kept:
 
 
 class Lab:
-    """One tool of the lab while it runs; its flags are the long or short names without dashes."""
+    """One tool of the lab while it runs; its flags are the long or short names without dashes, and True for those without a value."""
 
     def __init__(self, server, tool, nice=0, **flags):
         self.file = OUT / f"lab-{tool}-{id(self)}.json"
-        words = [word for key, value in flags.items() for word in ((f"-{key}" if len(key) == 1 else f"--{key}"), str(value))]
+        names = {key: f"-{key}" if len(key) == 1 else f"--{key}" for key in flags}
+        words = [word for key, value in flags.items() for word in ([names[key]] if value is True else [names[key], str(value)])]
         pin = ["taskset", "-c", server.load_cpus] if server.load_cpus else []
         self.log = open(OUT / "lab.log", "wb")
         self.process = children.start([*pin, "nice", "-n", str(nice), servers.VOSTOK, "lab", tool, "-n", f"127.0.0.1:{server.namesrv_port}", *words, "--json", self.file],
