@@ -1,5 +1,6 @@
-"""What no official client does: hostile or unusual bytes on the gRPC port, and what operators see of clients of gRPC. Run by interop/grpc
-with the Python of the Python client. Arguments: gRPC endpoint, broker address, run id, scenario names; or `list`; or `stop`."""
+"""What no official client does: hostile or unusual bytes on the gRPC port, what operators see of clients of gRPC, and imitations of clients that
+cannot be run here. Run by interop/grpc with the Python of the Python client. Arguments: gRPC endpoint, broker address, run id, scenario names;
+or `list`; or `stop`. `--ping 60 --reopen 3600` before them gives the imitations the times of the real clients."""
 import json
 import os
 import socket
@@ -8,13 +9,16 @@ import sys
 import threading
 import time
 import traceback
+from pathlib import Path
 
 import grpc
+import grpc_imitations
 import grpc_topics
 from rocketmq.grpc_protocol import definition_pb2, service_pb2, service_pb2_grpc
 
-DATA, HEADERS, RST, SETTINGS, PING, GOAWAY, CONTINUATION = 0, 1, 3, 4, 6, 7, 9
-SERVICE = "/apache.rocketmq.v2.MessagingService/"
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bench"))
+from http2 import CONTINUATION, GOAWAY, HEADERS, PING, RST, SERVICE, Connection as Raw, field  # noqa: E402 (beside bench/run)
+
 # As interop/grpc sets it.
 IDLE_S = 10
 
@@ -28,66 +32,10 @@ def equal(expected, found, what):
     check(expected == found, f"{what}: expected {expected!r:.300}, found {found!r:.300}")
 
 
-def field(name, value):
-    """A header, neither indexed nor compressed."""
-    def text(part):
-        part = part.encode()
-        if len(part) < 127:
-            return bytes([len(part)]) + part
-        rest, more = len(part) - 127, b""
-        while rest >= 128:
-            more, rest = more + bytes([rest % 128 + 128]), rest // 128
-        return b"\x7f" + more + bytes([rest]) + part
-    return b"\0" + text(name) + text(value)
-
-
 def headers(method, **more):
     fields = {":method": "POST", ":scheme": "http", ":path": SERVICE + method, ":authority": "raw", "content-type": "application/grpc",
               "te": "trailers", "x-mq-client-id": "raw", **more}
     return b"".join(field(name, value) for name, value in fields.items())
-
-
-class Raw:
-    """One connection of HTTP/2, frame by frame."""
-
-    def __init__(self, endpoint):
-        host, port = endpoint.split(":")
-        self.socket = socket.create_connection((host, int(port)), 10)
-        self.socket.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
-        self.send(SETTINGS, 0, 0, b"")
-
-    def send(self, kind, flags, stream, payload=b""):
-        self.socket.sendall(struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload)
-
-    def exactly(self, count):
-        found = b""
-        while len(found) < count:
-            part = self.socket.recv(count - len(found))
-            if not part:
-                raise ConnectionError("the server closed the connection")
-            found += part
-        return found
-
-    def frame(self, *kinds, seconds=10):
-        """The next frame of one of these kinds: kind, flags, stream, payload."""
-        end = time.monotonic() + seconds
-        while True:
-            self.socket.settimeout(max(0.01, end - time.monotonic()))
-            head = self.exactly(9)
-            payload = self.exactly(int.from_bytes(head[:3], "big"))
-            kind, flags, stream = head[3], head[4], int.from_bytes(head[5:], "big")
-            if kind == SETTINGS and not flags & 1:
-                self.send(SETTINGS, 1, 0)
-            if kind in kinds:
-                return kind, flags, stream, payload
-
-    def ping(self, text=b"12345678"):
-        self.send(PING, 0, 0, text)
-        while True:
-            kind, flags, _, payload = self.frame(PING, GOAWAY)
-            check(kind == PING, f"a ping was answered with GOAWAY {payload}")
-            if flags & 1 and payload == text:
-                return
 
 
 def channel(endpoint):
@@ -411,7 +359,7 @@ class Stage:
 
 
 CASES = {"pings": pings, "idle": idle, "reset-flood": reset_flood, "continuation-flood": continuation_flood, "long-headers": long_headers,
-         "malformed": malformed, "large-requests": large_requests, "reflection": reflection, "operators": operators, "proxies": proxies, "settings": settings, "receives": receives, "times": times, "blocked": blocked}
+         "malformed": malformed, "large-requests": large_requests, "reflection": reflection, "operators": operators, "proxies": proxies, "settings": settings, "receives": receives, "times": times, "blocked": blocked, **grpc_imitations.CASES}
 
 
 def stop(stage):
@@ -445,11 +393,14 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["list"]:
         print("\n".join(CASES))
         sys.exit(0)
+    while sys.argv[1].startswith("--"):
+        setattr(grpc_imitations, {"--ping": "PING_S", "--reopen": "REOPEN_S"}[sys.argv[1]], float(sys.argv[2]))
+        del sys.argv[1:3]
     named = {**CASES, "stop": stop}
     threads = [threading.Thread(target=perform, args=(sys.argv[1:4], name, named[name]), daemon=True) for name in sys.argv[4:]]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(110)
+        thread.join(110 + 3 * grpc_imitations.REOPEN_S)
     sys.stdout.flush()
     os._exit(0)
