@@ -68,6 +68,7 @@ mod tests {
     fn what_clients_send_passes() {
         super::handles(b"100 1700000000000 60000 3 2 broker-a 2 105 4711");
         super::handles(b"01-A-7-abc@broker-a");
+        super::handles(b"1-110001107-a1107-ab1c0001b1c00011@");
         super::handles(b"\xff");
         super::messages(b"");
         super::messages(b"\x0a\x02\x0a\x00");

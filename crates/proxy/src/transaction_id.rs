@@ -21,8 +21,8 @@ impl<'a> TransactionId<'a> {
     pub fn parse(text: &'a str) -> Option<Self> {
         let (text, broker) = text.rsplit_once('@')?;
         let mut parts = text.rsplitn(3, '-');
-        let mut number = || u64::from_str_radix(parts.next()?, 16).ok();
-        let (log_offset, half_offset) = (LogOffset::new(number()?), QueueOffset::new(number()?));
+        let mut number = || i64::from_str_radix(parts.next()?, 16).ok();
+        let (log_offset, half_offset) = (LogOffset::from_i64(number()?)?, QueueOffset::from_i64(number()?)?);
         Some(Self { message_id: parts.next()?, half_offset, log_offset, broker })
     }
 }
@@ -44,7 +44,9 @@ mod tests {
         let id = TransactionId { message_id: "01-A", half_offset, log_offset, broker: "broker-a" };
         assert_eq!(id.to_string(), "01-A-7-abc@broker-a");
         assert_eq!(TransactionId::parse("01-A-7-abc@broker-a"), Some(id));
-        for text in ["", "01A", "a-b", "a-x-1", "01-A-7-abc", "a-x-1@b"] {
+        let (largest, larger) = ("a-7-7fffffffffffffff@b", "a-7-8000000000000000@b");
+        assert!(TransactionId::parse(largest).is_some());
+        for text in ["", "01A", "a-b", "a-x-1", "01-A-7-abc", "a-x-1@b", larger, "a-ffffffffffffffff-1@b"] {
             assert_eq!(TransactionId::parse(text), None, "{text}");
         }
     }
