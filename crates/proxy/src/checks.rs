@@ -128,6 +128,12 @@ const KEY: &[Rule] = &[
     Rule { fails: has_control, text: |_| "key cannot contain control character".to_owned() },
 ];
 
+/// Control characters separate the properties of a stored message; the reference lets them through here.
+const MESSAGE_ID: &[Rule] = &[
+    Rule { fails: is_blank, text: |_| "message id cannot be empty".to_owned() },
+    Rule { fails: has_control, text: |_| "message id cannot contain control character".to_owned() },
+];
+
 const MESSAGE_GROUP: &[Rule] = &[
     Rule { fails: is_blank, text: |_| "message group cannot be the char sequence of whitespace".to_owned() },
     Rule {
@@ -201,6 +207,19 @@ pub fn tag(tag: &str) -> Result<(), Failure> {
 /// Checks a key, unless it is empty: `ILLEGAL_MESSAGE_KEY`.
 pub fn key(key: &str) -> Result<(), Failure> {
     if key.is_empty() { Ok(()) } else { check(KEY, Code::IllegalMessageKey, key) }
+}
+
+/// Checks the id of a message: `ILLEGAL_MESSAGE_ID`.
+pub fn message_id(id: &str) -> Result<(), Failure> {
+    check(MESSAGE_ID, Code::IllegalMessageId, id)
+}
+
+/// Checks a text that the protocol's library writes into a message, and that is stored as a property: `BAD_REQUEST`.
+pub fn library_text(what: &str, text: &str) -> Result<(), Failure> {
+    if has_control(text) {
+        return Err(Failure::new(Code::BadRequest, format!("{what} cannot contain control character")));
+    }
+    Ok(())
 }
 
 /// Checks a message group, unless it is empty: `ILLEGAL_MESSAGE_GROUP`.

@@ -72,5 +72,6 @@ mod tests {
         super::handles(b"\xff");
         super::messages(b"");
         super::messages(b"\x0a\x02\x0a\x00");
+        super::messages(b"\x0a\x18\x0a\x03\x12\x01T\x1a\x0b\x1a\x05id\x02TA\x28\x01\x30\x01\x22\x04body");
     }
 }

@@ -69,9 +69,9 @@ pub fn check(config: &Config, message: &Message, now_ms: i64) -> Result<(), Fail
         return Err(Failure::new(Code::MessageBodyTooLarge, text));
     }
     check_properties(config, message, system)?;
-    if system.message_id.trim().is_empty() {
-        return Err(Failure::new(Code::IllegalMessageId, "message id cannot be empty"));
-    }
+    checks::message_id(&system.message_id)?;
+    checks::library_text("born host", &system.born_host)?;
+    checks::library_text("trace context", system.trace_context.as_deref().unwrap_or_default())?;
     let recovery_ms = system.orphaned_transaction_recovery_duration.map_or(0, |duration| duration.ms());
     if is_transaction(system) && recovery_ms > config.recovery_s_max.saturating_mul(1000) {
         let text = format!(

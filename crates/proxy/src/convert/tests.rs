@@ -121,6 +121,21 @@ fn refused(change: impl FnOnce(&mut Message, &mut SystemProperties)) -> (Code, S
 }
 
 #[test]
+fn no_text_of_a_message_becomes_a_property_of_its_own() {
+    let text = || "a\u{2}TRAN_MSG\u{1}true".to_owned();
+    assert_eq!(refused(|_, system| system.message_id = text()).0, Code::IllegalMessageId);
+    assert_eq!(refused(|_, system| system.born_host = text()).0, Code::BadRequest);
+    assert_eq!(refused(|_, system| system.trace_context = Some(text())).0, Code::BadRequest);
+    assert_eq!(refused(|_, system| system.tag = Some(text())).0, Code::IllegalMessageTag);
+    assert_eq!(refused(|_, system| system.keys = vec![text()]).0, Code::IllegalMessageKey);
+    assert_eq!(refused(|_, system| system.message_group = Some(text())).0, Code::IllegalMessageGroup);
+    assert_eq!(refused(|_, system| system.lite_topic = Some(text())).0, Code::IllegalLiteTopic);
+    let value =
+        |it: &mut Message, _: &mut SystemProperties| it.user_properties = [("k".to_owned(), text())].into();
+    assert_eq!(refused(value).0, Code::IllegalMessagePropertyKey);
+}
+
+#[test]
 fn g40_to_g54_each_check_has_its_code_and_text() {
     assert_eq!(check(&Config::default(), &sent(|_, _| {}), NOW), Ok(()));
     let expect = |found: (Code, String), code: Code, text: &str| assert_eq!(found, (code, text.to_owned()));
