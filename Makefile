@@ -20,6 +20,7 @@ test: lint unit build
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --all-features --locked -- -D warnings
+	$(CARGO) check --manifest-path fuzz/Cargo.toml --locked
 
 unit:
 	$(CARGO) test --workspace --locked --no-fail-fast
@@ -60,6 +61,6 @@ packages:
 clean:
 	$(CARGO) clean
 
-# Coverage-guided fuzzing of every codec, one minute each; needs a nightly toolchain and cargo-fuzz.
+# Coverage-guided fuzzing of every codec, one minute each; needs a C++ compiler.
 fuzz:
 	tests/tools/fuzz
