@@ -18,6 +18,9 @@ use crate::topic::{QueuesOf, Stored, Topic, message_type};
 use crate::transaction_id::TransactionId;
 
 /// The brokers that perform the calls of 5.x clients: that of this process, or those of a cluster over remoting.
+///
+/// The frequent requests to a cluster are boxed: without that, every call to the broker of the process would take as much memory as one over
+/// the network.
 #[derive(Clone)]
 pub enum Brokers {
     /// The broker of this process (local mode).
@@ -115,7 +118,7 @@ impl Brokers {
                 };
                 Topic { queues: vec![queues], message_type: message_type(config) }
             })),
-            Self::Cluster(cluster) => cluster.topic(name).await,
+            Self::Cluster(cluster) => Box::pin(cluster.topic(name)).await,
         }
     }
 
@@ -184,7 +187,7 @@ impl Brokers {
                     recall_handle: sent.recall_handle,
                 })
             }
-            (Self::Cluster(cluster), _) => cluster.send(broker, request).await,
+            (Self::Cluster(cluster), _) => Box::pin(cluster.send(broker, request)).await,
             (Self::Local(_), None) => unreachable!("the threads of local mode have sends"),
         }
     }
@@ -210,7 +213,7 @@ impl Brokers {
     ) -> Result<(PopStatus, Popped), Failure> {
         match self {
             Self::Local(api) => Ok(api.pop(request).await?.answer().await?),
-            Self::Cluster(cluster) => cluster.pop(broker, request).await,
+            Self::Cluster(cluster) => Box::pin(cluster.pop(broker, request)).await,
         }
     }
 
@@ -221,7 +224,7 @@ impl Brokers {
                 let messages: Vec<_> = messages.iter().map(|(_, message)| *message).collect();
                 api.acks(&messages).await.into_iter().map(|acked| Ok(acked?)).collect()
             }
-            Self::Cluster(cluster) => cluster.acks(messages).await,
+            Self::Cluster(cluster) => Box::pin(cluster.acks(messages)).await,
         }
     }
 

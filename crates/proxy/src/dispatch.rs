@@ -379,8 +379,8 @@ impl ServerStreamingService<ReceiveMessageRequest> for Receive {
 struct Telemetry(Origin);
 
 impl StreamingService<TelemetryCommand> for Telemetry {
-    type Response = TelemetryCommand;
-    type ResponseStream = ReceiverStream<Result<TelemetryCommand, GrpcStatus>>;
+    type Response = Box<TelemetryCommand>;
+    type ResponseStream = ReceiverStream<Result<Box<TelemetryCommand>, GrpcStatus>>;
     type Future = Served<Self::ResponseStream>;
 
     fn call(&mut self, request: Request<Streaming<TelemetryCommand>>) -> Self::Future {

@@ -30,8 +30,8 @@ pub const COMMANDS_MAX: usize = 64;
 /// Questions that one client may have open.
 const QUESTIONS_MAX: usize = 64;
 
-/// Where commands for a client go.
-pub type Writer = mpsc::Sender<Result<TelemetryCommand, tonic::Status>>;
+/// Where commands for a client go. They are boxed because the channel of every client has room for some from the beginning.
+pub type Writer = mpsc::Sender<Result<Box<TelemetryCommand>, tonic::Status>>;
 
 /// All clients with settings.
 pub struct Registry {
@@ -239,7 +239,7 @@ impl Client {
     fn tell(&self, command: Command) -> bool {
         let writer = locked(&self.state).writer.clone();
         let command = TelemetryCommand { status: None, command: Some(command) };
-        writer.is_some_and(|writer| writer.try_send(Ok(command)).is_ok())
+        writer.is_some_and(|writer| writer.try_send(Ok(Box::new(command))).is_ok())
     }
 
     async fn put(&self, question: Question, patience: Duration) -> Result<ClientAnswer, AskError> {

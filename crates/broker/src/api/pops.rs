@@ -48,7 +48,8 @@ impl ReplyWriter for Taken {
 enum Event {
     /// The pop is to be run again, by the task of its call.
     Run(Reply),
-    Answered(Answer),
+    /// Boxed because the channel of every pop that waits has room for some events from the beginning.
+    Answered(Box<Answer>),
 }
 
 /// The broker's side of a pop that waits.
@@ -77,7 +78,7 @@ impl ReplySink for Sink {
         reply(&mut taken);
         if let Some(answer) = taken.answer {
             // Messages of a call that has ended come again after their invisible time.
-            let _ = self.events.send(Event::Answered(answer));
+            let _ = self.events.send(Event::Answered(Box::new(answer)));
         }
     }
 
@@ -108,7 +109,7 @@ impl Held {
         let Some(events) = &mut self.events else { return Err(stopping()) };
         while let Some(event) = events.recv().await {
             let answer = match event {
-                Event::Answered(answer) => Some(answer),
+                Event::Answered(answer) => Some(*answer),
                 Event::Run(reply) => {
                     let mut taken = Taken::default();
                     reply(&mut taken);

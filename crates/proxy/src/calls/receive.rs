@@ -142,7 +142,8 @@ async fn found(call: &Call, request: &ReceiveMessageRequest) -> Result<Delivery,
                 renews,
             };
             let receiver = Receiver { call, broker, topic: &topic, group, tags: &tags, invisible_ms };
-            receiver.delivery(popped, recipient, attempts_max(&stated.settings)).await
+            // Boxed: until there are messages, a call that waits needs no room for what becomes of them.
+            Box::pin(receiver.delivery(popped, recipient, attempts_max(&stated.settings))).await
         }
         PopStatus::TimedOut => Err(no_message("no new message")),
         PopStatus::Full => Err(Failure::new(Code::TooManyRequests, "polling full")),

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use grpc::messages::{Code, Command, PubSub, Settings, Status, TelemetryCommand, name};
 use serde_json::json;
-use tokio::sync::mpsc;
 use tonic::{Status as GrpcStatus, Streaming};
 
 use super::{Call, clients};
@@ -17,8 +16,7 @@ pub async fn serve(call: Result<Call, Failure>, mut inbound: Streaming<Telemetry
     let call = match call {
         Ok(call) => call,
         Err(failure) => {
-            let refused = TelemetryCommand { status: Some(failure.status()), command: None };
-            let _ = writer.send(Ok(refused)).await;
+            let _ = writer.send(Ok(refused(&failure))).await;
             return;
         }
     };
@@ -31,12 +29,12 @@ pub async fn serve(call: Result<Call, Failure>, mut inbound: Streaming<Telemetry
         };
         let Ok(Some(message)) = command else { break };
         if let Err(failure) = call.authorize(&message) {
-            let refused = TelemetryCommand { status: Some(failure.status()), command: None };
-            let _ = writer.send(Ok(refused)).await;
+            let _ = writer.send(Ok(refused(&failure))).await;
             break;
         }
         let TelemetryCommand { status, command: Some(command) } = message else { break };
-        if let Err(failure) = take(&call, &mut client, &writer, (status, command)).await {
+        // Boxed: a stream lasts as long as its client, and takes commands hardly ever.
+        if let Err(failure) = Box::pin(take(&call, &mut client, &writer, (status, command))).await {
             let _ = writer.send(Err(ended(&failure))).await;
             break;
         }
@@ -44,6 +42,11 @@ pub async fn serve(call: Result<Call, Failure>, mut inbound: Streaming<Telemetry
     if let Some(client) = client {
         client.leave(&writer);
     }
+}
+
+/// What a client is told whose call is refused.
+fn refused(failure: &Failure) -> Box<TelemetryCommand> {
+    Box::new(TelemetryCommand { status: Some(failure.status()), command: None })
 }
 
 /// The status with which a stream ends because of a command that failed.
@@ -64,7 +67,7 @@ const NO_PUB_SUB: &str = "there is no publishing or subscription data in setting
 async fn take(
     call: &Call,
     client: &mut Option<Arc<Client>>,
-    writer: &mpsc::Sender<Result<TelemetryCommand, GrpcStatus>>,
+    writer: &Writer,
     (status, command): (Option<Status>, Command),
 ) -> Result<(), Failure> {
     match command {
@@ -75,7 +78,7 @@ async fn take(
             let reply =
                 TelemetryCommand { status: Some(Status::ok()), command: Some(Command::Settings(settings)) };
             // The stream may have ended meanwhile.
-            let _ = writer.send(Ok(reply)).await;
+            let _ = writer.send(Ok(Box::new(reply))).await;
         }
         Command::ThreadStackTrace(trace) => {
             let body = json!({ "jstack": trace.thread_stack_trace.unwrap_or_default() }).to_string();
