@@ -94,7 +94,7 @@ impl Status {
 
     /// Success: code `OK` with the message `OK`.
     pub fn ok() -> Self {
-        Self::new(Code::Ok, "")
+        Self { code: Code::Ok.into(), message: "OK".to_owned() }
     }
 }
 

@@ -65,6 +65,7 @@ pub fn common<'a>(statuses: impl IntoIterator<Item = &'a Status>, empty: &str) -
     let mut codes = statuses.into_iter().map(|status| status.code);
     let Some(first) = codes.next() else { return Status::new(Code::InternalServerError, empty) };
     match codes.all(|code| code == first) {
+        true if first == Code::Ok as i32 => Status::ok(),
         true => Status::new(Code::try_from(first).unwrap_or(Code::InternalServerError), ""),
         false => Status::new(Code::MultipleResults, ""),
     }

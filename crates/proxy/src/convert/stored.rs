@@ -27,27 +27,34 @@ const PLAIN_BYTES_MAX: u64 = 16 << 20;
 /// receiver to set.
 pub fn message(bytes: &Bytes, record: &RecordView<'_>, now_ms: i64) -> Message {
     let properties = record.properties();
-    let text = |name| properties::get_str(properties, name).map(str::to_owned);
-    let number = |name| properties::get_str(properties, name).and_then(|value| value.parse::<i64>().ok());
-    let delivery_ms = match number(key::TIMER_DELAY_SEC) {
+    let [tag, keys, message_id, born_host, message_group, trace_context] = texts(
+        properties,
+        [key::TAGS, key::KEYS, key::UNIQ_KEY, key::BORN_HOST, key::SHARDING_KEY, key::TRACE_CONTEXT],
+    );
+    let [delay_s, deliver_ms, priority, lite_topic] =
+        texts(properties, [key::TIMER_DELAY_SEC, key::TIMER_DELIVER_MS, PRIORITY, LITE_TOPIC]);
+    let [dead_topic, dead_id] = texts(properties, [key::DLQ_ORIGIN_TOPIC, key::DLQ_ORIGIN_MESSAGE_ID]);
+    let number = |text: Option<&str>| text.and_then(|text| text.parse::<i64>().ok());
+    let delivery_ms = match number(delay_s) {
         Some(seconds) => Some(now_ms.saturating_add(seconds.saturating_mul(1000))),
-        None => number(key::TIMER_DELIVER_MS),
+        None => number(deliver_ms),
     };
-    let dead = text(key::DLQ_ORIGIN_TOPIC).zip(text(key::DLQ_ORIGIN_MESSAGE_ID));
+    let text = |text: Option<&str>| text.map(str::to_owned);
+    let dead = text(dead_topic).zip(text(dead_id));
     let (body, encoding) = readable(bytes.slice_ref(record.body()), record.sys_flag());
     let kind = match MessageKind::of(properties).0 {
         MessageType::Unspecified => MessageType::Normal,
         known => known,
     };
     let system = SystemProperties {
-        tag: text(key::TAGS),
-        keys: text(key::KEYS).map(|keys| keys.split(' ').map(str::to_owned).collect()).unwrap_or_default(),
-        message_id: text(key::UNIQ_KEY).unwrap_or_else(|| offset_id(record)),
+        tag: text(tag),
+        keys: keys.map(|keys| keys.split(' ').map(str::to_owned).collect()).unwrap_or_default(),
+        message_id: text(message_id).unwrap_or_else(|| offset_id(record)),
         body_digest: Some(digest(&body)),
         body_encoding: encoding.into(),
         message_type: kind.into(),
         born_timestamp: Some(Timestamp::of_ms(record.born_timestamp())),
-        born_host: text(key::BORN_HOST).unwrap_or_else(|| record.born_host().ip().to_string()),
+        born_host: text(born_host).unwrap_or_else(|| record.born_host().ip().to_string()),
         store_timestamp: Some(Timestamp::of_ms(record.store_timestamp())),
         store_host: record.store_host().to_string(),
         delivery_timestamp: delivery_ms.map(Timestamp::of_ms),
@@ -56,12 +63,12 @@ pub fn message(bytes: &Bytes, record: &RecordView<'_>, now_ms: i64) -> Message {
         queue_offset: Some(record.raw_queue_offset()),
         invisible_duration: None,
         delivery_attempt: Some(record.reconsume_times().saturating_add(1)),
-        message_group: text(key::SHARDING_KEY),
-        trace_context: text(key::TRACE_CONTEXT),
+        message_group: text(message_group),
+        trace_context: text(trace_context),
         orphaned_transaction_recovery_duration: None,
         dead_letter_queue: dead.map(|(topic, message_id)| DeadLetterQueue { topic, message_id }),
-        lite_topic: text(LITE_TOPIC),
-        priority: number(PRIORITY).and_then(|priority| i32::try_from(priority).ok()).filter(|it| *it >= 0),
+        lite_topic: text(lite_topic),
+        priority: number(priority).and_then(|priority| i32::try_from(priority).ok()).filter(|it| *it >= 0),
     };
     Message {
         topic: Some(resource(record.topic_str().unwrap_or_default())),
@@ -69,6 +76,11 @@ pub fn message(bytes: &Bytes, record: &RecordView<'_>, now_ms: i64) -> Message {
         system_properties: Some(system),
         body,
     }
+}
+
+/// The values of properties that are text, found in one pass.
+fn texts<'a, const N: usize>(stored: &'a [u8], names: [&str; N]) -> [Option<&'a str>; N] {
+    properties::get_all(stored, names).map(|value| std::str::from_utf8(value?).ok())
 }
 
 /// A body as 5.x clients can read it. They inflate zlib, which the protocol calls gzip; LZ4 and ZSTD, which producers of the other
