@@ -256,65 +256,99 @@ fn a40_a_proxy_signs_its_requests() {
     }
 }
 
-#[test]
-fn a40_a_proxy_without_a_broker_serves_users_of_the_brokers_and_nobody_else() {
+/// HMAC-SHA1 of the time with the secrets of alice and of nobody.
+const OF_ALICE: &str = "74B9E65EC699EB3110E8032EBAAA1C1AC59A2EAC";
+const OF_NOBODY: &str = "B46028C77AF9175B0AD1B9E946755B3EFE96E1B2";
+
+/// A broker with these users, at which the test makes topics and changes a user without a signature.
+fn guarded(users: &str, lines: &[&str]) -> (Setup, tempfile::TempDir) {
     let class = |word: &str, kind: &str| {
         format!("{kind}MetadataProvider=org.apache.rocketmq.auth.{kind}.provider.Local{word}MetadataProvider")
     };
-    let (users, acls) = (class("Authentication", "authentication"), class("Authorization", "authorization"));
-    let (setup, home) = setup(&[
-        "authenticationEnabled=true",
-        "authorizationEnabled=true",
-        &users,
-        &acls,
-        // With these the test makes the topics and changes a user.
-        "authenticationWhitelist=17,3002",
-        "authorizationWhitelist=17,3002",
-    ]);
+    let (mut setup, home) = setup(lines);
+    let fixed = ["authenticationEnabled=true", "authorizationEnabled=true"].map(str::to_owned);
+    let open = ["authenticationWhitelist=17,3002", "authorizationWhitelist=17,3002"].map(str::to_owned);
+    let classes = [class("Authentication", "authentication"), class("Authorization", "authorization")];
+    setup.lines.extend(fixed.into_iter().chain(classes).chain(open));
     let config = setup.data.join("config");
     std::fs::create_dir_all(&config).unwrap();
-    std::fs::write(config.join("users.json"), USERS).unwrap();
+    std::fs::write(config.join("users.json"), users).unwrap();
     std::fs::write(config.join("acls.json"), ACLS).unwrap();
-    let stage = Stage { server: setup.start().unwrap(), home };
-    topic(&stage, "T", "NORMAL");
-    topic(&stage, "U", "NORMAL");
+    (setup, home)
+}
 
+/// A proxy that serves the users of the brokers only.
+fn guarded_proxy(stage: &Stage) -> Proxy {
     let keys = r#""{\"accessKey\":\"inner\",\"secretKey\":\"inner-secret\"}""#;
     let settings = format!(
         "{{\"authenticationEnabled\":true,\"authorizationEnabled\":true,\"innerClientAuthenticationCredentials\":{keys}}}"
     );
-    let proxy = Proxy::start(&stage, "guarded", &settings);
-    // HMAC-SHA1 of the time with the secrets of alice and of nobody.
-    let alice = "74B9E65EC699EB3110E8032EBAAA1C1AC59A2EAC";
-    let wrong = "B46028C77AF9175B0AD1B9E946755B3EFE96E1B2";
-    let code_of_send = |user: &str, signature: &str, to: &str| {
-        let mut client = Grpc::connect(proxy.address, "one");
-        if !user.is_empty() {
-            client.authorization = format!(
-                "MQv2-HMAC-SHA1 Credential={user}, SignedHeaders=x-mq-date-time, Signature={signature}"
-            );
-        }
-        let message = Fields::default()
-            .message(1, resource(to))
-            .message(3, Fields::default().bytes(3, "id-1"))
-            .bytes(4, "body");
-        let [answer] = &*client.call("SendMessage", &Fields::default().message(1, message)) else { panic!() };
-        (text(answer, &[1, 1]), text(answer, &[1, 2]))
-    };
-    eventually("the proxy knows the users", || (code_of_send("alice", alice, "T").0 == OK).then_some(()));
-    for (user, signature, to, expected) in [
-        ("", "", "T", ""),
-        ("alice", wrong, "T", "check signature failed."),
-        ("nobody", alice, "T", "User:nobody is not found."),
-        ("alice", alice, "U", "no matched policies."),
+    Proxy::start(stage, "guarded", &settings)
+}
+
+/// Code and text of the answer to a send to a topic.
+fn code_of_send(proxy: &Proxy, (user, signature): (&str, &str), to: &str) -> (String, String) {
+    let mut client = Grpc::connect(proxy.address, "one");
+    if !user.is_empty() {
+        client.authorization =
+            format!("MQv2-HMAC-SHA1 Credential={user}, SignedHeaders=x-mq-date-time, Signature={signature}");
+    }
+    let message = Fields::default()
+        .message(1, resource(to))
+        .message(3, Fields::default().bytes(3, "id-1"))
+        .bytes(4, "body");
+    let [answer] = &*client.call("SendMessage", &Fields::default().message(1, message)) else { panic!() };
+    (text(answer, &[1, 1]), text(answer, &[1, 2]))
+}
+
+#[test]
+fn a40_a_proxy_without_a_broker_serves_users_of_the_brokers_and_nobody_else() {
+    let (setup, home) = guarded(USERS, &[]);
+    let stage = Stage { server: setup.start().unwrap(), home };
+    topic(&stage, "T", "NORMAL");
+    topic(&stage, "U", "NORMAL");
+    let proxy = guarded_proxy(&stage);
+    let alice = ("alice", OF_ALICE);
+    eventually("the proxy knows the users", || (code_of_send(&proxy, alice, "T").0 == OK).then_some(()));
+    for (user, to, expected) in [
+        (("", ""), "T", ""),
+        (("alice", OF_NOBODY), "T", "check signature failed."),
+        (("nobody", OF_ALICE), "T", "User:nobody is not found."),
+        (alice, "U", "no matched policies."),
     ] {
-        let (code, text) = code_of_send(user, signature, to);
-        assert!(code == "40100" && text.contains(expected), "{user} to {to}: {code} {text}");
+        let (code, text) = code_of_send(&proxy, user, to);
+        assert!(code == "40100" && text.contains(expected), "{user:?} to {to}: {code} {text}");
     }
     // What is changed at the broker counts at the proxy.
     let body = br#"{"username":"alice","userStatus":"disable"}"#;
     let changed = stage.connect().call(3002, |writer| writer.text("username", "alice"), body);
     assert_eq!(changed.code, 0, "{changed:?}");
-    let disabled = || code_of_send("alice", alice, "T").1.contains("is disabled").then_some(());
+    let disabled = || code_of_send(&proxy, alice, "T").1.contains("is disabled").then_some(());
     eventually("the proxy knows that alice is disabled", disabled);
+}
+
+#[test]
+fn a_proxy_reads_the_users_of_another_broker_when_one_is_gone() {
+    let disabled =
+        USERS.replacen(r#""Normal","userStatus":"enable""#, r#""Normal","userStatus":"disable""#, 1);
+    assert_ne!(disabled, USERS);
+    let (setup, home) = guarded(&disabled, &["brokerName=last"]);
+    let stage = Stage { server: setup.start().unwrap(), home };
+    topic(&stage, "T", "NORMAL");
+    // The users of the broker whose name comes first are read first.
+    let (mut setup, _home_of_first) = guarded(USERS, &["brokerName=first"]);
+    let name_server = stage.server.setup().namesrv().to_string();
+    setup.roles = "broker".to_owned();
+    setup.arguments = ["-n", &name_server].map(str::to_owned).to_vec();
+    let first = setup.spawn().unwrap();
+    eventually("both brokers have registered", || {
+        let answer = stage.name_server().call(request::GET_BROKER_CLUSTER_INFO, |writer| writer, b"");
+        String::from_utf8(answer.body).unwrap().contains("\"first\"").then_some(())
+    });
+    let proxy = guarded_proxy(&stage);
+    let alice = ("alice", OF_ALICE);
+    eventually("alice is a user", || (code_of_send(&proxy, alice, "T").0 == OK).then_some(()));
+    first.kill9();
+    let disabled = || code_of_send(&proxy, alice, "T").1.contains("is disabled").then_some(());
+    eventually("the users of the other broker count", disabled);
 }

@@ -11,7 +11,7 @@ use wire::body::{AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo};
 use wire::json;
 
 use crate::error::{AuthError, shown};
-use crate::file::{self, FileError};
+use crate::file::{self, FileError, FileId};
 use crate::names::{Action, Actions, Decision, PolicyType, UserStatus, UserType};
 use crate::policy::{Entry, Policies, Policy};
 use crate::resource::Pattern;
@@ -264,11 +264,19 @@ pub enum LoadError {
 pub(crate) struct Files {
     users: PathBuf,
     acls: PathBuf,
+    /// Both files as they were at the last [`Files::look`].
+    seen: [Option<FileId>; 2],
 }
 
 impl Files {
     pub(crate) fn new(directory: &Path) -> Self {
-        Self { users: directory.join("users.json"), acls: directory.join("acls.json") }
+        Self { users: directory.join("users.json"), acls: directory.join("acls.json"), seen: [None; 2] }
+    }
+
+    /// Whether one of the files was replaced since the last look.
+    pub(crate) fn look(&mut self) -> bool {
+        let found = [&self.users, &self.acls].map(|path| file::id_of(path));
+        std::mem::replace(&mut self.seen, found) != found
     }
 
     /// Reads both files. Without the files there are no users.
@@ -281,29 +289,10 @@ impl Files {
         if directory.join("CURRENT").is_file() && !self.users.exists() {
             return Err(LoadError::Rocks { directory, file: self.users.clone() });
         }
-        let mut accounts = BTreeMap::new();
-        for info in list::<UserInfo>(&self.users)? {
-            let account = account_of(&info).map_err(|reason| damaged(&self.users, reason))?;
-            accounts.insert(account.name.clone(), account);
-        }
-        for acl in list::<StoredAcl>(&self.acls)? {
-            let bad =
-                |reason: &str| damaged(&self.acls, format!("acl of {:?}: {reason}", shown(&acl.subject)));
-            let user = user_of(&acl.subject).ok_or_else(|| bad("the subject is not a user"))?;
-            if acl.policies.iter().all(|policy| policy.entries.is_empty()) {
-                return Err(bad("it has no entry"));
-            }
-            let Some(account) = accounts.get_mut(user) else {
-                tracing::warn!(user = shown(user), "acl of a user that does not exist is dropped");
-                continue;
-            };
-            let policies = acl.policies.into_iter().map(|policy| {
-                let entries = policy.entries.into_iter().map(|stored| stored.0).collect();
-                (policy_type(policy.policy_type.as_deref()), entries)
-            });
-            merge(&mut account.policies, policies.collect());
-        }
-        Ok(accounts.into_iter().map(|(name, account)| (name, Arc::new(account))).collect())
+        let mut users = users_of(&list(&self.users)?).map_err(|reason| damaged(&self.users, reason))?;
+        let added = add_acls(&mut users, list(&self.acls)?);
+        added.map_err(|reason| damaged(&self.acls, reason))?;
+        Ok(shared(users))
     }
 
     /// Makes users and acls durable. The acls come first: what a crash between the two leaves is a user without its acl, or an acl
@@ -334,27 +323,59 @@ impl Files {
     }
 }
 
-/// Users and acls as a broker lists them. What users lack has RocketMQ's defaults; acls of others than users are passed over.
+/// Users and acls as a broker lists them; an empty list has no text. What users lack has RocketMQ's defaults; acls of others than users
+/// are passed over.
 ///
 /// # Errors
 /// A text about the first user or acl that is not valid.
-pub(crate) fn of_lists(users: &[UserInfo], acls: &[AclInfo]) -> Result<Accounts, String> {
-    let mut accounts = BTreeMap::new();
-    for info in users {
-        let mut info = info.clone();
+pub(crate) fn of_lists(users: &[u8], acls: &[u8]) -> Result<Accounts, String> {
+    let (mut users, mut acls): (Vec<UserInfo>, Vec<StoredAcl>) = (parse(users)?, parse(acls)?);
+    for info in &mut users {
+        if info.password.is_none() {
+            let reason =
+                "passwords are told to super users only, and innerClientAuthenticationCredentials name none";
+            return Err(reason.to_owned());
+        }
         info.user_type.get_or_insert_with(|| UserType::Normal.name().to_owned());
         info.user_status.get_or_insert_with(|| UserStatus::Enable.name().to_owned());
-        let account = account_of(&info)?;
-        accounts.insert(account.name.clone(), account);
     }
+    acls.retain(|acl| user_of(&acl.subject).is_some());
+    let mut users = users_of(&users)?;
+    add_acls(&mut users, acls)?;
+    Ok(shared(users))
+}
+
+fn users_of(infos: &[UserInfo]) -> Result<BTreeMap<Arc<str>, Account>, String> {
+    infos.iter().map(account_of).map(|made| made.map(|account| (account.name.clone(), account))).collect()
+}
+
+/// Gives users their acls. An acl of a user that does not exist is dropped.
+fn add_acls(users: &mut BTreeMap<Arc<str>, Account>, acls: Vec<StoredAcl>) -> Result<(), String> {
     for acl in acls {
-        let subject = acl.subject.as_deref().unwrap_or_default();
-        if let Some(account) = user_of(subject).and_then(|name| accounts.get_mut(name)) {
-            let added = policies_of(acl).map_err(|error| format!("acl of {:?}: {error}", shown(subject)))?;
-            merge(&mut account.policies, added);
+        let bad = |reason: &str| format!("acl of {:?}: {reason}", shown(&acl.subject));
+        let name = user_of(&acl.subject).ok_or_else(|| bad("the subject is not a user"))?;
+        if acl.policies.iter().all(|policy| policy.entries.is_empty()) {
+            return Err(bad("it has no entry"));
         }
+        let Some(account) = users.get_mut(name) else {
+            tracing::warn!(user = shown(name), "acl of a user that does not exist is dropped");
+            continue;
+        };
+        let policies = acl.policies.into_iter().map(|policy| {
+            let entries = policy.entries.into_iter().map(|stored| stored.0).collect();
+            (policy_type(policy.policy_type.as_deref()), entries)
+        });
+        merge(&mut account.policies, policies.collect());
     }
-    Ok(accounts.into_iter().map(|(name, account)| (name, Arc::new(account))).collect())
+    Ok(())
+}
+
+fn shared(users: BTreeMap<Arc<str>, Account>) -> Accounts {
+    users.into_iter().map(|(name, account)| (name, Arc::new(account))).collect()
+}
+
+fn parse<T: for<'a> Deserialize<'a>>(text: &[u8]) -> Result<Vec<T>, String> {
+    if text.is_empty() { Ok(Vec::new()) } else { json::from_slice(text).map_err(|error| error.to_string()) }
 }
 
 fn list<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<Vec<T>, LoadError> {

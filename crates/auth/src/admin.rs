@@ -2,7 +2,7 @@
 //! counts for the next request; when it cannot be made durable, nothing changes. Changes wait for the disk and for each other;
 //! requests that are verified or decided meanwhile do not.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use wire::body::{AclInfo, UserInfo};
 
@@ -193,7 +193,7 @@ impl Auth {
         if !self.settings().keeps_users {
             return Err(AuthError::NotStored);
         }
-        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let files = self.files();
         let mut accounts = Accounts::clone(&self.accounts());
         change(&mut accounts)?;
         save(&files, &accounts).map_err(|error| {

@@ -19,7 +19,7 @@ pub struct Origin {
 
 /// The line about an authentication. RocketMQ writes it at level info when it failed, else at debug.
 #[must_use]
-pub fn authentication(user: &str, origin: Origin, result: &Result<Identity, AuthError>) -> String {
+pub fn authentication(user: &str, origin: Origin, result: Result<&Identity, &AuthError>) -> String {
     let (word, reason) = match result {
         Ok(_) => ("success", "verified".to_owned()),
         Err(error) => ("failed", error.to_string()),
@@ -40,19 +40,34 @@ pub fn authorization(
     needed: &Needed<'_>,
     ruling: &Ruling,
 ) -> String {
+    let word = if ruling.is_allowed() { "Allow" } else { "Deny" };
+    let (actions, resource) = (needed.actions.to_string(), needed.resource.to_string());
+    decision((identity, origin, request), word, (&actions, &resource), &ruling.rule.to_string())
+}
+
+/// The line about a request that is refused before it is known which resources it needs, or by ACL 1.0. RocketMQ writes none.
+#[must_use]
+pub fn refusal(identity: &Identity, origin: Origin, request: Request<'_>, reason: &str) -> String {
+    decision((identity, origin, request), "Deny", ("null", "null"), reason)
+}
+
+fn decision(
+    (identity, origin, request): (&Identity, Origin, Request<'_>),
+    word: &str,
+    (actions, resource): (&str, &str),
+    rule: &str,
+) -> String {
     let subject = match identity {
         Identity::User(name) => format!("User:{}", shown(name)),
         Identity::Off | Identity::Anonymous => "null".to_owned(),
     };
-    let word = if ruling.is_allowed() { "Allow" } else { "Deny" };
     let Origin { address, connection } = origin;
     format!(
-        "[AUTHORIZATION] Subject = {subject} is {word} Action = {} from sourceIp = {address} on resource = {} for request = {}. \
+        "[AUTHORIZATION] Subject = {subject} is {word} Action = {actions} from sourceIp = {address} on resource = {} for request = {}. \
          connection = {connection}, rule = {}",
-        needed.actions,
-        shown(&needed.resource.to_string()),
+        shown(resource),
         shown(&request.to_string()),
-        shown(&ruling.rule.to_string()),
+        shown(rule),
     )
 }
 

@@ -1,14 +1,15 @@
 //! Auth 2.0 as its callers see it: who signed a request, and whether that user may do what the request needs.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
-
-use wire::body::{AclInfo, UserInfo};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use crate::accounts::{self, Account, Accounts, Files, LoadError};
-use crate::config::{AuthConfig, ConfigError, Request, Secret, Settings, Switch};
+use crate::config::{AuthConfig, ConfigError, Request, Settings, Switch};
 use crate::error::{AuthError, shown};
+use crate::failures::{Answer, Failures, Mark};
 use crate::file::FileError;
 use crate::names::{Decision, PolicyType, UserStatus, UserType};
 use crate::plain::{PlainError, PlainFiles, Rules};
@@ -27,14 +28,50 @@ pub enum Identity {
     User(Arc<str>),
 }
 
+/// A request that is to be verified.
+#[derive(Clone, Copy, Debug)]
+pub struct Attempt<'a> {
+    /// The time in milliseconds.
+    pub now_ms: i64,
+    /// Where the request comes from.
+    pub address: IpAddr,
+    /// What the request is.
+    pub request: Request<'a>,
+    /// The user that the request names; empty for none.
+    pub user: &'a str,
+    /// The [`Mark`] of the request's connection, which a user who is verified leaves there.
+    pub mark: &'a AtomicU64,
+}
+
+/// Why a request is refused, and when its answer may leave.
+#[derive(Debug)]
+pub struct Denied {
+    /// Why the request is refused.
+    pub error: AuthError,
+    /// When the answer may leave.
+    pub answer: Answer,
+    /// The mark that the connection is to get when the answer leaves; 0 for none.
+    pub mark: Mark,
+}
+
+impl From<AuthError> for Denied {
+    /// A refusal that is answered at once.
+    fn from(error: AuthError) -> Self {
+        Self { error, answer: Answer::Now, mark: 0 }
+    }
+}
+
 /// Users, acls and settings of a server. All methods may be called from any thread; changes count for the next request.
 pub struct Auth {
     settings: Settings,
     accounts: RwLock<Arc<Accounts>>,
     /// Held by whoever changes users or acls; the table is swapped once its file is durable.
-    pub(crate) files: Mutex<Files>,
+    files: Mutex<Files>,
     /// Key that signatures of unknown users are checked with, so that they take the time of known ones.
     decoy: SigningKey,
+    failures: Failures,
+    /// Names states of the table: one number for this start, and one for each change.
+    version: (u64, AtomicU64),
 }
 
 impl std::fmt::Debug for Auth {
@@ -77,26 +114,39 @@ impl Auth {
     /// Every variant of [`StartError`]; none of them changes or removes a file.
     pub fn open(config: &AuthConfig, directory: &Path, plain: &PlainFiles) -> Result<Self, StartError> {
         let settings = config.check()?;
-        let files = Files::new(directory);
-        let mut accounts = if settings.keeps_users { files.load()? } else { Accounts::new() };
+        let mut files = Files::new(directory);
+        let mut accounts = Accounts::new();
         if settings.keeps_users {
+            files.look();
+            accounts = files.load()?;
             let before = accounts.len();
-            for (key, user) in [
-                ("initAuthenticationUser", &settings.first_user),
-                ("innerClientAuthenticationCredentials", &settings.inner_user),
-            ] {
-                create_missing(&mut accounts, user.as_ref())
-                    .map_err(|error| StartError::User { key, error })?;
-            }
+            create_missing(&settings, &mut accounts)?;
             if settings.migrates {
                 Rules::read(plain)?.migrate(&mut accounts);
             }
             if accounts.len() > before {
                 files.save(&accounts)?;
+                files.look();
             }
         }
-        let (accounts, files) = (RwLock::new(Arc::new(accounts)), Mutex::new(files));
-        Ok(Self { settings, accounts, files, decoy: SigningKey::new("no user has this secret") })
+        Ok(Self::of(settings, accounts, files))
+    }
+
+    /// Reads the files of users and acls again when somebody else has replaced them; whether they were. For servers that do not change
+    /// them.
+    ///
+    /// # Errors
+    /// [`StartError::Load`] and [`StartError::User`]; users and acls stay as they are, and the files are not read again before their
+    /// next change.
+    pub fn reload(&self) -> Result<bool, StartError> {
+        let mut files = self.files();
+        if !self.settings.keeps_users || !files.look() {
+            return Ok(false);
+        }
+        let mut accounts = files.load()?;
+        create_missing(&self.settings, &mut accounts)?;
+        self.replace(accounts);
+        Ok(true)
     }
 
     /// Users that another server keeps: none until [`Auth::take`] is given them. Nothing is read or written.
@@ -104,16 +154,25 @@ impl Auth {
     /// # Errors
     /// [`StartError::Config`] for settings that stop a start.
     pub fn kept_elsewhere(config: &AuthConfig) -> Result<Self, StartError> {
-        let settings = config.check()?;
-        let (accounts, files) = (RwLock::default(), Mutex::new(Files::new(Path::new(""))));
-        Ok(Self { settings, accounts, files, decoy: SigningKey::new("no user has this secret") })
+        Ok(Self::of(config.check()?, Accounts::new(), Files::new(Path::new(""))))
     }
 
-    /// Takes the users and acls that another server told for those that there are.
+    fn of(settings: Settings, accounts: Accounts, files: Files) -> Self {
+        Self {
+            settings,
+            accounts: RwLock::new(Arc::new(accounts)),
+            files: Mutex::new(files),
+            decoy: SigningKey::new("no user has this secret"),
+            failures: Failures::default(),
+            version: (RandomState::new().hash_one(()), AtomicU64::new(0)),
+        }
+    }
+
+    /// Takes the users and acls that another server told, in its answers to requests 3005 and 3010, for those that there are.
     ///
     /// # Errors
     /// A text about the first one that is not valid; users and acls stay as they were.
-    pub fn take(&self, users: &[UserInfo], acls: &[AclInfo]) -> Result<(), String> {
+    pub fn take(&self, users: &[u8], acls: &[u8]) -> Result<(), String> {
         self.replace(accounts::of_lists(users, acls)?);
         Ok(())
     }
@@ -147,6 +206,54 @@ impl Auth {
             let parts = [credentials.content.as_bytes()].into_iter();
             self.check(credentials.user, credentials.signature, parts)
         })
+    }
+
+    /// Has a request verified in its turn: an address from which many requests fail is answered late, whether a request is right or
+    /// wrong ([`Failures`]). A request that needs no signature never waits; while its address is slowed, it is one of nobody.
+    ///
+    /// # Errors
+    /// Those of `verify`; [`AuthError::Slowed`] for a request that is right, or was not looked at, because its turn comes later.
+    pub fn in_turn(
+        &self,
+        attempt: Attempt<'_>,
+        verify: impl FnOnce() -> Result<Identity, AuthError>,
+    ) -> Result<Identity, Denied> {
+        let Attempt { now_ms, address, request, user, mark } = attempt;
+        let turn = self.failures.turn(now_ms, address, user, mark.load(Ordering::Relaxed));
+        let note = || self.failures.note(now_ms, address, user, turn);
+        if self.settings.authentication == Switch::On && self.settings.unsigned.contains(request) {
+            let identity = if turn.is_none() { verify()? } else { Identity::Anonymous };
+            if identity == Identity::Anonymous && !user.is_empty() {
+                note();
+            }
+            return Ok(identity);
+        }
+        if turn == Some(Answer::Never) {
+            return Err(Denied { error: AuthError::Slowed, answer: Answer::Never, mark: 0 });
+        }
+        let identity = verify().map_err(|error| {
+            // Whoever fails as the user of the connection is not that user any more.
+            let own = self.failures.mark(user);
+            let _ = mark.compare_exchange(own, 0, Ordering::Relaxed, Ordering::Relaxed);
+            Denied { error, answer: note(), mark: 0 }
+        })?;
+        let known = match &identity {
+            Identity::User(name) if turn.is_some() || mark.load(Ordering::Relaxed) == 0 => {
+                self.failures.mark(name)
+            }
+            _ => 0,
+        };
+        match turn {
+            Some(answer @ Answer::After(_)) if known != 0 => {
+                Err(Denied { error: AuthError::Slowed, answer, mark: known })
+            }
+            _ => {
+                if known != 0 {
+                    mark.store(known, Ordering::Relaxed);
+                }
+                Ok(identity)
+            }
+        }
     }
 
     fn identify(
@@ -230,20 +337,38 @@ impl Auth {
         }
     }
 
+    /// A name for the present state of users and acls. Equal names are equal states; a new start has new names.
+    #[must_use]
+    pub fn version(&self) -> String {
+        format!("{:x}-{}", self.version.0, self.version.1.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn files(&self) -> MutexGuard<'_, Files> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn accounts(&self) -> Arc<Accounts> {
         self.accounts.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn replace(&self, accounts: Accounts) {
         *self.accounts.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(accounts);
+        // Whoever reads a version and then the table gets a table that is not older than the version.
+        self.version.1.fetch_add(1, Ordering::Release);
     }
 }
 
-fn create_missing(accounts: &mut Accounts, user: Option<&Secret>) -> Result<(), AuthError> {
-    let Some(user) = user else { return Ok(()) };
-    if !accounts.contains_key(user.name.as_str()) {
-        let account = Account::new(&user.name, &user.secret, UserType::Super)?;
-        accounts.insert(account.name.clone(), Arc::new(account));
+/// Creates the users of the settings that are missing.
+fn create_missing(settings: &Settings, accounts: &mut Accounts) -> Result<(), StartError> {
+    for (key, user) in [
+        ("initAuthenticationUser", &settings.first_user),
+        ("innerClientAuthenticationCredentials", &settings.inner_user),
+    ] {
+        if let Some(user) = user.as_ref().filter(|user| !accounts.contains_key(user.name.as_str())) {
+            let account = Account::new(&user.name, &user.secret, UserType::Super)
+                .map_err(|error| StartError::User { key, error })?;
+            accounts.insert(account.name.clone(), Arc::new(account));
+        }
     }
     Ok(())
 }

@@ -56,6 +56,11 @@ pub enum AuthError {
         /// `the decision is deny.` or `no matched policies.`.
         reason: &'static str,
     },
+    /// The request was not served, right or wrong, because many requests of its address failed (`SYSTEM_BUSY`).
+    #[error(
+        "many requests of this address failed authentication, so this one was not served; send it again later"
+    )]
+    Slowed,
     /// A request about users has no name of a user (`INVALID_PARAMETER`).
     #[error("The username is blank")]
     BlankUser,
@@ -95,6 +100,7 @@ impl AuthError {
     pub fn code(&self) -> i32 {
         match self {
             Self::BlankUser => response::INVALID_PARAMETER,
+            Self::Slowed => response::SYSTEM_BUSY,
             Self::SuperNeeded(_) | Self::NoBody | Self::NotStored => response::SYSTEM_ERROR,
             _ => response::NO_PERMISSION,
         }

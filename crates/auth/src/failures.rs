@@ -1,8 +1,16 @@
-//! Slows down an address from which many requests fail authentication, and no other address. All addresses of an IPv6 network of
-//! 64 bits count as one, because a single client may use each of them.
+//! Slows down guessing: an address from which many requests fail authentication, and no other address. All addresses of an IPv6
+//! network of 64 bits count as one, because a single client may use each of them.
+//!
+//! Once an address has failed often, right and wrong requests of the users whose names failed take turns of one a second, on whatever
+//! connection they come: an answer that came at once would tell that a guess was right, so that a new connection for each guess would
+//! cost no time. A connection whose user was verified before is left out for that user, so that clients behind the same address go
+//! on working.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::{BuildHasher as _, RandomState};
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Failures of an address within [`WINDOW_MS`] that are answered at once.
 pub const FREE_FAILURES: usize = 10;
@@ -10,8 +18,10 @@ pub const FREE_FAILURES: usize = 10;
 pub const WINDOW_MS: i64 = 60_000;
 /// Milliseconds between two answers to an address that failed more often.
 pub const PACE_MS: i64 = 1000;
-/// Longest time in milliseconds that an answer waits; an address with more answers waiting is to be disconnected.
+/// Longest time in milliseconds that an answer waits; a connection with a request that would wait longer is to be closed.
 pub const WAIT_MAX_MS: i64 = 60_000;
+/// Users whose names may fail at a slowed address before every user of that address takes turns.
+const USERS_MAX: usize = 5;
 /// The bits of an IPv6 address that name its network.
 const NETWORK_MASK: u128 = u128::MAX << 64;
 /// Addresses of one generation; two generations are kept.
@@ -28,62 +38,118 @@ pub enum Answer {
     Never,
 }
 
-/// The failures of all addresses. Bounded: when a generation is full, the one before it is forgotten, which holds the addresses
-/// that have not failed for the longest time.
+/// A connection as far as it is known whose it is: a number for the user who was verified on it first, and 0 before that. The number
+/// means nothing outside the [`Failures`] that gave it.
+pub type Mark = u64;
+
+/// The failures of all addresses. May be used from any thread. Bounded: when a generation is full, the one before it is forgotten,
+/// which holds the addresses that have not failed for the longest time.
 #[derive(Debug, Default)]
 pub struct Failures {
+    addresses: Mutex<Addresses>,
+    /// No address is slowed from this time on, so that requests need not look. Only a hint: the lock of `addresses` orders everything.
+    slowed_until: AtomicI64,
+    names: RandomState,
+}
+
+#[derive(Debug, Default)]
+struct Addresses {
     recent: HashMap<IpAddr, Address>,
     older: HashMap<IpAddr, Address>,
-    delayed: u64,
 }
 
 #[derive(Debug)]
 struct Address {
-    /// Times of the last failures, at most [`FREE_FAILURES`].
-    failures: VecDeque<i64>,
-    /// When the last answer to a failure leaves or left.
+    /// Times of the last failures and the users they named, at most [`FREE_FAILURES`].
+    failures: VecDeque<(i64, Mark)>,
+    /// When the last answer that waited leaves or left.
     answered: i64,
 }
 
 impl Failures {
-    /// Notes that a request failed authentication, and says when its answer may leave. Requests that do not fail are not noted
-    /// and never wait, so that a neighbour behind the same address goes on working.
-    pub fn note(&mut self, now_ms: i64, address: IpAddr) -> Answer {
-        let address = counted(address);
-        let known = self.recent.remove(&address).or_else(|| self.older.remove(&address));
-        // A clock that is set back begins anew, so that nobody waits for the time that it was set back by.
-        let known = known.filter(|known| known.failures.back().is_none_or(|last| *last <= now_ms));
-        let mut known = known.unwrap_or_else(|| Address {
+    /// The mark of a connection on which this user was verified.
+    #[must_use]
+    pub fn mark(&self, user: &str) -> Mark {
+        self.names.hash_one(user).max(1)
+    }
+
+    /// Says, before a request is verified, when its answer may leave; `None` when the request takes no turn. `mark` is that of its
+    /// connection.
+    pub fn turn(&self, now_ms: i64, address: IpAddr, user: &str, mark: Mark) -> Option<Answer> {
+        if now_ms >= self.slowed_until.load(Ordering::Relaxed) {
+            return None;
+        }
+        let (address, name) = (counted(address), self.mark(user));
+        let Addresses { recent, older } = &mut *self.addresses();
+        match recent.get_mut(&address).or_else(|| older.get_mut(&address)) {
+            Some(known) if mark != name && known.slows(now_ms, name) => Some(known.turn(now_ms)),
+            _ => None,
+        }
+    }
+
+    /// Notes that a request failed authentication, and says when its answer may leave: as its turn says when it took one.
+    pub fn note(&self, now_ms: i64, address: IpAddr, user: &str, turn: Option<Answer>) -> Answer {
+        let (address, name) = (counted(address), self.mark(user));
+        let Addresses { recent, older } = &mut *self.addresses();
+        let known = recent.remove(&address).or_else(|| older.remove(&address));
+        let mut known = known.filter(|known| known.is_of(now_ms)).unwrap_or_else(|| Address {
             failures: VecDeque::with_capacity(FREE_FAILURES),
             answered: now_ms,
         });
-        let oldest = known.failures.front().filter(|_| known.failures.len() == FREE_FAILURES);
-        let is_slowed = oldest.is_some_and(|oldest| now_ms - oldest < WINDOW_MS);
+        let answer = turn.unwrap_or_else(|| match now_ms < known.slowed_until() {
+            true => known.turn(now_ms),
+            false => Answer::Now,
+        });
         if known.failures.len() == FREE_FAILURES {
             known.failures.pop_front();
         }
-        known.failures.push_back(now_ms);
-        let at_ms = if is_slowed { now_ms.max(known.answered + PACE_MS) } else { now_ms };
-        let answer = match at_ms - now_ms {
-            0 => Answer::Now,
-            wait if wait <= WAIT_MAX_MS => Answer::After(wait),
-            _ => Answer::Never,
-        };
-        if answer != Answer::Never {
-            known.answered = at_ms;
+        known.failures.push_back((now_ms, name));
+        self.slowed_until.fetch_max(known.slowed_until(), Ordering::Relaxed);
+        if recent.len() == ADDRESSES_MAX {
+            *older = std::mem::take(recent);
         }
-        self.delayed += u64::from(answer != Answer::Now);
-        if self.recent.len() == ADDRESSES_MAX {
-            self.older = std::mem::take(&mut self.recent);
-        }
-        self.recent.insert(address, known);
+        recent.insert(address, known);
         answer
     }
 
-    /// How many answers were delayed or withheld, for the metrics.
-    #[must_use]
-    pub fn delayed(&self) -> u64 {
-        self.delayed
+    fn addresses(&self) -> MutexGuard<'_, Addresses> {
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Address {
+    /// Whether what is known is not of a later time: a clock that is set back begins anew, so that nobody waits for the time that it was
+    /// set back by.
+    fn is_of(&self, now_ms: i64) -> bool {
+        self.failures.back().is_none_or(|(last, _)| *last <= now_ms)
+    }
+
+    /// Until when the address is slowed.
+    fn slowed_until(&self) -> i64 {
+        match self.failures.front() {
+            Some((oldest, _)) if self.failures.len() == FREE_FAILURES => oldest + WINDOW_MS,
+            _ => i64::MIN,
+        }
+    }
+
+    /// Whether requests of a user take turns: the name failed, or so many others did that somebody tries one after the other.
+    fn slows(&self, now_ms: i64, name: Mark) -> bool {
+        let names: HashSet<Mark> = self.failures.iter().map(|(_, name)| *name).collect();
+        self.is_of(now_ms)
+            && now_ms < self.slowed_until()
+            && (names.len() > USERS_MAX || names.contains(&name))
+    }
+
+    /// Takes the next turn.
+    fn turn(&mut self, now_ms: i64) -> Answer {
+        let at_ms = now_ms.max(self.answered + PACE_MS);
+        let answer = match at_ms - now_ms {
+            0 => Answer::Now,
+            wait if wait <= WAIT_MAX_MS => Answer::After(wait),
+            _ => return Answer::Never,
+        };
+        self.answered = at_ms;
+        answer
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// Only the owner of a file reads and writes it.
@@ -35,6 +35,15 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
+}
+
+/// What tells one content of a file from another without reading it: inode, length, and seconds and nanoseconds of the change.
+pub(crate) type FileId = (u64, u64, i64, i64);
+
+/// The present content of a file; `None` when the file cannot be looked at.
+pub(crate) fn id_of(path: &Path) -> Option<FileId> {
+    let file = fs::metadata(path).ok()?;
+    Some((file.ino(), file.len(), file.ctime(), file.ctime_nsec()))
 }
 
 /// Reads a file as a whole; `None` when it does not exist.

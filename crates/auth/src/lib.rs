@@ -31,11 +31,11 @@ mod source;
 mod testing;
 
 pub use accounts::{LoadError, PASSWORD_BYTES_MAX, USER_NAME_BYTES_MAX};
-pub use auth::{Auth, Deciding, Identity, Rule, Ruling, StartError};
+pub use auth::{Attempt, Auth, Deciding, Denied, Identity, Rule, Ruling, StartError};
 pub use config::{AuthConfig, ConfigError, KEYS, Request, Secret, Settings, Switch, Whitelist};
 pub use error::AuthError;
 pub use explain::Explanation;
-pub use failures::{Answer, FREE_FAILURES, Failures, PACE_MS, WAIT_MAX_MS, WINDOW_MS};
+pub use failures::{Answer, FREE_FAILURES, Failures, Mark, PACE_MS, WAIT_MAX_MS, WINDOW_MS};
 pub use file::{FileError, write as write_file};
 pub use names::{Action, Actions, Decision, PolicyType, ResourceType, UserStatus, UserType};
 pub use plain::{

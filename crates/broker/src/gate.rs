@@ -5,11 +5,11 @@ mod audit_log;
 mod delays;
 
 use std::borrow::Cow;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::AtomicU64;
 
 use auth::audit::{self, Origin};
 use auth::{
-    Actions, Answer, Auth, AuthError, Failures, Identity, Metadata, Needed, PlainAcl, PlainIdentity, Request,
+    Actions, Attempt, Auth, AuthError, Denied, Identity, Metadata, Needed, PlainAcl, PlainIdentity, Request,
     Resource, ResourceType, Signed, StartError, Switch,
 };
 use client::Credentials;
@@ -84,19 +84,21 @@ impl std::fmt::Display for Need<'_> {
     }
 }
 
-/// Why a request is refused, and when its answer may leave.
-#[derive(Debug)]
-pub(crate) struct Denied {
-    pub error: AuthError,
-    pub answer: Answer,
-}
-
 /// Who sends a request, by the generation that is on.
 pub(crate) enum Verified {
     /// Auth 2.0.
     User(Identity),
     /// ACL 1.0.
     Account(PlainIdentity),
+}
+
+impl Verified {
+    pub fn identity(&self) -> Identity {
+        match self {
+            Self::User(user) => user.clone(),
+            Self::Account(account) => identity(account),
+        }
+    }
 }
 
 /// The gate of a broker.
@@ -108,7 +110,6 @@ pub(crate) struct Gate {
     is_shut: bool,
     /// What clients of other machines are told while the gate serves this machine only, and asks nobody who sends a request.
     strangers: Option<&'static str>,
-    failures: Mutex<Failures>,
     /// Answers that wait because their address failed often.
     pub delays: Delays,
     log: AuditLog,
@@ -132,16 +133,7 @@ impl Gate {
         }
         let log = AuditLog::new(&root.join("logs"));
         let strangers = config.refuses_strangers.filter(|_| !is_shut);
-        Ok(Self {
-            auth,
-            plain,
-            is_shut,
-            strangers,
-            failures: Mutex::default(),
-            delays: Delays::default(),
-            log,
-            own,
-        })
+        Ok(Self { auth, plain, is_shut, strangers, delays: Delays::default(), log, own })
     }
 
     /// Longest frame of a client that has sent no signed request yet; `None` where nobody is asked who sends a request. It holds the
@@ -159,10 +151,13 @@ impl Gate {
     ///
     /// # Errors
     /// [`AuthError::Invalid`] with what to do.
-    fn refuse_strangers(&self, now_ms: i64, origin: Origin) -> Result<(), Denied> {
+    fn refuse_strangers(&self, attempt: Attempt<'_>, connection: u64) -> Result<(), Denied> {
         match self.strangers {
             None => Ok(()),
-            Some(text) => self.noted(now_ms, Err(AuthError::Invalid(text)), origin, || "").map(drop),
+            Some(text) => {
+                let attempt = Attempt { user: "", ..attempt };
+                self.noted(attempt, connection, || Err(AuthError::Invalid(text))).map(drop)
+            }
         }
     }
 
@@ -195,19 +190,29 @@ impl Gate {
         self.own.as_ref()
     }
 
-    /// Finds out who sends a remoting request.
-    pub fn verify(&self, now_ms: i64, signed: &Signed<'_>, origin: Origin) -> Result<Verified, Denied> {
-        self.refuse_strangers(now_ms, origin)?;
-        let user = || signed.fields.text(auth::ACCESS_KEY).unwrap_or_default();
-        match &self.plain {
-            None => self.noted(now_ms, self.auth.verify(signed), origin, user).map(Verified::User),
-            Some(plain) => {
-                let verified = plain.verify(signed, origin.address);
-                let result = verified.as_ref().map(identity).map_err(Clone::clone);
-                self.noted(now_ms, result, origin, user)?;
-                verified.map(Verified::Account).map_err(at_once)
-            }
-        }
+    /// Finds out who sends a remoting request; `mark` is that of its connection.
+    pub fn verify(
+        &self,
+        now_ms: i64,
+        signed: &Signed<'_>,
+        origin: Origin,
+        mark: &AtomicU64,
+    ) -> Result<Verified, Denied> {
+        let user = signed.fields.text(auth::ACCESS_KEY).unwrap_or_default();
+        let (address, request) = (origin.address, Request::Code(signed.code));
+        let attempt = Attempt { now_ms, address, request, user, mark };
+        self.refuse_strangers(attempt, origin.connection)?;
+        let Some(plain) = &self.plain else {
+            let verify = || self.auth.verify(signed);
+            return self.noted(attempt, origin.connection, verify).map(Verified::User);
+        };
+        let mut account = None;
+        let verify = || {
+            let found = plain.verify(signed, address)?;
+            Ok(identity(account.insert(found)))
+        };
+        self.noted(attempt, origin.connection, verify)?;
+        account.map(Verified::Account).ok_or_else(|| AuthError::NoSubject.into())
     }
 
     /// Finds out who sends a gRPC request. ACL 1.0 is older than gRPC and knows no such requests.
@@ -216,29 +221,42 @@ impl Gate {
         now_ms: i64,
         metadata: &Metadata<'_>,
         origin: Origin,
+        mark: &AtomicU64,
     ) -> Result<Identity, Denied> {
-        self.refuse_strangers(now_ms, origin)?;
+        let (address, request) = (origin.address, Request::Message(metadata.message));
+        let attempt = Attempt { now_ms, address, request, user: metadata.user(), mark };
+        self.refuse_strangers(attempt, origin.connection)?;
         if self.plain.is_some() {
-            return Err(at_once(AuthError::Plain("ACL 1.0 (aclEnable) does not serve gRPC".to_owned())));
+            return Err(AuthError::Plain("ACL 1.0 (aclEnable) does not serve gRPC".to_owned()).into());
         }
-        self.noted(now_ms, self.auth.verify_grpc(metadata), origin, || metadata.user())
+        self.noted(attempt, origin.connection, || self.auth.verify_grpc(metadata))
     }
 
-    /// Writes the audit line of a verification, and counts it when it failed.
-    fn noted<'a>(
+    /// Has a request verified in its turn, and writes the audit line.
+    fn noted(
+        &self,
+        attempt: Attempt<'_>,
+        connection: u64,
+        verify: impl FnOnce() -> Result<Identity, AuthError>,
+    ) -> Result<Identity, Denied> {
+        let result = self.auth.in_turn(attempt, verify);
+        if result.is_err() || AuditLog::is_detailed() {
+            let origin = Origin { address: attempt.address, connection };
+            let shown = result.as_ref().map_err(|denied| &denied.error);
+            self.log.write(attempt.now_ms, &audit::authentication(attempt.user, origin, shown));
+        }
+        result
+    }
+
+    /// Writes the audit line of a request that is refused without a decision about a resource.
+    pub fn log_refusal(
         &self,
         now_ms: i64,
-        result: Result<Identity, AuthError>,
+        (user, request): (&Identity, Request<'_>),
         origin: Origin,
-        user: impl FnOnce() -> &'a str,
-    ) -> Result<Identity, Denied> {
-        if result.is_err() || AuditLog::is_detailed() {
-            self.log.write(now_ms, &audit::authentication(user(), origin, &result));
-        }
-        result.map_err(|error| {
-            let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-            Denied { error, answer: failures.note(now_ms, origin.address) }
-        })
+        reason: &str,
+    ) {
+        self.log.write(now_ms, &audit::refusal(user, origin, request, reason));
     }
 
     /// Decides whether a verified request is served, and says who sent it.
@@ -253,10 +271,16 @@ impl Gate {
         let user = match (verified, &self.plain, request) {
             (Verified::User(user), _, _) => user,
             (Verified::Account(account), Some(plain), Request::Code(code)) => {
-                plain.decide(&account, code, &needed).map_err(at_once)?;
-                return Ok(identity(&account));
+                let user = identity(&account);
+                return match plain.decide(&account, code, &needed) {
+                    Ok(()) => Ok(user),
+                    Err(error) => {
+                        self.log_refusal(now_ms, (&user, request), origin, &error.to_string());
+                        Err(error.into())
+                    }
+                };
             }
-            (Verified::Account(_), _, _) => return Err(at_once(AuthError::NoSubject)),
+            (Verified::Account(_), _, _) => return Err(AuthError::NoSubject.into()),
         };
         let ruling = self.auth.decide(&user, request, origin.address, &needed);
         let audited: &[_] = match ruling.is_allowed() {
@@ -269,7 +293,7 @@ impl Gate {
             self.log.write(now_ms, &audit::authorization(&user, origin, request, needed, &ruling));
         }
         match ruling.refusal {
-            Some(error) => Err(at_once(error)),
+            Some(error) => Err(error.into()),
             None => Ok(user),
         }
     }
@@ -290,11 +314,6 @@ fn refused_calls(config: &Config) -> String {
         text += &format!("; controllers that do refuse {}", named(&OF_CONTROLLERS));
     }
     text
-}
-
-/// A refusal that is answered at once.
-pub(crate) fn at_once(error: AuthError) -> Denied {
-    Denied { error, answer: Answer::Now }
 }
 
 /// The account of ACL 1.0 that sends a request, as an identity.

@@ -61,4 +61,5 @@ pub use sign::{ACCESS_KEY, Credentials, SIGNATURE, SIGNATURE_BYTES, Signed, sign
 pub use subscription::Expression;
 pub use trace::{Published, TRACE_TOPIC, Tracer};
 pub use transaction::{Decision, Half, TransactionProducer};
+pub use users::AccessLists;
 pub use wire::body::MessageQueue;

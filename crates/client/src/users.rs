@@ -2,15 +2,29 @@
 
 use std::time::Duration;
 
+use net::Reply;
 use serde::de::DeserializeOwned;
-use wire::body::{AclInfo, UserInfo};
+use wire::body::{AclInfo, USERS_VERSION, UserInfo};
 use wire::codes::request;
+use wire::frame::FrameWriter;
 use wire::json;
 
 use crate::{Client, Error};
 
 /// Longest time for a call: a change of many users is written to the broker's disk first.
 const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The users and acls of a broker as it wrote them, with their passwords.
+pub struct AccessLists {
+    /// Address of the broker.
+    pub broker: String,
+    /// What the broker calls this state of its users and acls, for [`Client::access_lists`]; empty when it has no name for the state.
+    pub version: String,
+    /// The answer to `AUTH_LIST_USER`; equal bytes are equal users.
+    pub users: Vec<u8>,
+    /// The answer to `AUTH_LIST_ACL`.
+    pub acls: Vec<u8>,
+}
 
 impl Client {
     /// All users of a broker (`AUTH_LIST_USER`), empty when there are none. Vostok tells passwords to super users only.
@@ -37,6 +51,32 @@ impl Client {
         }
         json::from_slice(&reply.body)
             .map_err(|why| Error::Answer { address: broker.to_owned(), why: why.to_string() })
+    }
+
+    /// All users and acls of a broker; `None` when the broker says that they are still those of `known`, which only Vostok says.
+    ///
+    /// # Errors
+    /// [`Error::Connect`] or [`Error::Call`] when the broker does not answer, [`Error::Refused`] when it refuses.
+    pub async fn access_lists(&self, broker: &str, known: &str) -> Result<Option<AccessLists>, Error> {
+        let ask = |code, known| {
+            let write = move |frame: FrameWriter<'_>| frame.maybe(USERS_VERSION, known).finish(b"");
+            self.inner.remote.call(broker, code, TIMEOUT, write)
+        };
+        let version = |reply: &Reply| reply.text(USERS_VERSION).unwrap_or_default().to_owned();
+        let known = Some(known).filter(|known| !known.is_empty());
+        let users = ask(request::AUTH_LIST_USER, known).await?;
+        if known.is_some_and(|known| known == version(&users)) {
+            return Ok(None);
+        }
+        let acls = ask(request::AUTH_LIST_ACL, None).await?;
+        // What changed between the two answers is asked for again.
+        let version = Some(version(&users)).filter(|of_users| *of_users == version(&acls));
+        Ok(Some(AccessLists {
+            broker: broker.to_owned(),
+            version: version.unwrap_or_default(),
+            users: users.body,
+            acls: acls.body,
+        }))
     }
 
     /// Creates a user (`AUTH_CREATE_USER`), normal and enabled unless `user` says something else.
@@ -75,7 +115,7 @@ impl Client {
         (key, name): (&'static str, &str),
         body: &[u8],
     ) -> Result<(), Error> {
-        let write = |frame: wire::frame::FrameWriter<'_>| frame.text(key, name).finish(body);
+        let write = |frame: FrameWriter<'_>| frame.text(key, name).finish(body);
         self.inner.remote.call(broker, code, TIMEOUT, write).await.map(|_| ())
     }
 }

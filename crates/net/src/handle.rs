@@ -93,6 +93,7 @@ pub struct ConnectionHandle {
     received_us: AtomicU64,
     /// Whether there is queued work, so that the hot path need not lock.
     has_work: AtomicBool,
+    mark: AtomicU64,
     next_opaque: AtomicI32,
     calls: Mutex<HashMap<i32, oneshot::Sender<Reply>>>,
     /// Number of entries in `calls`, so that the hot path need not lock.
@@ -121,6 +122,7 @@ impl ConnectionHandle {
             opened: Instant::now(),
             received_us: AtomicU64::new(0),
             has_work: AtomicBool::new(false),
+            mark: AtomicU64::new(0),
             next_opaque: AtomicI32::new(0),
             calls: Mutex::default(),
             waiting: AtomicUsize::new(0),
@@ -156,6 +158,11 @@ impl ConnectionHandle {
     /// known yet may be allowed less memory.
     pub fn limit_frames(&self, bytes: usize) {
         self.frame_bytes_max.store(bytes.min(FRAME_BYTES_MAX), Ordering::Relaxed);
+    }
+
+    /// A number that the service keeps with the connection and that means nothing here; 0 at first.
+    pub fn mark(&self) -> &AtomicU64 {
+        &self.mark
     }
 
     /// Id of the connection, unique in this process.

@@ -1,6 +1,7 @@
 //! The brokers that calls are performed by: that of this process, or those of a cluster.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use broker::api::{
     Api, Decision, EndTransaction, Identity, Metadata, Need, PopRequest, PopStatus, Popped, PoppedMessage,
@@ -63,16 +64,17 @@ impl Brokers {
         }
     }
 
-    /// Finds out who makes a request. Users are those of the broker of this process, or of the cluster.
+    /// Finds out who makes a request, on a connection with this mark. Users are those of the broker of this process, or of the cluster.
     pub(crate) fn authenticate(
         &self,
         metadata: &Metadata<'_>,
         remote: std::net::SocketAddr,
+        mark: &AtomicU64,
     ) -> Result<Identity, Refused> {
         match self {
-            Self::Local(api) => api.authenticate(metadata, remote),
+            Self::Local(api) => api.authenticate(metadata, remote, mark),
             Self::Cluster(cluster) => match &cluster.users {
-                Some(users) => users.authenticate(self.now_ms(), metadata, remote),
+                Some(users) => users.authenticate(self.now_ms(), metadata, remote, mark),
                 None => Ok(Identity::Off),
             },
         }
@@ -87,10 +89,13 @@ impl Brokers {
     ) -> Result<(), Failure> {
         match self {
             Self::Local(api) if api.is_authorizing() => {
-                api.authorize(user, message, remote, &needs()?).map_err(Failure::unauthorized)
+                let needs = needs().inspect_err(|failure| {
+                    api.log_refusal((user, message), remote, &failure.message);
+                })?;
+                api.authorize(user, message, remote, &needs).map_err(Failure::unauthorized)
             }
             Self::Cluster(cluster) => match &cluster.users {
-                Some(users) if users.is_authorizing() => users.authorize((user, message), remote, &needs()?),
+                Some(users) if users.is_authorizing() => users.authorize((user, message), remote, needs()),
                 _ => Ok(()),
             },
             Self::Local(_) => Ok(()),

@@ -122,7 +122,7 @@ settings! {
     cluster: String = "DefaultCluster".to_owned(), "rocketMQClusterName", "cluster that configurations of consumer groups are read from, for a proxy without a broker; any when there is no such cluster";
     sync_topic: String = "DefaultHeartBeatSyncerTopic".to_owned(), "heartbeatSyncerTopicName", "topic on which proxies without a broker tell each other their consumers, those of Apache RocketMQ included; empty for none";
     name_servers: String = String::new(), "namesrvAddr", "name servers of a proxy without a broker; `-n` stands above it";
-    authenticates: bool = false, "authenticationEnabled", "clients must be users of the brokers. Before a broker of the same process the settings of the broker count instead, for all that begin with `auth`; a proxy without a broker reads users and acls from the brokers every five seconds";
+    authenticates: bool = false, "authenticationEnabled", "clients must be users of the brokers. Before a broker of the same process the settings of the broker count instead, for all that begin with `auth`; a proxy without a broker asks a broker every five seconds whether users and acls have changed";
     user_source: String = String::new(), "authenticationMetadataProvider", "class that knows the users; all that are known here ask the brokers";
     unsigned: String = String::new(), "authenticationWhitelist", "gRPC messages that need no signature, by their full names, separated by commas";
     authorizes: bool = false, "authorizationEnabled", "users may do only what their acls allow; needs `authenticationEnabled`";

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use broker::api::{Caller, Identity, Metadata, Sends};
@@ -84,6 +85,8 @@ refused!(
 pub struct Origin {
     pub proxy: Arc<Proxy>,
     pub remote: SocketAddr,
+    /// Whose the connection is, as far as it is known ([`auth::Mark`]).
+    pub mark: Arc<AtomicU64>,
     /// The sends of this thread.
     pub sends: Option<Arc<Sends>>,
     /// Host and port that the client dialled, as its requests say.
@@ -115,11 +118,12 @@ impl Origin {
         let (authorization, date_time) = (text("authorization"), text("x-mq-date-time"));
         let signed = Metadata { message: M::NAME, authorization, date_time };
         let mut call = self.call(head);
-        match self.proxy.brokers.authenticate(&signed, self.remote) {
+        match self.proxy.brokers.authenticate(&signed, self.remote, &self.mark) {
             Ok(user) => call.caller.user = user,
             Err(refused) => {
                 let failure = Failure::unauthorized(refused.refusal);
-                return Err(Rejected { failure, wait: refused.wait });
+                let mark = (refused.mark != 0).then(|| (self.mark.clone(), refused.mark));
+                return Err(Rejected { failure, wait: refused.wait, mark });
             }
         }
         Ok(call)
@@ -140,11 +144,13 @@ pub struct Rejected {
     pub failure: Failure,
     /// `None`: too many answers of the address wait, so that it is to get none.
     pub wait: Option<Duration>,
+    /// The mark of the connection and what it is to be when the answer is due.
+    pub mark: Option<(Arc<AtomicU64>, auth::Mark)>,
 }
 
 impl From<Failure> for Rejected {
     fn from(failure: Failure) -> Self {
-        Self { failure, wait: Some(Duration::ZERO) }
+        Self { failure, wait: Some(Duration::ZERO), mark: None }
     }
 }
 
@@ -177,6 +183,13 @@ impl Rejected {
     /// Waits until the answer of a call is due. A call cannot end without an answer, so it waits the longest time instead.
     async fn due(self) -> Failure {
         sleep(self.wait.unwrap_or(ANSWER_WAIT_MAX)).await;
+        self.told()
+    }
+
+    fn told(self) -> Failure {
+        if let Some((connection, mark)) = self.mark {
+            connection.store(mark, Ordering::Relaxed);
+        }
         self.failure
     }
 
@@ -188,7 +201,7 @@ impl Rejected {
             biased;
             () = writer.closed() => None,
             () = proxy.stopping() => None,
-            () = sleep(wait) => Some(self.failure),
+            () = sleep(wait) => Some(self.told()),
         }
     }
 }

@@ -32,9 +32,12 @@ impl Failure {
         Self::new(Code::IllegalFilterExpression, "expression format is not correct")
     }
 
-    /// Why a user is not served.
+    /// Why a user is not served, now or at all.
     pub fn unauthorized(refusal: Refusal) -> Self {
-        Self::new(Code::Unauthorized, refusal.remark)
+        match refusal.code {
+            response::SYSTEM_BUSY => refusal.into(),
+            _ => Self::new(Code::Unauthorized, refusal.remark),
+        }
     }
 }
 

@@ -191,7 +191,8 @@ impl RunningProxy {
             let (proxy, places) = (proxy.clone(), places.clone());
             workers.spawn(index, move || async move {
                 let sends = proxy.brokers.sends();
-                let origin = Origin { proxy, remote: address, sends, authority: None, places };
+                let mark = Arc::default();
+                let origin = Origin { proxy, remote: address, mark, sends, authority: None, places };
                 for port in ports {
                     spawn_local(accept(Arc::new(port), origin.clone()));
                 }
@@ -300,7 +301,7 @@ async fn welcome((stream, place): (TcpStream, Place), origin: Origin, port: Arc<
 /// Serves one connection of gRPC.
 async fn serve(stream: Stream, origin: Origin, remote: SocketAddr) {
     let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port());
-    let (proxy, origin) = (origin.proxy.clone(), Origin { remote, ..origin });
+    let (proxy, origin) = (origin.proxy.clone(), Origin { remote, mark: Arc::default(), ..origin });
     let activity = Arc::new(Activity::new());
     let calls = activity.clone();
     let service = service_fn(move |request| {

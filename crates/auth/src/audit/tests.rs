@@ -11,11 +11,11 @@ fn lines_have_javas_text_and_no_signature() {
     let origin = Origin { address: ip("10.0.0.1"), connection: 7 };
     let alice = Identity::User("alice".into());
     assert_eq!(
-        authentication("alice", origin, &Ok(alice.clone())),
+        authentication("alice", origin, Ok(&alice)),
         "[AUTHENTICATION] User:alice is authenticated success with Signature = ***. address = 10.0.0.1, connection = 7, rule = verified"
     );
     assert_eq!(
-        authentication("a\nb", origin, &Err(AuthError::Signature)),
+        authentication("a\nb", origin, Err(&AuthError::Signature)),
         "[AUTHENTICATION] User:a?b is authenticated failed with Signature = ***. address = 10.0.0.1, connection = 7, rule = check signature failed."
     );
     let line = |name: &str, request: Request<'_>| {
@@ -37,6 +37,11 @@ fn lines_have_javas_text_and_no_signature() {
         line("x\n", Request::Message("m")),
         "[AUTHORIZATION] Subject = User:alice is Deny Action = Pub,Sub from sourceIp = 10.0.0.1 on resource = Topic:x? for \
          request = m. connection = 7, rule = no entry"
+    );
+    assert_eq!(
+        refusal(&alice, origin, Request::Code(34), "parse authorization context error."),
+        "[AUTHORIZATION] Subject = User:alice is Deny Action = null from sourceIp = 10.0.0.1 on resource = null for request = 34. \
+         connection = 7, rule = parse authorization context error."
     );
 }
 

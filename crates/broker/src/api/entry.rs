@@ -1,14 +1,15 @@
 //! The gate for fronts of the same process: who makes a request, and may it be served.
 
 use std::net::SocketAddr;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use auth::audit::Origin;
-use auth::{Answer, AuthError, Identity, Metadata, Request};
+use auth::{Answer, AuthError, Denied, Identity, Mark, Metadata, Request};
 
 use super::{Api, Need};
 use crate::Refusal;
-use crate::gate::{Denied, Verified};
+use crate::gate::Verified;
 
 /// Why a request is not served, and how long its answer is to wait: an address that fails often is answered late.
 #[derive(Debug)]
@@ -17,37 +18,43 @@ pub struct Refused {
     pub refusal: Refusal,
     /// How long the answer waits; `None` when too many answers of the address wait, so that it is to get none.
     pub wait: Option<Duration>,
+    /// What the connection's mark is to be when the answer leaves; 0 to leave it.
+    pub mark: Mark,
 }
 
-impl Refused {
-    /// A refusal with `NO_PERMISSION`, whose answer waits as [`auth::Failures`] says.
-    pub fn new(error: AuthError, answer: Answer) -> Self {
+impl From<Denied> for Refused {
+    fn from(Denied { error, answer, mark }: Denied) -> Self {
         let wait = match answer {
             Answer::Now => Some(Duration::ZERO),
             Answer::After(wait_ms) => Some(Duration::from_millis(wait_ms.unsigned_abs())),
             Answer::Never => None,
         };
-        Self { refusal: error.into(), wait }
+        Self { refusal: error.into(), wait, mark }
     }
 }
 
-impl From<Denied> for Refused {
-    fn from(denied: Denied) -> Self {
-        Self::new(denied.error, denied.answer)
+impl From<AuthError> for Refused {
+    fn from(error: AuthError) -> Self {
+        Denied::from(error).into()
     }
 }
 
 impl Api {
-    /// Finds out who makes a gRPC request.
+    /// Finds out who makes a gRPC request; `mark` is that of its connection ([`Mark`]).
     ///
     /// # Errors
     /// [`Refused`] with RocketMQ's text when the request is not that of a user.
-    pub fn authenticate(&self, metadata: &Metadata<'_>, remote: SocketAddr) -> Result<Identity, Refused> {
+    pub fn authenticate(
+        &self,
+        metadata: &Metadata<'_>,
+        remote: SocketAddr,
+        mark: &AtomicU64,
+    ) -> Result<Identity, Refused> {
         let gate = &self.broker.gate;
         if gate.is_open(remote.ip().to_canonical().is_loopback()) {
             return Ok(Identity::Off);
         }
-        Ok(gate.verify_grpc(self.now_ms(), metadata, origin(remote))?)
+        Ok(gate.verify_grpc(self.now_ms(), metadata, origin(remote), mark)?)
     }
 
     /// Whether users may not do everything, so that what a request needs must be found out.
@@ -69,6 +76,12 @@ impl Api {
         let request = (Verified::User(user.clone()), Request::Message(message));
         let decided = self.broker.gate.authorize(self.now_ms(), request, origin(remote), needs);
         decided.map(drop).map_err(|denied| denied.error.into())
+    }
+
+    /// Writes the audit line of a gRPC request whose needs cannot be found, so that it is refused.
+    pub fn log_refusal(&self, (user, message): (&Identity, &str), remote: SocketAddr, reason: &str) {
+        let request = (user, Request::Message(message));
+        self.broker.gate.log_refusal(self.now_ms(), request, origin(remote), reason);
     }
 }
 

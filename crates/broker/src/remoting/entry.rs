@@ -1,16 +1,17 @@
 //! The gate of the remoting protocol: each request gets its caller here, once, before anything of it is staged, queued or kept.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use auth::audit::Origin;
-use auth::{Answer, Identity, Request, Signed};
+use auth::{Answer, Denied, Identity, Request, Signed};
 use net::ConnectionHandle;
 use wire::frame::{Command, FRAME_BYTES_MAX};
 
 use super::{Dispatcher, forward, needs};
 use crate::Refusal;
 use crate::caller::Caller;
-use crate::gate::{Denied, Gate, at_once};
+use crate::gate::Gate;
 
 /// Bytes of an access key above which its request ends the connection: no user has such a name ([`auth::USER_NAME_BYTES_MAX`]).
 const ACCESS_KEY_BYTES_MAX: usize = 4096;
@@ -41,7 +42,7 @@ impl Dispatcher {
         caller.remote = forward::source::remote(&self.broker, command).unwrap_or(caller.remote);
         let now_ms = self.broker.now_ms();
         let origin = Origin { address: caller.remote.ip().to_canonical(), connection: peer.id() };
-        match self.ask(gate, now_ms, command, origin) {
+        match self.ask(gate, (now_ms, origin), peer, command) {
             Ok(user) => {
                 if matches!(user, Identity::User(_)) && peer.frame_bytes_max() < FRAME_BYTES_MAX {
                     peer.limit_frames(FRAME_BYTES_MAX);
@@ -49,7 +50,7 @@ impl Dispatcher {
                 caller.user = user;
                 return Some(caller);
             }
-            Err(Denied { error, answer }) => {
+            Err(Denied { error, answer, mark }) => {
                 let refusal = Refusal::from(error);
                 match answer {
                     Answer::Now => self.refuse(command, &refusal, out),
@@ -58,6 +59,9 @@ impl Dispatcher {
                         self.refuse(command, &refusal, &mut frame);
                         let (peer, charge) = (peer.clone(), peer.charge(frame.len() + WAITING_BYTES));
                         let send = move || {
+                            if mark != 0 {
+                                peer.mark().store(mark, Ordering::Relaxed);
+                            }
                             // A client that has disconnected gets nothing.
                             let _ = peer.push(|out| out.extend_from_slice(&frame));
                             drop(charge);
@@ -74,11 +78,11 @@ impl Dispatcher {
     fn ask(
         &self,
         gate: &Gate,
-        now_ms: i64,
+        (now_ms, origin): (i64, Origin),
+        peer: &ConnectionHandle,
         command: &Command<'_>,
-        origin: Origin,
     ) -> Result<Identity, Denied> {
-        let verified = gate.verify(now_ms, &Signed::from(command), origin)?;
+        let verified = gate.verify(now_ms, &Signed::from(command), origin, peer.mark())?;
         let needs = if gate.plain().is_some() {
             needs::of_plain(command)
         } else if gate.is_authorizing() {
@@ -87,8 +91,11 @@ impl Dispatcher {
         } else {
             Ok(Vec::new())
         };
-        let needs = needs.map_err(at_once)?;
-        gate.authorize(now_ms, (verified, Request::Code(command.code)), origin, &needs)
+        let request = Request::Code(command.code);
+        let needs = needs.inspect_err(|error| {
+            gate.log_refusal(now_ms, (&verified.identity(), request), origin, &error.to_string());
+        })?;
+        gate.authorize(now_ms, (verified, request), origin, &needs)
     }
 }
 

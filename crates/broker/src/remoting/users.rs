@@ -4,7 +4,7 @@
 use auth::{Auth, AuthError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use wire::body::{AclInfo, UserInfo};
+use wire::body::{AclInfo, USERS_VERSION, UserInfo};
 
 use super::answer::Answer;
 use super::codec::{done, json};
@@ -75,9 +75,16 @@ pub(super) fn user(r: &Request<'_>) -> Result<Answer, Refusal> {
     Ok(found.map_or_else(Answer::success, json))
 }
 
-/// 3005 `AUTH_LIST_USER`.
+/// 3005 `AUTH_LIST_USER`: without a body for a caller who has the list already.
 pub(super) fn users(r: &Request<'_>) -> Result<Answer, Refusal> {
-    Ok(list(auth(r)?.users(&r.caller.user, field(r, "filter"))))
+    let auth = auth(r)?;
+    // Read before the users: a change between the two is asked for again.
+    let version = auth.version();
+    let answer = match r.text(USERS_VERSION) == Some(&version) {
+        true => Answer::success(),
+        false => list(auth.users(&r.caller.user, field(r, "filter"))),
+    };
+    Ok(answer.field(USERS_VERSION, version))
 }
 
 /// 3006 `AUTH_CREATE_ACL` and 3007 `AUTH_UPDATE_ACL`, which do the same.
@@ -99,7 +106,9 @@ pub(super) fn acl(r: &Request<'_>) -> Result<Answer, Refusal> {
 
 /// 3010 `AUTH_LIST_ACL`.
 pub(super) fn acls(r: &Request<'_>) -> Result<Answer, Refusal> {
-    Ok(list(auth(r)?.acls(field(r, "subjectFilter"), field(r, "resourceFilter"))))
+    let auth = auth(r)?;
+    let version = auth.version();
+    Ok(list(auth.acls(field(r, "subjectFilter"), field(r, "resourceFilter"))).field(USERS_VERSION, version))
 }
 
 #[cfg(test)]

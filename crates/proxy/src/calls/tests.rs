@@ -84,6 +84,7 @@ impl Fixture {
         Origin {
             proxy: self.proxy.clone(),
             remote: "127.0.0.1:5".parse().unwrap(),
+            mark: Arc::default(),
             authority: None,
             places: Arc::new(tokio::sync::Semaphore::new(1)),
             sends: self.sends.clone(),
@@ -457,7 +458,7 @@ fn a_refusal_that_waits_keeps_nothing_of_its_request() {
 #[test]
 fn a_stream_that_waits_for_its_refusal_ends_with_its_client() {
     let fixture = Fixture::new();
-    let rejected = |wait| Rejected { failure: Failure::new(Code::Unauthorized, ""), wait };
+    let rejected = |wait| Rejected { failure: Failure::new(Code::Unauthorized, ""), wait, mark: None };
     let minute = Some(std::time::Duration::from_secs(60));
     fixture.run(async {
         let (writer, commands) = tokio::sync::mpsc::channel(1);
@@ -525,6 +526,40 @@ fn a07_calls_of_nobody_are_unauthorized() {
         Err(Failure::new(Code::Unauthorized, text)),
         "the white list spares the signature only"
     );
+}
+
+/// Whoever guesses on a new connection each time learns that a guess is right no sooner than that one is wrong.
+#[test]
+fn guesses_on_new_connections_are_answered_one_a_second_whether_right_or_wrong() {
+    let fixture = guarded();
+    let [wrong, right] =
+        ["d6fc09021280e20533c17364f135c0e3217d83e9", "c6fc09021280e20533c17364f135c0e3217d83e9"];
+    let ask = |origin: &Origin, signature: &str| {
+        let mut metadata = tonic::metadata::MetadataMap::new();
+        let authorization = format!("MQv2-HMAC-SHA1 Credential=root, Signature={signature}");
+        for (key, value) in [("x-mq-client-id", "c"), ("x-mq-date-time", "20240101T000000Z")] {
+            metadata.insert(key, value.parse().unwrap());
+        }
+        metadata.insert("authorization", authorization.parse().unwrap());
+        origin.authenticated::<HeartbeatRequest>(metadata.as_ref()).map(drop)
+    };
+    let earlier = fixture.origin();
+    assert!(ask(&earlier, right).is_ok());
+    for _ in 0..auth::FREE_FAILURES {
+        assert_eq!(ask(&fixture.origin(), wrong).unwrap_err().wait, Some(std::time::Duration::ZERO));
+    }
+    let connection = fixture.origin();
+    let refused = ask(&fixture.origin(), wrong).unwrap_err();
+    let late = ask(&connection, right).unwrap_err();
+    assert_eq!((refused.failure.code, late.failure.code), (Code::Unauthorized, Code::TooManyRequests));
+    assert!(refused.wait.unwrap().as_millis() > 0 && late.wait > refused.wait, "{refused:?} {late:?}");
+    assert!(ask(&earlier, right).is_ok(), "a connection from before does not wait");
+    fixture.run(async {
+        let late = Rejected { wait: Some(std::time::Duration::ZERO), ..late };
+        let (writer, _commands) = tokio::sync::mpsc::channel(1);
+        assert!(late.due_on(&writer, &fixture.proxy).await.is_some());
+    });
+    assert!(ask(&connection, right).is_ok(), "from now on this is a connection of the user");
 }
 
 /// Names under which RocketMQ's own interceptors keep address and user (`InterceptorConstants`, `GrpcConstants`), and those of

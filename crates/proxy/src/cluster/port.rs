@@ -25,7 +25,7 @@ impl Answers {
         };
         let group = Resource::group(command.fields.text("consumerGroup").unwrap_or_default());
         let needed = Needed { resource: group, actions: Actions::of(actions) };
-        users.admit(client::now_ms(), command, connection.remote(), needed).map_err(|refused| {
+        users.admit(client::now_ms(), command, connection, needed).map_err(|refused| {
             if refused.wait != Some(Duration::ZERO) {
                 connection.abort();
             }

@@ -1,22 +1,24 @@
 //! The users of a proxy without a broker: those that the brokers keep, read again and again (`ProxyAuthenticationMetadataProvider`,
 //! `ProxyAuthorizationMetadataProvider`, which keep each user for 20 s).
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use auth::audit::{self, Origin};
 use auth::{
-    Answer, Auth, AuthConfig, AuthError, Failures, Identity, Metadata, Needed, Request, Signed, StartError,
-    Switch,
+    Attempt, Auth, AuthConfig, AuthError, Identity, Metadata, Needed, Request, Signed, StartError, Switch,
 };
 use broker::api::{Need, Refused};
+use client::AccessLists;
+use net::ConnectionHandle;
 use wire::frame::Command;
 
 use super::{Cluster, preferred};
 use crate::failure::Failure;
+use crate::needs::Needs;
 
 /// Time between two looks at the users of the brokers.
 const PERIOD: Duration = Duration::from_secs(5);
@@ -27,7 +29,6 @@ const FIRST_PERIOD: Duration = Duration::from_millis(200);
 pub(crate) struct Users {
     auth: Auth,
     are_known: AtomicBool,
-    failures: Mutex<Failures>,
 }
 
 impl Users {
@@ -36,18 +37,20 @@ impl Users {
     /// # Errors
     /// Settings that stop a start.
     pub(crate) fn new(config: &AuthConfig) -> Result<Self, StartError> {
-        let auth = Auth::kept_elsewhere(config)?;
-        Ok(Self { auth, are_known: AtomicBool::new(false), failures: Mutex::default() })
+        Ok(Self { auth: Auth::kept_elsewhere(config)?, are_known: AtomicBool::new(false) })
     }
 
-    /// Finds out who makes a call. An address that fails often is answered late.
+    /// Finds out who makes a call on a connection with this mark.
     pub(crate) fn authenticate(
         &self,
         now_ms: i64,
         metadata: &Metadata<'_>,
         remote: SocketAddr,
+        mark: &AtomicU64,
     ) -> Result<Identity, Refused> {
-        self.noted(now_ms, remote, metadata.user(), || self.auth.verify_grpc(metadata))
+        let (address, request) = (origin(remote).address, Request::Message(metadata.message));
+        let attempt = Attempt { now_ms, address, request, user: metadata.user(), mark };
+        self.verified(attempt, || self.auth.verify_grpc(metadata))
     }
 
     /// Whether a remoting request is of a user who has what it needs.
@@ -55,35 +58,31 @@ impl Users {
         &self,
         now_ms: i64,
         command: &Command<'_>,
-        remote: SocketAddr,
+        connection: &ConnectionHandle,
         needed: Needed<'_>,
     ) -> Result<(), Refused> {
         let user = command.fields.text(auth::ACCESS_KEY).unwrap_or_default();
-        let identity = self.noted(now_ms, remote, user, || self.auth.verify(&Signed::from(command)))?;
-        let request = Request::Code(command.code);
-        self.decide((&identity, request), remote, &[needed]).map_err(|error| Refused::new(error, Answer::Now))
+        let (remote, request) = (connection.remote(), Request::Code(command.code));
+        let address = origin(remote).address;
+        let attempt = Attempt { now_ms, address, request, user, mark: connection.mark() };
+        let identity = self.verified(attempt, || self.auth.verify(&Signed::from(command)))?;
+        Ok(self.decide((&identity, request), remote, &[needed])?)
     }
 
-    /// Verifies a request, and notes a failure.
-    fn noted(
+    /// Has a request verified in its turn, and writes the audit line of a failure.
+    fn verified(
         &self,
-        now_ms: i64,
-        remote: SocketAddr,
-        user: &str,
+        attempt: Attempt<'_>,
         verify: impl FnOnce() -> Result<Identity, AuthError>,
     ) -> Result<Identity, Refused> {
         if !self.are_known.load(Ordering::Acquire) {
-            let text = "the proxy has not read the users of the brokers yet";
-            return Err(Refused::new(AuthError::Invalid(text), Answer::Now));
+            return Err(AuthError::Invalid("the proxy has not read the users of the brokers yet").into());
         }
-        let result = verify();
-        if result.is_err() {
-            tracing::info!(target: "auth_audit", "{}", audit::authentication(user, origin(remote), &result));
-        }
-        result.map_err(|error| {
-            let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-            Refused::new(error, failures.note(now_ms, origin(remote).address))
-        })
+        let origin = Origin { address: attempt.address, connection: 0 };
+        Ok(self.auth.in_turn(attempt, verify).inspect_err(|denied| {
+            let line = audit::authentication(attempt.user, origin, Err(&denied.error));
+            tracing::info!(target: "auth_audit", "{line}");
+        })?)
     }
 
     /// Whether users may not do everything.
@@ -96,10 +95,15 @@ impl Users {
         &self,
         (user, message): (&Identity, &str),
         remote: SocketAddr,
-        needs: &[Need<'_>],
+        needs: Needs<'_>,
     ) -> Result<(), Failure> {
+        let request = Request::Message(message);
+        let needs = needs.inspect_err(|failure| {
+            let line = audit::refusal(user, origin(remote), request, &failure.message);
+            tracing::info!(target: "auth_audit", "{line}");
+        })?;
         let needed: Vec<_> = needs.iter().map(Need::needed).collect();
-        let decided = self.decide((user, Request::Message(message)), remote, &needed);
+        let decided = self.decide((user, request), remote, &needed);
         decided.map_err(|error| Failure::unauthorized(error.into()))
     }
 
@@ -118,38 +122,58 @@ impl Users {
         ruling.refusal.map_or(Ok(()), Err)
     }
 
-    /// Reads users and acls from the first broker that tells them.
-    async fn read(&self, cluster: &Cluster) -> Result<(), String> {
-        let brokers = cluster.brokers().await.map_err(|failure| failure.message)?;
-        let mut why = "the name servers know no broker".to_owned();
-        for address in brokers.values().filter_map(preferred) {
-            let told = async {
-                let users = cluster.client.users(address).await?;
-                Ok::<_, client::Error>((users, cluster.client.acls(address).await?))
-            };
-            match told.await {
-                Ok((users, _)) if users.iter().any(|user| user.password.is_none()) => {
-                    why = format!(
-                        "{address} tells passwords to super users only, and innerClientAuthenticationCredentials name none"
-                    );
-                }
-                Ok((users, acls)) => match self.auth.take(&users, &acls) {
-                    Ok(()) => return Ok(()),
-                    Err(error) => why = format!("{address}: {error}"),
-                },
-                Err(error) => why = error.to_string(),
-            }
+    /// Takes the lists of a broker, unless they are those that were taken last.
+    fn take(&self, lists: &AccessLists, last: &mut Last) -> Result<(), String> {
+        let address = &lists.broker;
+        let digest = last.hasher.hash_one((&lists.users, &lists.acls));
+        if last.digest != Some(digest) {
+            self.auth.take(&lists.users, &lists.acls).map_err(|error| format!("{address}: {error}"))?;
+            last.digest = Some(digest);
         }
-        Err(why)
+        (last.broker, last.version) = (address.clone(), lists.version.clone());
+        Ok(())
     }
+}
+
+/// What was read last, so that nothing is read or made again while it stays the same.
+#[derive(Default)]
+struct Last {
+    /// Address of the broker, which is asked first the next time.
+    broker: String,
+    /// What that broker calls the state that was read ([`AccessLists::version`]).
+    version: String,
+    /// Of the lists that were taken.
+    digest: Option<u64>,
+    hasher: RandomState,
+}
+
+/// Reads users and acls from the broker that told them last, or else from the first one that does.
+async fn read(users: &Users, cluster: &Cluster, last: &mut Last) -> Result<(), String> {
+    let brokers = cluster.brokers().await.map_err(|failure| failure.message)?;
+    let mut addresses: Vec<_> = brokers.values().filter_map(preferred).collect();
+    addresses.sort_by_key(|address| **address != *last.broker);
+    let mut why = "the name servers know no broker".to_owned();
+    for address in addresses {
+        let known = if *address == *last.broker { &*last.version } else { "" };
+        let taken = match cluster.client.access_lists(address, known).await {
+            Ok(None) => Ok(()),
+            Ok(Some(lists)) => users.take(&lists, last),
+            Err(error) => Err(error.to_string()),
+        };
+        match taken {
+            Ok(()) => return Ok(()),
+            Err(error) => why = error,
+        }
+    }
+    Err(why)
 }
 
 /// Reads the users of the brokers until the proxy stops, as `stopping` says. While they cannot be read, those of before count.
 pub(crate) async fn run(cluster: &Cluster, stopping: impl Future<Output = ()>) {
     let Some(users) = &cluster.users else { return };
-    let (mut failed, mut stopping) = (String::new(), pin!(stopping));
+    let (mut failed, mut stopping, mut last) = (String::new(), pin!(stopping), Last::default());
     loop {
-        match users.read(cluster).await {
+        match read(users, cluster, &mut last).await {
             Ok(()) => {
                 let is_first = !users.are_known.swap(true, Ordering::Release);
                 if is_first || !failed.is_empty() {
@@ -174,4 +198,31 @@ pub(crate) async fn run(cluster: &Cluster, stopping: impl Future<Output = ()>) {
 /// Connections of gRPC have no number here, so audit lines say 0.
 fn origin(remote: SocketAddr) -> Origin {
     Origin { address: remote.ip().to_canonical(), connection: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_are_made_again_only_when_their_lists_have_changed() {
+        let mut config = AuthConfig::default();
+        config.set("authenticationEnabled", "true");
+        let class = "org.apache.rocketmq.proxy.auth.ProxyAuthenticationMetadataProvider";
+        config.set("authenticationMetadataProvider", class);
+        let (users, mut last) = (Users::new(&config).unwrap(), Last::default());
+        let mut take = |broker: &str, password: &str, version: &str| {
+            let text = format!(r#"[{{"username":"alice"{password}}}]"#);
+            let (broker, version) = (broker.to_owned(), version.to_owned());
+            let lists = AccessLists { broker, version, users: text.into_bytes(), acls: Vec::new() };
+            let taken = users.take(&lists, &mut last);
+            taken.map(|()| (users.auth.version(), last.broker.clone(), last.version.clone()))
+        };
+        let secret = r#","password":"secret""#;
+        let (first, ..) = take("a:1", secret, "").unwrap();
+        assert_eq!(take("b:1", secret, "7").unwrap(), (first.clone(), "b:1".to_owned(), "7".to_owned()));
+        assert!(take("b:1", "", "8").unwrap_err().contains("told to super users only"));
+        let (changed, _, version) = take("b:1", r#","password":"other""#, "9").unwrap();
+        assert!(changed != first && version == "9");
+    }
 }

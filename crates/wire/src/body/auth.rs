@@ -2,6 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Field of requests 3005 and 3010 and of their answers, which RocketMQ does not know: what the broker calls this state of its users and
+/// acls. A broker that is asked with the name of the present state answers without a body.
+pub const USERS_VERSION: &str = "vostokUsersVersion";
+
 /// A user (`UserInfo`). Members that are absent stay as they are in an update.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -411,6 +411,13 @@ fn a_body_that_cannot_be_read_is_refused_before_it_is_served() {
     let guarded = Guarded::new(&[AUTH, ACLS]).with_alice(&["Group:* Sub"]);
     let refused = (response::NO_PERMISSION, "parse authorization context error.".to_owned());
     assert_eq!(guarded.alice(request::HEART_BEAT, &[], b"{"), refused);
+    let log = std::fs::read_to_string(guarded.fixture.config_path("../logs/auth_audit.log")).unwrap();
+    assert!(
+        log.contains("[AUTHORIZATION] Subject = User:alice is Deny ")
+            && log.contains(" for request = 34. ")
+            && log.contains("rule = parse authorization context error."),
+        "{log}"
+    );
 }
 
 /// Requests that run elsewhere or again are served as who sent them, although their frame is not the one that was signed.
@@ -458,7 +465,6 @@ fn an_address_that_fails_often_is_answered_later_and_then_not_at_all() {
         assert!(!wrong().is_empty());
     }
     assert!(wrong().is_empty(), "the answer waits");
-    assert_eq!(guarded.alice(request::GET_BROKER_CONFIG, &[], b"").0, 0, "a right request does not wait");
     assert_eq!(broker.gate.delays.due(1_000_999), Next::At(1_001_000));
     assert!(peer.pushed().is_empty());
     assert_eq!(broker.gate.delays.due(1_001_000), Next::Woken);
@@ -469,6 +475,60 @@ fn an_address_that_fails_often_is_answered_later_and_then_not_at_all() {
     assert!(peer.is_closing(), "too many answers wait");
     guarded.clock.set(1_000_000 + auth::WINDOW_MS * 3);
     assert!(!wrong().is_empty());
+}
+
+/// Whoever guesses on a new connection each time learns that a guess is right no sooner than that one is wrong.
+#[test]
+fn guesses_on_new_connections_are_answered_one_a_second_whether_right_or_wrong() {
+    let guarded = Guarded::new(&[AUTH]).with_alice(&[]);
+    let broker = &guarded.fixture.broker;
+    let config = |user, peer: &_| guarded.come(&mut frame(user, request::GET_BROKER_CONFIG, &[], b""), peer);
+    let earlier = peer();
+    assert_eq!(answer(&mut config(ALICE, &earlier)).0, 0);
+    for _ in 0..auth::FREE_FAILURES {
+        assert_eq!(answer(&mut config(Some(("alice", "guess")), &peer())).0, response::NO_PERMISSION);
+    }
+    let [wrong, right] = [Some(("alice", "guess")), ALICE].map(|user| {
+        let peer = peer();
+        assert!(config(user, &peer).is_empty(), "the answer waits");
+        peer
+    });
+    assert_eq!(answer(&mut config(ALICE, &earlier)).0, 0, "a connection of alice from before does not wait");
+    assert_eq!(answer(&mut config(ROOT, &peer())).0, 0, "nor does a user whose name did not fail");
+    assert_eq!(broker.gate.delays.due(1_001_000), Next::At(1_002_000));
+    assert_eq!(answer(&mut wrong.pushed()).0, response::NO_PERMISSION);
+    assert!(right.pushed().is_empty());
+    broker.gate.delays.due(1_002_000);
+    assert_eq!(answer(&mut right.pushed()).0, response::SYSTEM_BUSY);
+    assert_eq!(answer(&mut config(ALICE, &right)).0, 0, "from now on this is a connection of alice");
+    // Where too many wait, right and wrong guesses lose their connections alike.
+    for user in [Some(("alice", "guess")), ALICE].into_iter().cycle().take(120) {
+        config(user, &peer());
+    }
+    for user in [Some(("alice", "guess")), ALICE] {
+        let peer = peer();
+        assert!(config(user, &peer).is_empty() && peer.is_closing(), "{user:?}");
+    }
+}
+
+#[test]
+fn a_connection_of_a_user_is_not_one_for_guesses() {
+    let guarded = Guarded::new(&[AUTH]).with_alice(&[]);
+    let config = |user, peer: &_| guarded.come(&mut frame(user, request::GET_BROKER_CONFIG, &[], b""), peer);
+    let of_root = peer();
+    assert_eq!(answer(&mut config(ROOT, &of_root)).0, 0);
+    for _ in 0..auth::FREE_FAILURES {
+        config(Some(("alice", "guess")), &of_root);
+    }
+    assert!(config(ALICE, &of_root).is_empty(), "the right guess waits");
+    let of_alice = peer();
+    guarded.clock.set(1_000_000 + auth::WINDOW_MS * 3);
+    assert_eq!(answer(&mut config(ALICE, &of_alice)).0, 0);
+    // One more, because the first turn of a second is at once.
+    for _ in 0..=auth::FREE_FAILURES {
+        config(Some(("alice", "old-secret")), &of_alice);
+    }
+    assert!(config(ALICE, &of_alice).is_empty(), "who failed as the user of the connection waits, too");
 }
 
 const PLAIN: &str = "
@@ -651,7 +711,7 @@ fn requests_of_the_broker_itself_are_signed() {
     let command = Command::decode(&mut told).unwrap();
     assert!(command.is_one_way() && command.code == request::BROKER_HEARTBEAT);
     let origin = Origin { address: ADDRESS.ip(), connection: 1 };
-    let verified = broker.gate.verify(1_000_000, &auth::Signed::from(&command), origin).unwrap();
+    let verified = broker.gate.verify(1_000_000, &auth::Signed::from(&command), origin, peer.mark()).unwrap();
     assert!(matches!(verified, Verified::User(Identity::User(name)) if &*name == "inner"));
 }
 

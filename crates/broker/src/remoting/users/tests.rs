@@ -1,3 +1,4 @@
+use wire::body::USERS_VERSION;
 use wire::codes::{request, response};
 
 use crate::testing::Fixture;
@@ -71,4 +72,17 @@ fn a30_requests_3001_to_3010_keep_users_and_acls() {
     assert_eq!(ask(3003, &alice, ""), "", "an unknown user is gone already");
     assert_eq!(ask(3009, &of_alice, ""), "16 The subject is not exist.");
     assert_eq!(ask(3006, &of_alice, ""), "1 The body of acl is null");
+}
+
+#[test]
+fn a_list_that_the_caller_has_already_is_not_sent_again() {
+    let fixture = keeping();
+    let version = || fixture.broker.gate.auth().version();
+    let listed = |known: &str| text(&fixture, 3005, &[(USERS_VERSION, known)], "").contains("alice");
+    text(&fixture, 3001, &[("username", "alice")], r#"{"password":"secret"}"#);
+    let first = version();
+    assert!(listed("") && !listed(&first));
+    text(&fixture, 3002, &[("username", "alice")], r#"{"userStatus":"disable"}"#);
+    assert!(listed(&first) && !listed(&version()));
+    assert!(Fixture::with(|_| {}).broker.gate.auth().version() != first, "another start has other names");
 }
