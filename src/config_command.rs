@@ -200,10 +200,14 @@ fn lint(file: &Path, role: Kind, output: &Output) -> Result<ExitCode, Error> {
     };
     match role {
         Kind::Broker => lines.extend(of_broker(&text).map_err(|error| unreadable(&error))?),
-        Kind::Namesrv => match namesrv::Config::new(Path::new(".")).read(&text) {
-            Ok(warnings) => lines.extend(warnings.iter().map(|it| line(Severity::Warning, it))),
-            Err(error) => lines.push(line(Severity::Error, error)),
-        },
+        Kind::Namesrv => {
+            let mut config = namesrv::Config::new(Path::new("."));
+            match config.read(&text) {
+                Ok(warnings) => lines.extend(warnings.iter().map(|it| line(Severity::Warning, it))),
+                Err(error) => lines.push(line(Severity::Error, error)),
+            }
+            lines.extend(config.auth.check().err().map(|error| line(Severity::Error, error)));
+        }
         Kind::Controller => match controller::Config::new(Path::new(".")).read(&text) {
             Ok(warnings) => lines.extend(warnings.iter().map(|it| line(Severity::Warning, it))),
             Err(error) => lines.push(line(Severity::Error, error)),

@@ -16,7 +16,7 @@ const LAYERS: [(&str, &[&str]); 17] = [
     ("grpc", &[]),
     ("auth", &["wire"]),
     ("client", &["wire", "net"]),
-    ("namesrv", &["wire", "net"]),
+    ("namesrv", &["wire", "net", "auth"]),
     ("controller", &["wire", "store", "replica", "net", "client"]),
     ("broker", &["wire", "store", "replica", "net", "auth", "client"]),
     ("proxy", &["wire", "net", "grpc", "auth", "broker", "client"]),

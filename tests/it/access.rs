@@ -13,7 +13,7 @@ use crate::common::wire_client::Connection;
 use crate::grpc::{Grpc, text};
 use crate::stage::{Stage, eventually, setup};
 
-const LINES: [&str; 5] = [
+pub const LINES: [&str; 5] = [
     "authenticationEnabled=true",
     "authenticationMetadataProvider=org.apache.rocketmq.auth.authentication.provider.LocalAuthenticationMetadataProvider",
     "authorizationEnabled=true",

@@ -22,6 +22,7 @@ mod edges;
 mod failover;
 mod frames;
 mod grpc;
+mod guarded_routes;
 mod hostile;
 mod judge;
 mod lab;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use auth::AuthConfig;
 use net::{ConnectionLimits, TrustedProxies};
 use wire::body::{KeyValuesError, format_key_values, parse_key_values};
 
@@ -24,6 +25,8 @@ pub struct Config {
     pub tls_handshakes_per_second_max: usize,
     /// Port to listen on; 0 takes any free one.
     pub listen_port: u16,
+    /// Whether requests must be signed, and by whom; off by default, as RocketMQ's name server knows no users.
+    pub auth: AuthConfig,
     /// What clients of other machines are told with `NO_PERMISSION` instead of being served; `None` to serve them. No property.
     pub refuses_strangers: Option<&'static str>,
     /// File of the key-value settings (`kvConfig.json`).
@@ -87,6 +90,7 @@ impl Config {
             connections_per_address_max: ConnectionLimits::default().per_address,
             tls_handshakes_per_second_max: ConnectionLimits::default().handshakes_per_second,
             listen_port: 9876,
+            auth: AuthConfig::default(),
             refuses_strangers: None,
             kv_config_path: home.join("namesrv/kvConfig.json"),
             config_store_path: home.join("namesrv/namesrv.properties"),
@@ -172,7 +176,9 @@ impl Config {
 
     /// Whether no request may change this key (`Configuration.blackList` and `NamesrvConfig.configBlackList`).
     pub fn is_locked(&self, key: &str) -> bool {
-        LOCKED.contains(&key) || self.config_black_list.split(';').any(|locked| locked.trim() == key)
+        LOCKED.contains(&key)
+            || auth::KEYS.contains(&key)
+            || self.config_black_list.split(';').any(|locked| locked.trim() == key)
     }
 
     /// [`Config::idle_seconds`] as a duration.
@@ -181,8 +187,8 @@ impl Config {
     }
 }
 
-/// Keys that are locked even without `configBlackList`: those of RocketMQ (`DefaultRequestProcessor.initConfigBlackList`), and all
-/// others that name a path, an address or an environment. Whoever may change settings must not choose with them which file is written,
+/// Keys that are locked even without `configBlackList`, as those of authentication are: those of RocketMQ
+/// (`DefaultRequestProcessor.initConfigBlackList`), and all others that name a path, an address or an environment. Whoever may change settings must not choose with them which file is written,
 /// where the server listens or whose preambles it believes (CVE-2023-37582).
 const LOCKED: [&str; 8] = [
     "bindAddress",
@@ -327,7 +333,7 @@ numbers! {
 }
 
 macro_rules! properties {
-    ($($name:literal, $effect:ident, $field:ident, $doc:literal;)*) => {
+    ($($name:literal, $effect:ident, $field:ident, $doc:literal;)* auth { $($auth:literal, $auth_doc:literal;)* }) => {
         /// All settings of `namesrv.conf`.
         pub const PROPERTIES: &[Property] = &[$(Property {
             name: $name,
@@ -335,6 +341,16 @@ macro_rules! properties {
             effect: Effect::$effect,
             get: |config| config.$field.show(),
             set: |config, text| Setting::parse(text).map(|value| config.$field = value),
+        },)* $(Property {
+            name: $auth,
+            doc: $auth_doc,
+            effect: Effect::Restart,
+            get: |config| config.auth.shown($auth).to_owned(),
+            set: |config, text| {
+                // The values are checked together at the start.
+                config.auth.set($auth, text);
+                Ok(())
+            },
         }),*];
     };
 }
@@ -370,6 +386,20 @@ properties! {
     "clientRequestThreadPoolNums", None, client_request_thread_pool_nums, "Java's pool size for routes";
     "defaultThreadPoolQueueCapacity", None, default_thread_pool_queue_capacity, "Java's queue size for all requests but routes";
     "clientRequestThreadPoolQueueCapacity", None, client_request_thread_pool_queue_capacity, "Java's queue size for routes";
+    auth {
+        "authenticationEnabled", "requests must be signed by a user; without a signature they get code 16";
+        "authenticationProvider", "class; only the one of RocketMQ";
+        "authenticationMetadataProvider", "class that keeps users, org.apache.rocketmq.auth.authentication.provider.LocalAuthenticationMetadataProvider; without it every request fails while authenticationEnabled is on";
+        "authenticationStrategy", "class; both of RocketMQ are accepted, and every request is verified";
+        "authenticationWhitelist", "request codes that need no signature, separated by commas";
+        "initAuthenticationUser", "JSON with username and password of a super user that a start creates when it is missing";
+        "innerClientAuthenticationCredentials", "JSON with accessKey and secretKey of the brokers, as in their files; the user is created like initAuthenticationUser";
+        "authorizationEnabled", "what changes routes or settings needs a super user, or an acl with Update on the cluster; needs authenticationEnabled";
+        "authorizationProvider", "class; only the one of RocketMQ";
+        "authorizationMetadataProvider", "class that keeps acls, org.apache.rocketmq.auth.authorization.provider.LocalAuthorizationMetadataProvider; without it every request fails while authorizationEnabled is on";
+        "authorizationStrategy", "class; both of RocketMQ are accepted, and every request is decided";
+        "authorizationWhitelist", "request codes that every user may send, separated by commas";
+    }
 }
 
 #[cfg(test)]

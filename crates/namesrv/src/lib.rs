@@ -10,6 +10,7 @@
 
 mod config;
 mod files;
+mod gate;
 mod kv;
 mod request_handler;
 mod routes;

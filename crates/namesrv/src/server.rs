@@ -3,15 +3,18 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use auth::{Answer, Denied};
 use net::tls::Security;
 use net::{Budget, ConnectionHandle, ConnectionLimits, Limits, Service, Workers};
 use tokio::sync::Notify;
 use wire::codes::{request, response};
 use wire::frame::{Command, Encoding, FrameWriter, Head};
 
+use crate::gate::Gate;
 use crate::{Config, KvError, KvStore, MinBrokerNotice, RequestHandler};
 
 /// Number of worker threads: one may parse a large registration while the other answers routes.
@@ -19,6 +22,12 @@ const WORKERS: usize = 2;
 
 /// Time limit for connecting to a broker to send it a notice (`notifyMinBrokerIdChanged`).
 const NOTICE_TIMEOUT: Duration = Duration::from_millis(300);
+
+/// Bytes that a waiting answer is charged to its connection beside its frame.
+const WAITING_BYTES: usize = 256;
+
+/// How often the files of users are looked at.
+const RELOAD_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Why the name server does not start.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +49,9 @@ pub enum StartError {
     /// The key-value settings cannot be read.
     #[error(transparent)]
     Kv(#[from] KvError),
+    /// The settings of authentication are wrong, or the users cannot be read.
+    #[error(transparent)]
+    Auth(#[from] auth::StartError),
 }
 
 /// A running name server.
@@ -77,10 +89,13 @@ impl NameServer {
         let scan_interval = Duration::from_millis(config.scan_interval_ms.max(1));
         let kv = KvStore::open(&config.kv_config_path)?;
         let refuses_strangers = config.refuses_strangers;
+        let gate = Gate::open(&config)?;
         let handler = Arc::new(RequestHandler::new(config, kv, Instant::now()));
         let front = Arc::new(NameServerService {
             handler: handler.clone(),
             refuses_strangers,
+            gate,
+            started: Instant::now(),
             brokers: Mutex::default(),
             unsettled: Notify::new(),
         });
@@ -126,6 +141,9 @@ struct NameServerService {
     handler: Arc<RequestHandler>,
     /// What clients of other machines are told; `None` to serve them.
     refuses_strangers: Option<&'static str>,
+    /// `None` where nobody is asked who sends a request.
+    gate: Option<Gate>,
+    started: Instant,
     /// Handles of the connections on which brokers registered, to close those of silent brokers.
     brokers: Mutex<HashMap<u64, Arc<ConnectionHandle>>>,
     /// Wakes [`keep`] when [`RequestHandler::settle`] has something to do.
@@ -135,6 +153,38 @@ struct NameServerService {
 impl NameServerService {
     fn brokers(&self) -> MutexGuard<'_, HashMap<u64, Arc<ConnectionHandle>>> {
         self.brokers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a request is served; one that is not was answered, or its answer leaves later.
+    fn admits(&self, peer: &Arc<ConnectionHandle>, command: &Command<'_>, out: &mut Vec<u8>) -> bool {
+        let Some(gate) = &self.gate else { return true };
+        let now_ms = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);
+        let from = (peer.remote().ip(), peer.id());
+        let Err(Denied { error, answer, mark }) = gate.admit(now_ms, command, from, peer.mark()) else {
+            return true;
+        };
+        let mut frame = Vec::new();
+        if !command.is_one_way() {
+            command.reply(error.code()).remark(&error.to_string()).write(&mut frame, b"");
+        }
+        match answer {
+            Answer::Now => out.append(&mut frame),
+            Answer::Never => peer.close(),
+            Answer::After(wait_ms) => {
+                let (peer, charge) = (peer.clone(), peer.charge(frame.len() + WAITING_BYTES));
+                // Such answers are bounded by the waits that the gate gives: a minute's worth for each address.
+                tokio::task::spawn_local(async move {
+                    tokio::time::sleep(Duration::from_millis(wait_ms.unsigned_abs())).await;
+                    if mark != 0 {
+                        peer.mark().store(mark, Ordering::Relaxed);
+                    }
+                    // A client that has disconnected gets nothing.
+                    let _ = peer.push(|out| out.append(&mut frame));
+                    drop(charge);
+                });
+            }
+        }
+        false
     }
 }
 
@@ -157,6 +207,9 @@ impl Service for NameServerService {
             if !command.is_one_way() {
                 command.reply(response::NO_PERMISSION).remark(text).write(out, b"");
             }
+            return;
+        }
+        if !self.admits(peer, &command, out) {
             return;
         }
         if command.code == request::REGISTER_BROKER {
@@ -189,11 +242,12 @@ async fn keep_on(workers: Workers, front: Arc<NameServerService>, scan_interval:
 
 /// Removes departing brokers, searches silent ones, and sends notices.
 async fn keep(workers: Workers, front: Arc<NameServerService>, scan_interval: Duration) {
-    let mut scan = tokio::time::interval(scan_interval);
+    let [mut scan, mut reload] = [scan_interval, RELOAD_INTERVAL].map(tokio::time::interval);
     scan.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             () = front.unsettled.notified() => {}
+            _ = reload.tick(), if front.gate.is_some() => front.gate.iter().for_each(Gate::reload),
             _ = scan.tick() => {
                 for connection in front.handler.expire(Instant::now()) {
                     let peer = front.brokers().get(&connection).cloned();

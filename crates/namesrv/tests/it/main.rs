@@ -183,6 +183,68 @@ fn hostile_bytes_end_their_connection_only() {
     server.shutdown();
 }
 
+/// A user and a request with its signature, of RocketMQ's own client.
+const USERS: &str = "authenticationEnabled=true
+authenticationMetadataProvider=org.apache.rocketmq.auth.authentication.provider.LocalAuthenticationMetadataProvider
+initAuthenticationUser={\"username\":\"rocketmq2\",\"password\":\"12345678\"}";
+const SIGNED: [(&str, &str); 3] =
+    [("topic", "TopicTest"), ("AccessKey", "rocketmq2"), ("Signature", "GeeGoP9mRvDhoVp4PD5omX0prgE=")];
+
+#[test]
+fn requests_are_signed_where_users_are_asked_for() {
+    let (server, home) = serve(USERS);
+    let ask = |fields: &[(&str, &str)]| {
+        let (code, remark, _) = Client::connect(server.local_addr()).call(Encoding::Json, 105, fields, b"");
+        (code, remark)
+    };
+    assert_eq!(ask(&SIGNED).0, 17, "the topic has no route");
+    assert_eq!(ask(&SIGNED[..1]), (16, "username cannot be null.".to_owned()));
+    assert_eq!(ask(&SIGNED[..2]), (16, "check signature failed.".to_owned()));
+    assert!(home.path().join("namesrv/users.json").exists());
+    server.shutdown();
+}
+
+#[test]
+fn guesses_on_new_connections_are_answered_one_a_second_whether_right_or_wrong() {
+    let (server, _home) = serve(USERS);
+    let mut earlier = Client::connect(server.local_addr());
+    assert_eq!(earlier.call(Encoding::Json, 105, &SIGNED, b"").0, 17);
+    let wrong = |client: &mut Client| {
+        let mut out = Vec::new();
+        let writer = FrameWriter::begin(&mut out, Head::request(Encoding::Json, 105, 5));
+        SIGNED[..2].iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(b"");
+        client.0.write_all(&out).unwrap();
+    };
+    for _ in 0..10 {
+        let mut client = Client::connect(server.local_addr());
+        wrong(&mut client);
+        assert_ne!(client.read(), b"");
+    }
+    // Their answers wait; the connections that ask for them are gone.
+    for _ in 0..3 {
+        let mut client = Client::connect(server.local_addr());
+        wrong(&mut client);
+        wrong(&mut client);
+    }
+    let mut guess = Client::connect(server.local_addr());
+    let (code, remark, _) = guess.call(Encoding::Json, 105, &SIGNED, b"");
+    assert!(code == 2 && remark.contains("send it again later"), "{code} {remark}");
+    assert_eq!(guess.call(Encoding::Json, 105, &SIGNED, b"").0, 17, "now it is a connection of the user");
+    assert_eq!(earlier.call(Encoding::Json, 105, &SIGNED, b"").0, 17);
+    server.shutdown();
+}
+
+#[test]
+fn users_that_are_wrong_stop_the_start() {
+    let home = tempfile::tempdir().unwrap();
+    let mut config = Config::new(home.path());
+    config.read(USERS.as_bytes()).unwrap();
+    std::fs::create_dir_all(home.path().join("namesrv")).unwrap();
+    std::fs::write(home.path().join("namesrv/users.json"), "[").unwrap();
+    let error = NameServer::start(config).err().unwrap();
+    assert!(matches!(error, StartError::Auth(_)) && error.to_string().contains("is damaged"), "{error}");
+}
+
 #[test]
 fn a_taken_port_and_a_bad_address_are_named() {
     let (server, home) = serve("");

@@ -1,0 +1,100 @@
+//! The gate: who sends a request, where the name server asks for users. RocketMQ's name server does not; the settings are those of its
+//! broker, and so are codes and texts of refusals. What is asked here is as pure as the request handler.
+
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+
+use auth::audit::{self, Origin};
+use auth::{
+    ACCESS_KEY, Action, Actions, Attempt, Auth, Denied, Needed, PlainFiles, Request, Resource, Signed,
+    StartError, Switch,
+};
+use wire::codes::request;
+use wire::frame::Command;
+
+use crate::Config;
+
+/// Requests that change routes or settings, or keep a broker in the routes.
+const CHANGES: [i32; 11] = [
+    request::REGISTER_BROKER,
+    request::UNREGISTER_BROKER,
+    request::QUERY_DATA_VERSION,
+    request::BROKER_HEARTBEAT,
+    request::WIPE_WRITE_PERM_OF_BROKER,
+    request::ADD_WRITE_PERM_OF_BROKER,
+    request::DELETE_TOPIC_IN_NAMESRV,
+    request::REGISTER_TOPIC_IN_NAMESRV,
+    request::PUT_KV_CONFIG,
+    request::DELETE_KV_CONFIG,
+    request::UPDATE_NAMESRV_CONFIG,
+];
+
+/// The users of the name server, from `users.json` and `acls.json` beside its `kvConfig.json`.
+pub(crate) struct Gate {
+    auth: Auth,
+}
+
+impl Gate {
+    /// Reads the users; `None` where nobody is asked who sends a request.
+    ///
+    /// # Errors
+    /// As [`Auth::open`].
+    pub fn open(config: &Config) -> Result<Option<Self>, StartError> {
+        let directory = config.kv_config_path.parent().unwrap_or(Path::new("."));
+        if config.auth.check()?.authentication == Switch::Off {
+            return Ok(None);
+        }
+        // No setting of the name server imports accounts of ACL 1.0.
+        let none = PlainFiles { file: directory.join("plain_acl.yml"), directory: directory.join("acl") };
+        Ok(Some(Self { auth: Auth::open(&config.auth, directory, &none)? }))
+    }
+
+    /// Reads the files again when they were replaced. Files that cannot be used leave the users as they are.
+    pub fn reload(&self) {
+        match self.auth.reload() {
+            Ok(true) => tracing::info!("the users of the name server have changed"),
+            Ok(false) => {}
+            Err(error) => tracing::error!(%error, "the users of the name server stay as they were"),
+        }
+    }
+
+    /// Whether a request that comes at `now_ms` is served; `mark` is that of its connection.
+    ///
+    /// # Errors
+    /// [`Denied`] when the request is not that of a user who may send it.
+    pub fn admit(
+        &self,
+        now_ms: i64,
+        command: &Command<'_>,
+        (address, connection): (IpAddr, u64),
+        mark: &AtomicU64,
+    ) -> Result<(), Denied> {
+        let origin = Origin { address: address.to_canonical(), connection };
+        let user = command.fields.text(ACCESS_KEY).unwrap_or_default();
+        let request = Request::Code(command.code);
+        let attempt = Attempt { now_ms, address: origin.address, request, user, mark };
+        let identity = self.auth.in_turn(attempt, || self.auth.verify(&Signed::from(command))).inspect_err(
+            |denied| {
+                let line = audit::authentication(user, origin, Err(&denied.error));
+                tracing::info!(target: "auth_audit", "{line}");
+            },
+        )?;
+        let cluster = Resource::cluster(command.fields.text("clusterName").unwrap_or_default());
+        let change = Needed { resource: cluster, actions: Actions::of(&[Action::Update]) };
+        let needed = [change];
+        let needed = if CHANGES.contains(&command.code) { &needed[..] } else { &[] };
+        let ruling = self.auth.decide(&identity, request, origin.address, needed);
+        match ruling.refusal {
+            None => Ok(()),
+            Some(ref error) => {
+                let line = audit::authorization(&identity, origin, request, &change, &ruling);
+                tracing::info!(target: "auth_audit", "{line}");
+                Err(error.clone().into())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
