@@ -14,7 +14,7 @@ fn has(text: &str, severity: Severity, part: &str) {
 fn each_kind_of_finding_is_named() {
     has("fileReservdTime=4\n", Severity::Warning, "did you mean fileReservedTime?");
     has("maxMessageSize=none\n", Severity::Warning, "expected a number of 1 to");
-    has("enableRemoteEscape=true\n", Severity::Warning, "acting masters are not served yet");
+    has("enableRemoteEscape=true\n", Severity::Warning, "wait for their master");
     has("transferMsgByHeap=false\n", Severity::Note, "not needed");
     has("mapedFileSizeCommitLog=1048576\n", Severity::Note, "present name");
     has("enableDLegerCommitLog=true\n", Severity::Error, "DLedger");

@@ -7,6 +7,7 @@
 mod common;
 
 mod access;
+mod acting;
 mod admin;
 mod apps;
 mod clients;

@@ -36,8 +36,8 @@ use crate::role::Role;
 use crate::rpc_latency::RpcLatency;
 use crate::slow::{SlowOperations, WaitCause};
 use crate::state::{
-    ClientCalls, Light, MetadataQueue, Modes, PollTimeouts, Pops, RegistrationAcks, Retention, Routes,
-    Schedule, Stats, TableCopies, TimerState, Transactions,
+    Acting, ClientCalls, Light, MetadataQueue, Modes, PollTimeouts, Pops, RegistrationAcks, Retention,
+    Routes, Schedule, Stats, TableCopies, TimerState, Transactions,
 };
 use crate::supervisor::Supervisor;
 use crate::topics::{Queue, Topics};
@@ -95,6 +95,8 @@ pub struct Broker {
     pub(crate) role: Role,
     /// The other brokers of the group.
     pub(crate) replicas: Replicas,
+    /// Whether this slave acts for its master.
+    pub(crate) acting: Acting,
     /// Which of this master's tables its slaves have.
     pub(crate) table_copies: TableCopies,
     unique_keys: UniqKeys,
@@ -204,6 +206,7 @@ impl Broker {
             )),
             role: Role::new(&config),
             replicas: Replicas::default(),
+            acting: Acting::new(store.appended()),
             table_copies: TableCopies::default(),
             transactions: Transactions::default(),
             routes: Routes::default(),

@@ -4,6 +4,7 @@
 //! A configuration file of Java's broker is taken as it is. Settings that work differently here, or not yet, are reported to the
 //! operator; a setting that would weaken a promise if it were ignored stops the start.
 
+mod acting_master;
 mod aliases;
 mod catalog;
 mod controller_mode;
@@ -28,6 +29,7 @@ use std::path::{Path, PathBuf};
 use net::TrustedProxies;
 use wire::body::{KeyValuesError, format_key_values, parse_key_values};
 
+pub use acting_master::ActingMaster;
 pub use catalog::{Setting, Treatment, lint, setting, settings};
 pub use controller_mode::ControllerMode;
 pub(crate) use live::{Live, TooManySets};
@@ -423,7 +425,11 @@ impl Config {
         self.auth.check()?;
         self.store.controller_mode = self.replication.controller.is_enabled;
         if self.store.controller_mode {
-            return self.check_controller_mode().map(|()| None);
+            self.check_controller_mode()?;
+            let reason = "the controllers elect another master (enableControllerMode)".to_owned();
+            let (key, value) = ("enableSlaveActingMaster".to_owned(), "true".to_owned());
+            let is_set = std::mem::take(&mut self.replication.acting.is_enabled);
+            return Ok(is_set.then_some(Finding::NoEffect { key, value, reason }));
         }
         if self.is_slave() && self.broker_id <= 0 {
             let (key, value) = ("brokerId".to_owned(), self.broker_id.to_string());
@@ -498,6 +504,23 @@ impl Config {
     /// Whether the operator made this broker a slave (`brokerRole=SLAVE`). Nobody is one for good in controller mode.
     pub fn is_slave(&self) -> bool {
         self.replication.role == Role::Slave && !self.is_controlled()
+    }
+
+    /// Whether this broker copies another one's log when it starts: a slave, or a broker of which the controllers have not said
+    /// what it is.
+    pub(crate) fn begins_as_copy(&self) -> bool {
+        self.is_slave() || self.is_controlled()
+    }
+
+    /// Whether the slave with the smallest id acts for a master of this group that is gone (`enableSlaveActingMaster`).
+    pub fn has_acting_master(&self) -> bool {
+        self.replication.acting.is_enabled
+    }
+
+    /// Whether this broker waits at its start until it has what the other brokers of its group have
+    /// (`BrokerPreOnlineService`). Java does so only with `totalReplicas` above 1.
+    pub(crate) fn waits_for_group(&self) -> bool {
+        self.replication.acting.is_enabled && !self.replication.acting.skips_pre_online
     }
 
     /// True when the configuration file sets `storePathRootDir`.

@@ -2,6 +2,7 @@
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
+mod acting;
 mod admin;
 pub mod api;
 mod assign;
@@ -70,9 +71,9 @@ mod topics;
 mod transaction;
 
 pub use config::{
-    Config, ConfigError, ControllerMode, Effect, Exporter, Finding, LightQueues, Metrics, PROPERTIES,
-    Property, Replication, Role, Setting, Timers, Transfer, Treatment, lint, page, setting, settings,
-    settings_help,
+    ActingMaster, Config, ConfigError, ControllerMode, Effect, Exporter, Finding, LightQueues, Metrics,
+    PROPERTIES, Property, Replication, Role, Setting, Timers, Transfer, Treatment, lint, page, setting,
+    settings, settings_help,
 };
 pub use refusal::{FAQ, Refusal};
 pub use remoting::{Named, needs_of_code};

@@ -9,6 +9,7 @@ use store::OpenError;
 use store::timer::TimerFiles;
 
 use crate::broker::Broker;
+use crate::engine::{Engine, Next};
 use crate::pop::revive::Reviver;
 use crate::position_writer::PositionWriter;
 use crate::refusal::PutError;
@@ -28,6 +29,23 @@ pub(crate) enum MasterServicesError {
     Timer(#[from] OpenError),
     #[error("the delivery of delayed messages cannot be started: {0}")]
     Threads(#[from] io::Error),
+}
+
+/// An engine that appends, and rests while this broker is no master: in a group with acting masters the engines are there before it
+/// serves. [`wake`] ends the rest.
+struct WhileMaster<E> {
+    broker: Arc<Broker>,
+    engine: E,
+}
+
+impl<E: Engine> Engine for WhileMaster<E> {
+    fn round(&mut self, now_ms: i64) -> Next {
+        if self.broker.role.is_slave() { Next::Woken } else { self.engine.round(now_ms) }
+    }
+
+    fn stop(&mut self) {
+        self.engine.stop();
+    }
 }
 
 /// The timer's files, unless there is no timer.
@@ -61,21 +79,50 @@ pub(crate) fn start(
     let (position_writer, writes) = PositionWriter::new();
     let post = |work, name| Post { work, name };
     threads.start(post(Positions, "position-writer"), position_writer.wakeup(), move || Ok(writes))?;
-    let levels = DelayLevels::new(broker.clone(), position_writer.clone());
+    let levels = WhileMaster {
+        broker: broker.clone(),
+        engine: DelayLevels::new(broker.clone(), position_writer.clone()),
+    };
     threads.start(post(Delay, "delay"), broker.schedule.wakeup(), move || Ok(levels))?;
     let Some(files) = timers else { return Ok(()) };
     // The fetch engine is stopped before the timer, which takes its last results.
     let (fetch, fetcher) = Fetch::new(broker.clone(), files.log().clone());
     threads.start(post(Timer, "timer-fetch"), fetch.wakeup(), move || Ok(fetcher))?;
     let of_timer = broker.clone();
-    let timer = move || Scheduler::new(of_timer, files, fetch, position_writer);
+    let timer = move || -> io::Result<WhileMaster<Scheduler>> {
+        let engine = Scheduler::new(of_timer.clone(), files, fetch, position_writer)?;
+        Ok(WhileMaster { broker: of_timer, engine })
+    };
     threads.start(post(Timer, "timer"), broker.timer.wakeup(), timer)?;
     let of_reviver = broker.clone();
-    let reviver = move || Ok(Reviver::new(of_reviver));
+    let reviver = move || Ok(WhileMaster { engine: Reviver::new(of_reviver.clone()), broker: of_reviver });
     threads.start(post(Revive, "pop-revive"), broker.pops.reviver_wakeup(), reviver)
+}
+
+/// Has the engines begin: this broker is master from now on.
+pub(crate) fn wake(broker: &Broker) {
+    broker.schedule.wakeup().wake();
+    broker.timer.wakeup().wake();
+    broker.pops.reviver_wakeup().wake();
 }
 
 /// Forgets what a master knows that is not in the log: the pops in flight, which come back from the log's checkpoints.
 pub(crate) fn forget(broker: &Broker) {
     broker.pops.forget_all();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Fixture;
+
+    #[test]
+    fn what_appends_rests_until_this_broker_is_master() {
+        let fixture = Fixture::with(|config| config.replication.acting.is_enabled = true);
+        let engine = |now_ms| Next::At(now_ms + 5);
+        let mut engine = WhileMaster { broker: fixture.broker.clone(), engine };
+        assert_eq!(engine.round(1), Next::Woken);
+        fixture.broker.role.lead();
+        assert_eq!(engine.round(1), Next::At(6));
+    }
 }

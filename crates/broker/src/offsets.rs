@@ -9,6 +9,7 @@
 
 mod changes;
 mod file;
+mod group;
 mod handlers;
 mod view;
 
@@ -21,6 +22,7 @@ use wire::body::{ConsumerOffsetTable, DataVersion, Extra};
 use crate::persist::{self, ConfigFile, ConfigFiles};
 pub(crate) use changes::Generation;
 use changes::{Counter, Removals};
+pub(crate) use group::ONLY_RAISES;
 pub(crate) use handlers::{
     CommitOffset, QueryOffset, ResetContext, ResetOffset, commit, no_group, query, reset, reset_targets,
 };
@@ -40,6 +42,8 @@ pub(crate) struct Offsets {
     removals: Mutex<Removals>,
     /// Whether light queues are served, so that the file has a separate table for light groups.
     light: bool,
+    /// The version of the table, which slaves and masters compare.
+    version: Mutex<DataVersion>,
     book: Mutex<Book>,
 }
 
@@ -82,7 +86,6 @@ struct Position {
 /// What is needed only for writing the file.
 #[derive(Default)]
 struct Book {
-    version: DataVersion,
     /// Members of the file that this version does not know; they are written back unchanged.
     extra: Extra,
 }
@@ -115,6 +118,7 @@ impl Offsets {
             counter: Counter::default(),
             removals: Mutex::default(),
             light,
+            version: Mutex::default(),
             book: Mutex::default(),
         };
         offsets.fill(table);

@@ -102,6 +102,8 @@ async fn keep_registered(link: &Link<'_>, name_server: &str) {
     let mut registered = None;
     let mut reminder = Reminder::default();
     let mut periods = Every::at_once();
+    let mut heartbeats = Every::at_once();
+    let heartbeat_ms = broker.config.replication.controller.heartbeat_interval_ms;
     while !peer.is_closed() {
         if roles.has_changed().unwrap_or(false) {
             roles.mark_unchanged();
@@ -125,9 +127,18 @@ async fn keep_registered(link: &Link<'_>, name_server: &str) {
             return peer.close();
         }
         registered = Some(generation);
+        let mut rest = if lacks_master { MASTER_PAUSE } else { RECONNECT_PAUSE };
+        if broker.config.has_acting_master() {
+            rest = rest.min(Duration::from_millis(heartbeat_ms));
+            if heartbeats.is_due(broker.now_ms(), heartbeat_ms.cast_signed()) {
+                let write = |writer: FrameWriter<'_>| identify(broker, writer).finish(b"");
+                // A connection that has ended is noticed above.
+                let _ = broker.tell(peer, request::BROKER_HEARTBEAT, write);
+            }
+        }
         // The end of the connection is noticed at the latest after one pause.
         tokio::select! {
-            () = pause(if lacks_master { MASTER_PAUSE } else { RECONNECT_PAUSE }) => {}
+            () = pause(rest) => {}
             _ = changes.changed() => {}
             _ = roles.changed() => registered = None,
             // A slave that stays one gets another master without a change of its role.
@@ -322,13 +333,18 @@ async fn register_part(
     let table = topics.iter().map(|topic| (topic.name(), masked(permission, &topic.config))).collect();
     let wrapper = TopicsBody { data_version, topic_config_table: table, ..TopicsBody::default() };
     let body = json::to_vec(&Body { topic_config_serialize_wrapper: wrapper });
+    let acting = &broker.config.replication.acting;
     let write = |writer: FrameWriter<'_>| {
-        identify(broker, writer)
+        let writer = identify(broker, writer)
             .text("haServerAddr", &broker.ha_address())
-            .flag("enableActingMaster", false)
+            .flag("enableActingMaster", broker.config.has_acting_master())
             .flag("compressed", false)
-            .number("bodyCrc32", hash::crc32(&body))
-            .finish(&body);
+            .number("bodyCrc32", hash::crc32(&body));
+        // Without it name servers wait for two minutes until they take a silent broker for gone.
+        match broker.config.has_acting_master() {
+            true => writer.number("heartbeatTimeoutMillis", acting.not_active_timeout_ms).finish(&body),
+            false => writer.finish(&body),
+        }
     };
     let reply = accepted(broker.call(peer, request::REGISTER_BROKER, ANSWER_TIMEOUT, write).await?)?;
     if broker.role.is_slave() {
@@ -346,6 +362,10 @@ async fn register_part(
 /// Notes what a name server says about the master. In controller mode it may still name the one before.
 fn learn_master(broker: &Broker, reply: &Reply) {
     let (address, ha) = (reply.text("masterAddr"), reply.text("haServerAddr"));
+    if broker.config.has_acting_master() {
+        // The task `acting-master` says from when on the master's tables are taken.
+        return broker.replicas.learn(None, ha);
+    }
     let elected = broker.replicas.master().borrow().broker.clone();
     if !broker.config.is_controlled() || elected.as_deref() == address {
         broker.replicas.learn(address, ha);

@@ -8,6 +8,7 @@ mod detached;
 mod entry;
 mod figures;
 mod forward;
+mod group;
 mod groups;
 mod incoming;
 mod link;
@@ -63,7 +64,8 @@ pub(crate) use {detached::postpone, sink::Call};
 pub(crate) struct Dispatcher {
     pub broker: Arc<Broker>,
     pub port: Port,
-    /// Passes requests that need the master on while this broker is none; `None` outside controller mode.
+    /// Passes requests that need the master on while this broker is none. `None` where the operator names the master, and no slave
+    /// acts for it.
     forwards: Option<Forwards>,
 }
 
@@ -242,7 +244,7 @@ impl Dispatcher {
             return true;
         }
         let forwarded = match &self.forwards {
-            Some(forwards) if forward::needs_master(command.code) => {
+            Some(forwards) if forward::needs_master(command.code) && !self.broker.acting.is_acting() => {
                 forwards.forward((peer, caller), command, &self.port, self.broker.now_ms())
             }
             _ => match refusal {

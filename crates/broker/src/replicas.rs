@@ -32,6 +32,20 @@ pub(crate) struct SlaveProgress {
     pub acknowledged: AtomicU64,
     /// Log position from which the slave gets bytes next.
     pub next: AtomicU64,
+    /// Whether the slave has said where its log ends.
+    has_reported: AtomicBool,
+}
+
+impl SlaveProgress {
+    /// A slave that has connected from `remote`.
+    pub(crate) fn new(remote: SocketAddr) -> Self {
+        Self { remote, acknowledged: 0.into(), next: 0.into(), has_reported: false.into() }
+    }
+
+    /// Whether the slave has said where its log ends, so that the log flows to it.
+    pub(crate) fn has_reported(&self) -> bool {
+        self.has_reported.load(Ordering::Acquire)
+    }
 }
 
 /// The other brokers of the group.
@@ -41,6 +55,8 @@ pub(crate) struct Replicas {
     slaves: Mutex<Vec<Arc<SlaveProgress>>>,
     /// Whether this slave is connected to its master.
     follows: AtomicBool,
+    /// Counts the slaves that have said where their logs end, and the changes of `follows`.
+    connections: watch::Sender<u64>,
     elected: Mutex<Elected>,
     /// When the master's table of topics was asked for that this slave took last, in milliseconds since 1970.
     tables_taken_ms: AtomicI64,
@@ -92,6 +108,17 @@ impl Replicas {
         self.master.send_replace(MasterAddresses { ha: None, broker });
     }
 
+    /// The master is gone: its tables are not taken any more. A connection that still brings its log stays.
+    pub(crate) fn lose_master(&self) {
+        let follows = self.follows();
+        self.master.send_if_modified(|master| {
+            let next = MasterAddresses { ha: master.ha.clone().filter(|_| follows), broker: None };
+            let is_new = *master != next;
+            *master = next;
+            is_new
+        });
+    }
+
     /// Whether the name servers have still to say where the master's slaves connect to.
     pub(crate) fn lacks_master(&self) -> bool {
         self.master.borrow().ha.is_none()
@@ -132,6 +159,19 @@ impl Replicas {
         self.slaves_mut().retain(|known| !Arc::ptr_eq(known, slave));
     }
 
+    /// Notes what a slave has said about the end of its log.
+    pub(crate) fn note_report(&self, slave: &SlaveProgress, acknowledged: u64) {
+        slave.acknowledged.store(acknowledged, Ordering::Relaxed);
+        if !slave.has_reported.swap(true, Ordering::AcqRel) {
+            self.connections.send_modify(|count| *count += 1);
+        }
+    }
+
+    /// Changes of who is connected for the log.
+    pub(crate) fn connections(&self) -> watch::Receiver<u64> {
+        self.connections.subscribe()
+    }
+
     /// The slaves that are connected.
     pub(crate) fn slaves(&self) -> Vec<Arc<SlaveProgress>> {
         self.slaves_mut().clone()
@@ -139,12 +179,14 @@ impl Replicas {
 
     /// Notes whether this slave is connected to its master and has told it where to start.
     pub(crate) fn set_follows(&self, follows: bool) {
-        self.follows.store(follows, Ordering::Relaxed);
+        if self.follows.swap(follows, Ordering::AcqRel) != follows {
+            self.connections.send_modify(|count| *count += 1);
+        }
     }
 
     /// Whether this slave is connected to its master and has told it where to start.
     pub(crate) fn follows(&self) -> bool {
-        self.follows.load(Ordering::Relaxed)
+        self.follows.load(Ordering::Acquire)
     }
 
     fn slaves_mut(&self) -> MutexGuard<'_, Vec<Arc<SlaveProgress>>> {
@@ -165,6 +207,32 @@ mod tests {
             assert!(notices.has_changed().unwrap());
             assert_eq!(notices.borrow_and_update().get(), epoch);
         }
+    }
+
+    #[test]
+    fn of_a_lost_master_only_a_connection_that_brings_its_log_stays() {
+        let replicas = Replicas::default();
+        for (follows, ha) in [(true, Some("10.0.0.1:10912")), (false, None)] {
+            replicas.learn(Some("10.0.0.1:10911"), Some("10.0.0.1:10912"));
+            replicas.set_follows(follows);
+            replicas.lose_master();
+            let known = replicas.master().borrow().clone();
+            assert_eq!((known.broker, known.ha.as_deref()), (None, ha));
+        }
+    }
+
+    #[test]
+    fn a_slave_counts_as_connected_with_its_first_report() {
+        let replicas = Replicas::default();
+        let mut connections = replicas.connections();
+        let slave = Arc::new(SlaveProgress::new("10.0.0.1:1".parse().unwrap()));
+        replicas.join(slave.clone());
+        assert!(!slave.has_reported() && !connections.has_changed().unwrap());
+        for acknowledged in [0, 7] {
+            replicas.note_report(&slave, acknowledged);
+            assert!(slave.has_reported());
+        }
+        assert_eq!((*connections.borrow_and_update(), slave.acknowledged.load(Ordering::Relaxed)), (1, 7));
     }
 
     #[test]

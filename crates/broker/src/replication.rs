@@ -89,7 +89,7 @@ impl Replication {
     /// An error of the operating system: `haListenPort` is set and cannot be bound, or the thread cannot be started.
     pub(crate) fn start(broker: &Arc<Broker>) -> io::Result<Self> {
         let config = &broker.config.replication;
-        if broker.role.is_slave() {
+        if broker.config.is_slave() {
             let (end, flushed) = (broker.store.followed(), broker.store.flushed());
             let config = config.of_slave(&broker.config.store, broker.durability.mode());
             let slave = replica::classic::Slave::new(config, end, flushed.min(end));

@@ -1,4 +1,5 @@
-//! What this broker is in its group at the moment: master, slave, or neither as long as the controllers have not said.
+//! What this broker is in its group at the moment: master, slave, or neither as long as the controllers have not said, or as long as
+//! another broker of a group with acting masters has something newer.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
 
@@ -17,11 +18,12 @@ pub(crate) enum Part {
     Master,
     /// Copies the log of its master.
     Slave,
-    /// In controller mode, before the controllers have said who is master: takes nothing, serves nothing, and is not registered.
+    /// In controller mode, before the controllers have said who is master, and in a group with acting masters, before the broker has
+    /// what the others have: takes nothing, serves nothing, and is not registered.
     Fenced,
 }
 
-/// The broker's role. Everything else asks here; the thread `role` of controller mode changes it.
+/// The broker's role. Everything else asks here. The thread `role` of controller mode and the task `acting-master` change it.
 pub(crate) struct Role {
     part: AtomicU8,
     id: AtomicI64,
@@ -31,10 +33,10 @@ pub(crate) struct Role {
 }
 
 impl Role {
-    /// The role that the configuration gives; in controller mode none.
+    /// The role that the configuration gives; none in controller mode and in a group with acting masters.
     pub(crate) fn new(config: &Config) -> Self {
         let part = match () {
-            () if config.is_controlled() => Part::Fenced,
+            () if config.is_controlled() || config.waits_for_group() => Part::Fenced,
             () if config.is_slave() => Part::Slave,
             () => Part::Master,
         };

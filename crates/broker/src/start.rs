@@ -27,7 +27,7 @@ use crate::save::save;
 use crate::shell::{Post, Shell};
 use crate::supervisor::SupervisedWork;
 use crate::topics::Topics;
-use crate::{master_services, persist, pop, pull, register, restore, system_topics, transaction};
+use crate::{acting, master_services, persist, pop, pull, register, restore, system_topics, transaction};
 
 /// Number of disk pool threads for pulls and pops of consumers far behind, and as many for other requests except those of
 /// operators.
@@ -109,7 +109,7 @@ impl RunningBroker {
             .and_then(|()| system_topics::create_system_topics(&broker))
             .map_err(|refusal| StartError::Config(refusal.remark.into_owned()))?;
         let identity = load_controlled(&broker)?;
-        if broker.role.is_slave() {
+        if broker.config.begins_as_copy() {
             broker
                 .store
                 .start_following()
@@ -141,7 +141,8 @@ impl RunningBroker {
         let metrics = MetricsExporter::start(&broker).map_err(io_error(
             "metrics cannot be served (metricsPromExporterHost, metricsPromExporterPort)",
         ))?;
-        let forwards = if is_controlled { Some(start_forwarding(&shell)?) } else { None };
+        let may_forward = is_controlled || broker.config.has_acting_master();
+        let forwards = if may_forward { Some(start_forwarding(&shell)?) } else { None };
         let listen = |port: u16, kind: Port| {
             let bind = SocketAddr::new(broker.config.bind_address, port);
             workers.listen(bind, Arc::new(Dispatcher::forwarding(broker.clone(), kind, forwards.clone())))
@@ -154,7 +155,7 @@ impl RunningBroker {
         }
         let address = listen(port, Port::Own)
             .map_err(io_error(&format!("port {port} cannot be bound for the broker")))?;
-        if !broker.role.is_slave() && !is_controlled {
+        if !broker.config.begins_as_copy() {
             master_services::start(shell.threads(), &broker, timers)
                 .map_err(io_error("the delivery of delayed messages cannot be started"))?;
         }
@@ -315,18 +316,18 @@ fn start_forwarding(shell: &Shell) -> Result<Forwards, StartError> {
 /// Starts the tasks, and the metadata writer.
 fn start_tasks(shell: &mut Shell, broker: &Arc<Broker>) -> io::Result<()> {
     use SupervisedWork::{
-        Checks, Clients, Metadata, Offsets, Pops, Pulls, Refusals, Register, Routes, Rules, Tables,
+        Checks, Clients, Members, Metadata, Offsets, Pops, Pulls, Refusals, Register, Routes, Rules, Tables,
     };
     let metadata_writer = MetadataWriter::new(broker.clone());
     let post = Post { work: Metadata, name: "metadata-writer" };
     shell.threads().start(post, broker.metadata_queue.wakeup(), move || Ok(metadata_writer))?;
     let post = |thread, work, name| (thread, Post { work, name });
-    if broker.role.is_slave() {
+    if broker.config.begins_as_copy() {
         let tasks = shell.tasks().clone();
         let sync = move |broker| replication::sync_metadata(broker, tasks);
         shell.future(post(BLOCKING, Tables, "metadata"), sync)?;
     }
-    if !broker.role.is_slave() || broker.config.is_controlled() {
+    if !broker.config.is_slave() {
         let checks = transaction::Checks::new(broker.clone());
         shell.task(post(BLOCKING, Checks, "transaction-check"), None, checks)?;
     }
@@ -347,6 +348,11 @@ fn start_tasks(shell: &mut Shell, broker: &Arc<Broker>) -> io::Result<()> {
     shell.task(post(PUNCTUAL, Refusals, "refusals"), Some(|broker| &broker.gate.delays.added), delays)?;
     if broker.gate.plain().is_some() {
         shell.task(post(BLOCKING, Rules, "acl-rules"), None, Rereading::new(broker.clone()))?;
+    }
+    if broker.config.has_acting_master() {
+        let tasks = shell.tasks().clone();
+        let run = move |broker| acting::run(broker, tasks);
+        shell.future(post(BLOCKING, Members, "acting-master"), run)?;
     }
     let tasks = shell.tasks().clone();
     shell.future(post(PUNCTUAL, Routes, "routes"), move |broker| assign::run(broker, tasks))?;

@@ -1,6 +1,7 @@
 //! State: tables with their own rules, and no I/O but their files. No table knows who uses it, so [`crate::broker::Broker`] is
 //! composed of them, and operations and engines stand above both.
 
+mod acting;
 mod client_calls;
 mod clock_set_back;
 mod light;
@@ -18,6 +19,7 @@ mod timer;
 mod transactions;
 mod unreadable;
 
+pub(crate) use acting::Acting;
 pub(crate) use client_calls::ClientCalls;
 pub(crate) use clock_set_back::ClockSetBack;
 pub(crate) use light::Light;

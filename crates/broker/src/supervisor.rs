@@ -57,6 +57,8 @@ pub(crate) enum SupervisedWork {
     Agent,
     /// Passes requests to the master while this broker is none.
     Forwards,
+    /// Learns which brokers of the group are there.
+    Members,
     /// Changes the broker's role.
     Role,
     /// Serves metrics.
@@ -86,6 +88,7 @@ impl SupervisedWork {
             Self::Rules => "changes of plain_acl.yml do not count",
             Self::Agent => "the controllers hear nothing of this broker",
             Self::Forwards => "requests for the master that reach this broker are not answered",
+            Self::Members => "this broker does not learn whether its master is there",
             Self::Metrics => "metrics are not served",
             Self::Role => "this broker is neither master nor slave",
             Self::Register => "a name server does not learn of topics, and forgets the broker",

@@ -10,6 +10,7 @@ use replica::switch;
 use replica::transfer::TransferConfig;
 use store::FlushMode;
 
+use super::acting_master::ActingMaster;
 use super::controller_mode::ControllerMode;
 
 /// What a broker is in its group (`BrokerRole`).
@@ -60,6 +61,8 @@ pub struct Replication {
     pub tls: ReplicationTls,
     /// Controller mode.
     pub controller: ControllerMode,
+    /// Acting masters.
+    pub acting: ActingMaster,
 }
 
 /// RocketMQ's defaults.
@@ -81,6 +84,7 @@ impl Default for Replication {
             max_gap_bytes: acks.max_gap_bytes,
             tls: ReplicationTls::default(),
             controller: ControllerMode::default(),
+            acting: ActingMaster::default(),
         }
     }
 }
@@ -108,11 +112,16 @@ impl Replication {
     }
 
     fn acks(&self) -> AckConfig {
+        // Only answers of a SYNC_MASTER wait for slaves.
+        let is_acting = self.acting.is_enabled && self.role == Role::SyncMaster;
         AckConfig {
+            mode: if is_acting { Mode::ActingMaster } else { Mode::Classic },
             in_sync_replicas: self.in_sync_replicas,
+            min_in_sync_replicas: self.controller.min_in_sync_replicas,
+            is_auto: self.acting.is_auto,
             slave_timeout_ms: self.slave_timeout_ms,
             max_gap_bytes: self.max_gap_bytes,
-            ..AckConfig::default()
+            is_all_ack: false,
         }
     }
 
@@ -125,12 +134,7 @@ impl Replication {
     pub(crate) fn of_elected(&self, store: &store::Config) -> switch::MasterConfig {
         switch::MasterConfig {
             transfer: self.transfer(store),
-            acks: AckConfig {
-                mode: Mode::Controller,
-                min_in_sync_replicas: self.controller.min_in_sync_replicas,
-                is_all_ack: self.controller.is_all_ack,
-                ..self.acks()
-            },
+            acks: AckConfig { mode: Mode::Controller, is_all_ack: self.controller.is_all_ack, ..self.acks() },
             in_sync: self.controller.in_sync(),
         }
     }

@@ -112,7 +112,7 @@ properties! {
     "allAckInSyncStateSet" Restart "in controller mode: an answer waits for every member of the in-sync set" {
         replication.controller.is_all_ack = flag, show
     }
-    "minInSyncReplicas" Restart "in controller mode: fewest brokers of the in-sync set, this one included, with which messages are taken" {
+    "minInSyncReplicas" Restart "in controller mode, and with enableAutoInSyncReplicas: fewest brokers in sync, this one included, with which messages are taken" {
         replication.controller.min_in_sync_replicas = |text| must(number(text, 0..=64)), show
     }
     "haMaxTimeSlaveNotCatchup" Restart "milliseconds that a slave may be behind before it leaves the in-sync set" {
@@ -125,7 +125,22 @@ properties! {
     "syncFromLastFile" Restart "in controller mode: an empty slave begins with the master's newest log file" {
         replication.controller.is_from_last_file = flag, show
     }
-    "brokerHeartbeatInterval" Restart "milliseconds between heartbeats to the controllers" {
+    "enableSlaveActingMaster" Restart "the slave with the smallest brokerId acts for a master that is gone; a master that returns takes the offsets of its slaves over first" {
+        replication.acting.is_enabled = flag, show
+    }
+    "skipPreOnline" Restart "with enableSlaveActingMaster: serve at once, without an exchange with the other brokers of the group" {
+        replication.acting.skips_pre_online = flag, show
+    }
+    "syncBrokerMemberGroupPeriod" Restart "with enableSlaveActingMaster: milliseconds between questions to the name servers for the brokers of the group" {
+        replication.acting.members_interval_ms = |text| number(text, 1..=DAY_MS), show
+    }
+    "brokerNotActiveTimeoutMillis" Restart "with enableSlaveActingMaster: milliseconds without a heartbeat after which name servers take the broker for gone" {
+        replication.acting.not_active_timeout_ms = |text| number(text, 1..=DAY_MS), show
+    }
+    "enableAutoInSyncReplicas" Restart "with enableSlaveActingMaster: a SYNC_MASTER waits for fewer slaves when fewer are in sync" {
+        replication.acting.is_auto = flag, show
+    }
+    "brokerHeartbeatInterval" Restart "milliseconds between heartbeats to the controllers, and with enableSlaveActingMaster to the name servers" {
         replication.controller.heartbeat_interval_ms = |text| number(text, 1..=DAY_MS), show
     }
     "controllerHeartBeatTimeoutMills" Restart "milliseconds without a heartbeat after which the controllers elect another master" {

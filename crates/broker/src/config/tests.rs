@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use replica::acks;
 use store::FlushMode;
 
 use super::*;
@@ -161,7 +162,7 @@ fn settings_without_effect_say_why() {
     check(
         "useReentrantLockWhenPutMessage=false\nsendMessageThreadPoolNums=64\nlockInStrictMode=true\nfilterSupportRetry=false\n",
         &[
-            "! setting lockInStrictMode=true has no effect: acting masters are not served yet",
+            "! setting lockInStrictMode=true has no effect: one broker of a group gives the locks of ordered consumers: the master, or the slave that acts for it",
             "setting sendMessageThreadPoolNums=64 is not needed: threads, queues and pools of the JVM have no counterpart here",
             "setting useReentrantLockWhenPutMessage=false is not needed: threads, queues and pools of the JVM have no counterpart here",
         ],
@@ -184,6 +185,28 @@ fn in_controller_mode_the_controllers_decide_about_role_and_id() {
     assert!(config.replication.of_elected(&config.store).acks.is_all_ack);
     let error = Config::from_properties(b"enableControllerMode=true\n").unwrap_err().to_string();
     assert!(error.contains("controllerAddr"), "{error}");
+}
+
+#[test]
+fn a_group_has_acting_masters_or_controllers() {
+    let config = check("enableSlaveActingMaster=true\nbrokerRole=SYNC_MASTER\nminInSyncReplicas=2\n", &[]);
+    assert!(config.has_acting_master() && config.waits_for_group() && !config.begins_as_copy());
+    let wanted = config.replication.of_master(&config.store).acks;
+    assert_eq!(
+        (wanted.mode, wanted.min_in_sync_replicas, wanted.is_auto),
+        (acks::Mode::ActingMaster, 2, false)
+    );
+    let config =
+        check("enableSlaveActingMaster=true\nskipPreOnline=true\nbrokerRole=SLAVE\nbrokerId=1\n", &[]);
+    assert!(config.has_acting_master() && !config.waits_for_group() && config.begins_as_copy());
+    assert_eq!(config.replication.of_master(&config.store).acks.mode, acks::Mode::Classic);
+    let config = check(
+        "enableControllerMode=true\ncontrollerAddr=h1:1\nenableSlaveActingMaster=true\n",
+        &[
+            "! setting enableSlaveActingMaster=true has no effect: the controllers elect another master (enableControllerMode)",
+        ],
+    );
+    assert!(!config.has_acting_master());
 }
 
 #[test]

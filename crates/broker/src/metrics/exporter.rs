@@ -219,8 +219,12 @@ fn not_ready_reason(broker: &Broker) -> Option<String> {
     if broker.draining.load(std::sync::atomic::Ordering::Relaxed) {
         return Some("the broker stops".to_owned());
     }
-    (broker.role.part() == Part::Fenced)
-        .then(|| "the controllers have not said whether this broker is master".to_owned())
+    let reason = if broker.config.is_controlled() {
+        "the controllers have not said whether this broker is master"
+    } else {
+        "this broker waits until it has what the others of its group have (enableSlaveActingMaster)"
+    };
+    (broker.role.part() == Part::Fenced).then(|| reason.to_owned())
 }
 
 #[cfg(test)]

@@ -70,6 +70,11 @@ impl Counter {
         self.current.load(Ordering::Acquire)
     }
 
+    /// Begins the next generation and returns the one before, which no later change bears.
+    pub(super) fn begin(&self) -> Generation {
+        self.current.fetch_add(1, Ordering::AcqRel)
+    }
+
     /// Notes that there is a change that bears this generation.
     pub(super) fn raise(&self, generation: Generation) {
         if self.newest.load(Ordering::Relaxed) < generation {
@@ -114,8 +119,9 @@ impl Offsets {
     pub(crate) fn changed_after(&self, generation: Generation, after: &str, room: usize) -> Changes {
         // A commit reads the generation while its entry is locked. So one that this look finds not yet made bears a later
         // generation than `current`, and is found by the next look.
-        let current = self.counter.current.fetch_add(1, Ordering::AcqRel);
-        let mut table = ConsumerOffsetTable::default();
+        let current = self.counter.begin();
+        let mut table =
+            ConsumerOffsetTable { data_version: self.version(), ..ConsumerOffsetTable::default() };
         let (mut looked_at, mut bytes, mut more) = (0, 0, None);
         let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
         let removals = self.removals.lock().unwrap_or_else(PoisonError::into_inner);
@@ -179,6 +185,7 @@ impl Offsets {
                 None => tracing::warn!(removed, "removed offsets are neither @group nor topic@ and stay"),
             }
         }
+        self.raise_version(changed.table.data_version);
         let table = changed.table.offset_table;
         if changed.is_whole {
             self.keep(|topic, group| table.contains_key(&format!("{topic}@{group}")) || stays(topic, group));

@@ -26,13 +26,13 @@ impl Offsets {
     /// written: after a power cut, an offset beyond the end of its queue would skip the messages stored there next, and an offset
     /// behind a message that its consumer sent back would outlive the copy in the retry topic.
     pub(crate) fn save(&self, now_ms: i64, settled: impl FnOnce() -> bool) -> Result<(), persist::Error> {
-        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        let book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.changed.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
-        let mut version = book.version;
+        let mut version = self.version();
         version.advance(version.state_version, now_ms);
-        let mut file = self.table();
+        let mut file = self.unversioned();
         if !settled() {
             self.changed.store(true, Ordering::Release);
             return Ok(());
@@ -44,14 +44,20 @@ impl Offsets {
         }
         let written = self.file.write(&json::to_vec_as(&file, Dialect::Standard));
         match &written {
-            Ok(()) => book.version = version,
+            Ok(()) => self.raise_version(version),
             Err(_) => self.changed.store(true, Ordering::Release),
         }
         written
     }
 
-    /// All offsets, in the form of the file.
+    /// All offsets and their version, in the form of the file.
     pub(crate) fn table(&self) -> ConsumerOffsetTable {
+        // Read first: the offsets are at least as new as their version.
+        let data_version = self.version();
+        ConsumerOffsetTable { data_version, ..self.unversioned() }
+    }
+
+    fn unversioned(&self) -> ConsumerOffsetTable {
         let mut file = ConsumerOffsetTable::default();
         let mut topics_by_group = BTreeMap::new();
         let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
@@ -89,14 +95,10 @@ impl Offsets {
 
     /// Takes over the offsets of a file that was read.
     pub(super) fn fill(&self, mut file: ConsumerOffsetTable) {
-        let light = file.extra.remove(LIGHT_OFFSETS).and_then(|table| serde_json::from_value(table).ok());
-        let light: BTreeMap<String, i64> = light.unwrap_or_default();
-        let table = light.into_iter().map(|(key, offset)| (key, BTreeMap::from([(0, offset)]))).collect();
-        self.fill_table(table, |position, offset| position.committed = Some(offset));
-        self.fill_table(file.offset_table, |position, offset| position.committed = Some(offset));
+        self.fill_table(committed(&mut file), |position, offset| position.committed = Some(offset));
         self.fill_table(file.pull_offset_table, |position, offset| position.pulled = Some(offset));
+        *self.version.lock().unwrap_or_else(PoisonError::into_inner) = file.data_version;
         let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
-        book.version = file.data_version;
         book.extra = file.extra;
         book.extra.remove(TOPICS_BY_GROUP);
     }
@@ -112,6 +114,17 @@ impl Offsets {
             }
         }
     }
+}
+
+/// Takes the committed offsets out of a table, those of light groups among them.
+pub(super) fn committed(file: &mut ConsumerOffsetTable) -> Table {
+    let light = file.extra.remove(LIGHT_OFFSETS).and_then(|table| serde_json::from_value(table).ok());
+    let light: BTreeMap<String, i64> = light.unwrap_or_default();
+    let mut table = std::mem::take(&mut file.offset_table);
+    for (key, offset) in light {
+        table.entry(key).or_insert_with(|| BTreeMap::from([(0, offset)]));
+    }
+    table
 }
 
 /// Moves the offsets of light groups to the table in which Java keeps them.

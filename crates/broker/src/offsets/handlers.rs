@@ -49,6 +49,8 @@ pub(crate) struct CommitOffset<'a> {
     pub queue_id: Option<i32>,
     /// Refused when absent, with a text of its own.
     pub offset: Option<i64>,
+    /// Whether the offset counts only where it is larger than the committed one.
+    pub only_raises: bool,
 }
 
 /// Commits an offset; false when the queue waits to be read from an offset that an operator set, which goes before. `group_exists`
@@ -75,6 +77,10 @@ pub(crate) fn commit(
     }
     if offset < 0 {
         return Err(invalid(format!("Offset is {offset}, expected 0 or more, topic is {topic}")));
+    }
+    if wanted.only_raises {
+        offsets.raise(group, topic, queue_id, offset);
+        return Ok(true);
     }
     Ok(offsets.commit(group, topic, queue_id, offset))
 }

@@ -64,7 +64,8 @@ impl Fixture {
     }
 }
 
-const COMMIT: CommitOffset<'_> = CommitOffset { group: "g", topic: "T", queue_id: Some(0), offset: Some(1) };
+const COMMIT: CommitOffset<'_> =
+    CommitOffset { group: "g", topic: "T", queue_id: Some(0), offset: Some(1), only_raises: false };
 
 const RESET: ResetOffset<'_> = ResetOffset {
     group: "g",
@@ -95,6 +96,10 @@ fn line_18_a_new_group_on_a_young_queue_starts_from_the_beginning() {
     assert_eq!(fixture.query("g"), "7");
     assert_eq!(fixture.update(2), "stored");
     assert_eq!(fixture.query("g"), "2");
+    for (offset, expected) in [(1, "2"), (5, "5")] {
+        fixture.update_with(CommitOffset { offset: Some(offset), only_raises: true, ..COMMIT });
+        assert_eq!(fixture.query("g"), expected);
+    }
 }
 
 #[test]
@@ -401,4 +406,48 @@ fn who_waits_for_a_change_is_woken_by_the_first_one() {
         offsets.commit("g", "T", 0, 2);
     };
     runtime.block_on(async { tokio::join!(waits, commits) });
+}
+
+#[test]
+fn offsets_of_a_slave_as_new_as_the_masters_count_and_of_an_older_one_only_the_larger() {
+    let table = |version: i64, offsets: &[(&str, i64)]| {
+        let offset_table =
+            offsets.iter().map(|(key, offset)| ((*key).to_owned(), BTreeMap::from([(0, *offset)])));
+        let data_version = DataVersion { counter: version, ..DataVersion::default() };
+        ConsumerOffsetTable {
+            data_version,
+            offset_table: offset_table.collect(),
+            ..ConsumerOffsetTable::default()
+        }
+    };
+    let own = [("T@g", 5), ("U@g", 5), ("T@CID_RMQ_SYS_TRANS", 5)];
+    let theirs = [("T@g", 3), ("U@g", 8), ("T@h", 2), ("Gone@g", 1), ("T@CID_RMQ_SYS_TRANS", 3)];
+    for (version, set_back) in [(6, 5), (7, 3), (8, 3)] {
+        let offsets = Fixture::new().offsets;
+        offsets.fill(table(7, &own));
+        offsets.take_back(table(version, &theirs), |topic, _| topic != "Gone");
+        let found = ["g", "h", "CID_RMQ_SYS_TRANS"].map(|group| offsets.committed(group, "T", 0));
+        assert_eq!(found, [Some(set_back), Some(2), Some(5)], "{version}");
+        assert_eq!((offsets.committed("g", "U", 0), offsets.committed("g", "Gone", 0)), (Some(8), None));
+        assert_eq!(offsets.version().counter, version.max(7));
+    }
+}
+
+#[test]
+fn a_slave_that_acts_has_the_newest_table_and_knows_what_was_committed_since() {
+    let master = Fixture::new().offsets;
+    master.fill(ConsumerOffsetTable {
+        data_version: DataVersion { counter: 41, ..DataVersion::default() },
+        ..ConsumerOffsetTable::default()
+    });
+    master.commit("g", "T", 0, 5);
+    let slave = Fixture::new().offsets;
+    slave.take_changes(master.changed_after(0, "", usize::MAX).changed, |_, _| false);
+    assert_eq!(slave.version(), master.version());
+    let before = slave.begin_acting(1);
+    assert!(slave.version() > master.version());
+    assert!(slave.changed_after(before, "", usize::MAX).changed.table.offset_table.is_empty());
+    slave.commit("g", "T", 1, 6);
+    let since = slave.changed_after(before, "", usize::MAX).changed.table.offset_table;
+    assert_eq!(since, BTreeMap::from([("T@g".to_owned(), BTreeMap::from([(1, 6)]))]));
 }

@@ -57,8 +57,9 @@ impl Scan {
         let found = |code, status, next| Some(Self { code, status, next, min, max, is_far_behind: false });
         if broker.role.is_slave() && offset >= max {
             // The master may have more: a slave sets no group back, and sends consumers to the master while it follows it
-            // (`PullMessageProcessor`, without `offsetCheckInSlave`).
-            let follows = broker.replicas.follows();
+            // (`PullMessageProcessor`, without `offsetCheckInSlave`). When it has just acted for its master, their routes still show it
+            // as the master, and they would come again at once: they wait here instead.
+            let follows = broker.replicas.follows() && !broker.config.has_acting_master();
             let code = if follows { response::PULL_RETRY_IMMEDIATELY } else { response::PULL_NOT_FOUND };
             return found(code, "OFFSET_OVERFLOW_ONE", offset);
         }

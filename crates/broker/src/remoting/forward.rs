@@ -1,5 +1,6 @@
 //! Requests that need the master and reach another broker of its set. RocketMQ's clients look for a new route every 30 seconds
-//! only, so after an election they go on talking to the address of the former master. In controller mode that broker passes
+//! only, so after an election they go on talking to the address of the former master. In controller mode, and in a group with acting
+//! masters while no slave acts, that broker passes
 //! sends, decisions about transactions, locks and committed offsets on to the master of the moment, and the answers back.
 //!
 //! A request is sent to a master once: when no answer comes, the client learns that the outcome is unknown. While no master is

@@ -11,7 +11,7 @@ use super::answer::Answer;
 use super::codec::{done, json};
 use super::incoming::Request;
 use super::sink::ANSWER_BYTES;
-use crate::offsets::{self, CommitOffset, Generation, QueryOffset, ResetOffset};
+use crate::offsets::{self, CommitOffset, Generation, ONLY_RAISES, QueryOffset, ResetOffset};
 use crate::progress::{self, CloneOffsets};
 use crate::state::TableVersions;
 use crate::table_changes::{self, Question};
@@ -39,6 +39,7 @@ pub(super) fn commit(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> 
         topic: r.need("topic")?,
         queue_id: r.number_if("queueId")?,
         offset: r.number_if("commitOffset")?,
+        only_raises: r.flag_or(ONLY_RAISES, false),
     };
     let group_exists = |group: &str| Ok(broker.group(group)?.is_some());
     let queues = |topic: &str| {

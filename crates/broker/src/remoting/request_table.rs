@@ -14,8 +14,8 @@ use super::needs::{self, Needs};
 use super::port::Port;
 use super::sends::Sends;
 use super::{
-    clients, figures, groups, lookup, offsets, plain, pops, pulls, relay, route, sends, settings, topics,
-    transactions, users,
+    clients, figures, group, groups, lookup, offsets, plain, pops, pulls, relay, route, sends, settings,
+    topics, transactions, users,
 };
 use crate::pop::revive_records::ReviveRecords;
 use crate::pull::PullScratch;
@@ -147,7 +147,7 @@ const CONSUMER_GROUP: &[(&str, ResourceType)] = &[("consumerGroup", Group)];
 
 /// All requests the broker serves, sorted by code.
 #[rustfmt::skip]
-pub(super) static ROUTES: [Route; 99] = [
+pub(super) static ROUTES: [Route; 102] = [
     send(code::SEND_MESSAGE, sends::send),
     Route::new(code::PULL_MESSAGE, Serve::Pull(pulls::pull), Needs::consumption(&[Sub])).not_on_fast_port(),
     answer(code::QUERY_MESSAGE, lookup::query, Needs::fields(&[Sub, Get], TOPIC)).for_operators(),
@@ -174,6 +174,7 @@ pub(super) static ROUTES: [Route; 99] = [
     answer(code::GET_ALL_CONSUMER_OFFSET, offsets::all, Needs::cluster(Get).only_if_strict()).for_operators(),
     answer(code::GET_ALL_DELAY_OFFSET, |r| Ok(json(admin::delay_offsets(r.broker))), Needs::cluster(Get).only_if_strict()),
     answer(code::CHECK_CLIENT_CONFIG, clients::check, Needs::cluster(Get).only_if_strict()),
+    answer(code::GET_TIMER_CHECK_POINT, group::timer_checkpoint, Needs::cluster(Get).only_if_strict()),
     answer(code::UPDATE_AND_CREATE_ACL_CONFIG, plain::update_account, Needs::cluster(Update).only_if_strict()).in_disk_pool(),
     answer(code::DELETE_ACL_CONFIG, plain::delete_account, Needs::cluster(Update).only_if_strict()).in_disk_pool(),
     answer(code::GET_BROKER_CLUSTER_ACL_INFO, plain::versions, Needs::cluster(Get).only_if_strict()).for_operators(),
@@ -219,6 +220,8 @@ pub(super) static ROUTES: [Route; 99] = [
     own(code::QUERY_ASSIGNMENT, clients::assignment, Needs::body(&[Sub], &[Topic, Group], needs::assignment).only_if_strict()),
     answer(code::SET_MESSAGE_REQUEST_MODE, |r| assign::set_mode(r.broker, r.body()?).map(done), Needs::cluster(Update).only_if_strict()).in_disk_pool_with_body(),
     answer(code::GET_ALL_MESSAGE_REQUEST_MODE, |r| Ok(Answer::success().body(r.broker.modes.text())), Needs::cluster(Get).only_if_strict()),
+    answer(code::NOTIFY_MIN_BROKER_ID_CHANGE, group::smallest_id_changed, Needs::cluster(Update).only_if_strict()),
+    answer(code::EXCHANGE_BROKER_HA_INFO, group::exchange_ha, Needs::cluster(Update)),
     answer(code::GET_BROKER_HA_STATUS, figures::replication, Needs::cluster(Get).only_if_strict()),
     answer(code::RESET_MASTER_FLUSH_OFFSET, settings::reset_master_flush, Needs::cluster(Update)),
     answer(code::GET_BROKER_EPOCH_CACHE, settings::epochs, Needs::cluster(Get).only_if_strict()),

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use net::Stream;
-use replica::acks::{Need, Ticket, Wait};
+use replica::acks::{AckStatus, Need, Ticket, Wait};
 use replica::in_sync::SetEpoch;
 use replica::transfer::{LogRange, PeerId};
 use store::{Read, Store, WaitOutcome};
@@ -238,7 +238,7 @@ impl Shell {
             tokio::spawn(read(reader, self.machine.protocol(), id, self.events.clone())),
             tokio::spawn(write(writer, buffers, id, self.events.clone())),
         ];
-        let progress = Arc::new(SlaveProgress { remote, acknowledged: 0.into(), next: 0.into() });
+        let progress = Arc::new(SlaveProgress::new(remote));
         self.broker.replicas.join(progress.clone());
         let peer = Peer { progress, outgoing, buffer: Vec::new(), is_writing: false, is_held: false, tasks };
         self.peers.insert(id, peer);
@@ -398,7 +398,7 @@ impl Shell {
     /// Answers wait for the store's watermark and not for the machine, so that it does not see who holds them up. One wait of
     /// its own for all of them tells it.
     fn probe(&mut self) -> Option<MachineEvent> {
-        let need = self.machine.need()?.ok().filter(|need| *need != Need::Master)?;
+        let need = self.need()?.ok().filter(|need| *need != Need::Master)?;
         let end = self.machine.log_end();
         if self.probe.is_some() || self.machine.reached(need) >= Some(end) {
             return None;
@@ -409,10 +409,14 @@ impl Shell {
         Some(MachineEvent::Wait(Wait { ticket, end, need }))
     }
 
+    fn need(&self) -> Option<Result<Need, AckStatus>> {
+        self.machine.need(self.broker.acting.alive())
+    }
+
     /// Tells the broker what answers wait for, and up to where the log is replicated.
     fn publish(&self) {
         let durability = &self.broker.durability;
-        let Some(need) = self.machine.need() else { return };
+        let Some(need) = self.need() else { return };
         durability.set_lacks_replicas(need.is_err());
         match need {
             Ok(Need::Master) => durability.ignore_slaves(),
@@ -495,12 +499,14 @@ impl Shell {
 
     /// Publishes what slaves have: for operators, and for the answers that wait for slaves.
     fn note_progress(&self, id: PeerId) {
-        if let Some(peer) = self.peers.get(&id) {
-            let acknowledged = self.machine.acknowledged(id).unwrap_or_default().get();
-            peer.progress.acknowledged.store(acknowledged, Ordering::Relaxed);
+        if let Some(peer) = self.peers.get(&id)
+            && let Some(acknowledged) = self.machine.acknowledged(id)
+        {
+            self.broker.replicas.note_report(&peer.progress, acknowledged.get());
         }
         let config = &self.broker.config.replication;
         if config.waits_for_slaves()
+            && self.need().is_none()
             && let Some(end) = self.machine.reached(Need::Acks(config.in_sync_replicas))
         {
             self.broker.store.set_replicated(Some(end));
@@ -524,7 +530,7 @@ impl Shell {
     /// Has the thread woken when the log grows.
     fn await_growth(&self) {
         // An elected master without slaves confirms what it alone has.
-        let is_of_interest = !self.peers.is_empty() || self.machine.need().is_some();
+        let is_of_interest = !self.peers.is_empty() || self.need().is_some();
         if !is_of_interest || self.growth.is_awaited.swap(true, Ordering::AcqRel) {
             return;
         }

@@ -167,11 +167,12 @@ impl Roles {
         let start = MasterStart { own, committed: committed.clone(), epochs, log, confirm };
         let machine = switch::Master::new(0, settings.of_elected(&broker.config.store), start);
         let machine = master::Machine::Elected(Box::new(machine));
-        match machine.need() {
+        let need = machine.need(u32::MAX);
+        match need {
             Some(Ok(replica::acks::Need::Master)) | None => broker.durability.ignore_slaves(),
             Some(_) => broker.durability.wait_for_slaves(),
         }
-        broker.durability.set_lacks_replicas(machine.need().is_some_and(|need| need.is_err()));
+        broker.durability.set_lacks_replicas(need.is_some_and(|need| need.is_err()));
         let (decided, received) = mpsc::channel(DECISIONS_MAX);
         let controllers = ToControllers { decided: received, proposals: self.proposals.clone() };
         let serving = broker.clone();

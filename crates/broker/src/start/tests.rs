@@ -46,3 +46,18 @@ fn the_name_of_a_broker_stands_for_an_address() {
     let refused = own_ip(&"a".repeat(300)).unwrap_err().to_string();
     assert!(refused.contains(" does not resolve ("), "{refused}");
 }
+
+#[test]
+fn a_master_whose_slaves_nobody_can_show_as_masters_serves_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut config = config(directory.path());
+    config.replication.acting.is_enabled = true;
+    let workers = Workers::start("test", 1, net::Limits::default()).unwrap();
+    let running = RunningBroker::start(config, workers).unwrap();
+    let broker = running.broker.clone();
+    while broker.role.is_slave() {
+        std::thread::yield_now();
+    }
+    assert_eq!(broker.supervisor.names(), Vec::<String>::new());
+    running.stop().unwrap();
+}

@@ -84,6 +84,22 @@ impl Schedule {
         Ok(())
     }
 
+    /// Takes over the positions of a slave that are further than these; waits for the disk when there are any.
+    ///
+    /// # Errors
+    /// When the file cannot be written; the positions are then as before.
+    pub(crate) fn take_back(&self, theirs: DelayOffsetTable) -> Result<(), persist::Error> {
+        let mut file = {
+            let table = self.table();
+            DelayOffsetTable { offset_table: table.offsets.clone(), ..table.file.clone() }
+        };
+        for (level, offset) in theirs.offset_table {
+            let own = file.offset_table.entry(level).or_default();
+            *own = offset.max(*own);
+        }
+        self.adopt(file)
+    }
+
     /// Writes the positions if they changed. The whole log must be on disk.
     pub(crate) fn save(&self, now_ms: i64) -> Result<(), persist::Error> {
         self.changed().map_or(Ok(()), |offsets| self.write(offsets, now_ms))

@@ -1,6 +1,6 @@
 //! The master's side: `DefaultHAService` and `DefaultHAConnection`.
 
-use crate::acks::{AckConfig, AckStatus, Need, Replicas, Ticket, Wait, Waits, reached_by};
+use crate::acks::{AckConfig, AckStatus, Mode, Need, Replicas, Ticket, Wait, Waits, reached_by};
 use crate::close::CloseReason;
 use crate::link::Link;
 use crate::timer::Timer;
@@ -163,6 +163,12 @@ impl Master {
     /// [`AckStatus::InSyncReplicasNotEnough`] when nothing may be stored.
     pub fn need(&self, alive: u32) -> Result<Need, AckStatus> {
         self.config.acks.need(Replicas { alive, in_sync: self.in_sync() })
+    }
+
+    /// Whether who must have the next message depends on how many brokers are in sync ([`Mode::ActingMaster`]).
+    #[must_use]
+    pub fn counts_in_sync(&self) -> bool {
+        self.config.acks.mode == Mode::ActingMaster
     }
 
     /// What operators are told of the slaves, by connection.

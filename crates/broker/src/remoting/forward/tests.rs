@@ -88,3 +88,36 @@ fn a_forwarded_request_is_not_forwarded_again() {
     assert_eq!(Command::decode(&mut refused).unwrap().remark, Some(NOT_MASTER));
     assert!(taken.requests.try_recv().is_err());
 }
+
+#[test]
+fn a_slave_that_acts_for_its_master_commits_by_itself_and_passes_nothing_on() {
+    let fixture = Fixture::with(|config| {
+        config.replication.role = crate::config::Role::Slave;
+        config.replication.acting.is_enabled = true;
+        config.replication.acting.skips_pre_online = true;
+    });
+    let broker = &fixture.broker;
+    fixture.queue("T", 0);
+    broker.groups.make("G", 1).unwrap();
+    let (forwards, mut taken) = Forwards::new();
+    let dispatcher = Dispatcher::forwarding(broker.clone(), Port::Own, Some(forwards));
+    let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
+    let ask = |mut bytes: Vec<u8>| {
+        let (mut read_batch, mut out) = (dispatcher.read_batch(), Vec::new());
+        dispatcher.frame(&mut read_batch, &peer, Command::decode(&mut bytes).unwrap(), &mut out);
+        (!out.is_empty()).then(|| Command::decode(&mut out).unwrap().code)
+    };
+    let commit = || {
+        let mut bytes = Vec::new();
+        let head = Head::request(wire::frame::Encoding::Json, code::UPDATE_CONSUMER_OFFSET, 1);
+        let writer = FrameWriter::begin(&mut bytes, head).text("consumerGroup", "G").text("topic", "T");
+        writer.number("queueId", 0).number("commitOffset", 5).finish(b"");
+        bytes
+    };
+    assert_eq!((ask(commit()), broker.offsets.committed("G", "T", 0)), (None, None));
+    assert!(taken.requests.try_recv().is_ok(), "it is held for the master");
+    broker.acting.set_acting(true);
+    assert_eq!((ask(commit()), broker.offsets.committed("G", "T", 0)), (Some(0), Some(5)));
+    assert_eq!(ask(send_frame(1, None)), Some(response::SYSTEM_BUSY), "a send is refused as by every slave");
+    assert!(taken.requests.try_recv().is_err());
+}

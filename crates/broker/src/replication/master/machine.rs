@@ -167,13 +167,14 @@ impl Machine {
         }
     }
 
-    /// Who must have the next message, of an elected master; the configuration says it of a classic one.
+    /// Who must have the next message, of an elected master and of one with acting masters; the configuration says it of others.
+    /// `alive` is the number of brokers of the group that name servers know.
     ///
     /// # Errors
     /// [`AckStatus::InSyncReplicasNotEnough`] when nothing may be stored.
-    pub(in crate::replication) fn need(&self) -> Option<Result<Need, AckStatus>> {
+    pub(in crate::replication) fn need(&self, alive: u32) -> Option<Result<Need, AckStatus>> {
         match self {
-            Self::Classic(_) => None,
+            Self::Classic(master) => master.counts_in_sync().then(|| master.need(alive)),
             Self::Elected(master) => Some(master.need()),
         }
     }

@@ -1,0 +1,253 @@
+//! The task `acting-master` of a broker whose group has acting masters (`enableSlaveActingMaster`).
+//!
+//! When the master of a group is gone, name servers show its slave with the smallest id as a master that only reads. That slave acts:
+//! it serves committed offsets and locks by itself, which it passes on to the master otherwise, and it takes no tables of the master,
+//! whose offsets get older. It appends nothing.
+//!
+//! A broker that starts waits, neither registered nor serving, until it has what the others of its group have ([`online`],
+//! `BrokerPreOnlineService`). Who is there name servers say, who are asked every second and after each notice of theirs
+//! (`BrokerController.syncBrokerMemberGroup`, `updateMinBroker`). A notice (request 905) is only a reason to ask: whoever sends it,
+//! nothing but the answers of the configured name servers counts.
+
+mod members;
+mod online;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use net::{CallError, ConnectionHandle, Reply, Workers};
+use serde::de::DeserializeOwned;
+use wire::body::{BrokerMemberGroupBody, ConsumerOffsetTable};
+use wire::codes::{request, response};
+use wire::frame::FrameWriter;
+use wire::json::{self, JsonError};
+
+use crate::broker::Broker;
+use crate::clock::{pause, within};
+use crate::offsets::{Generation, ONLY_RAISES};
+use crate::persist;
+use crate::register::Silent;
+use members::{Duty, Members, duty};
+
+/// How long another server may take to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Why nothing was exchanged with another broker or a name server.
+#[derive(Debug, thiserror::Error)]
+enum GroupError {
+    #[error("{0} cannot be reached: {1}")]
+    Unreachable(String, std::io::Error),
+    #[error("{0} does not answer: {1}")]
+    Call(String, CallError),
+    #[error("{0} answers with code {1}: {2}")]
+    Refused(String, i32, String),
+    #[error("the answer of {0} cannot be read: {1}")]
+    Content(String, JsonError),
+    #[error("no name server says which brokers the group has")]
+    NoMembers,
+    #[error("the broker at {0} is not connected for the log")]
+    NotConnected(String),
+    #[error(transparent)]
+    Disk(#[from] persist::Error),
+}
+
+/// The task's state.
+struct Group {
+    broker: Arc<Broker>,
+    workers: Workers,
+    /// Connections to name servers by their names.
+    name_servers: HashMap<String, Arc<ConnectionHandle>>,
+    /// While offsets that were committed here have still to be told to the master: the generation after which they were.
+    untold: Option<Generation>,
+}
+
+/// Runs until the workers stop.
+pub(crate) async fn run(broker: Arc<Broker>, workers: Workers) {
+    let mut notices = broker.acting.notices();
+    let interval = broker.config.replication.acting.members_interval();
+    let mut group = Group { broker, workers, name_servers: HashMap::new(), untold: None };
+    group.come_online().await;
+    loop {
+        group.look().await;
+        // Ends at a notice or after the interval.
+        let _ = within(interval, notices.changed()).await;
+    }
+}
+
+impl Group {
+    /// Asks which brokers the group has, and does what follows from that.
+    async fn look(&mut self) {
+        let Some(members) = self.members().await else { return };
+        let own = self.broker.role.id();
+        self.broker.acting.set_alive(members.len().max(1));
+        if !self.broker.config.is_slave() {
+            return;
+        }
+        match duty(&members, own) {
+            Duty::Act => self.act(),
+            Duty::StandBy => {
+                self.broker.acting.set_acting(false);
+                self.broker.replicas.lose_master();
+            }
+            Duty::Follow(master) => self.follow(master).await,
+        }
+    }
+
+    /// Acts for the master, which is gone.
+    fn act(&mut self) {
+        let broker = &self.broker;
+        // First, so that no offset of the master replaces one that is committed here from now on.
+        broker.replicas.lose_master();
+        if self.untold.is_none() {
+            self.untold = Some(broker.offsets.begin_acting(broker.now_ms()));
+        }
+        if !broker.acting.is_acting() {
+            tracing::warn!(id = broker.role.id(), "the master is gone: this slave acts for it");
+            broker.acting.set_acting(true);
+        }
+    }
+
+    /// Follows the master at this address, which is there, after it was told what was committed here while it was away.
+    async fn follow(&mut self, master: String) {
+        let broker = self.broker.clone();
+        let is_known = broker.replicas.master().borrow().broker.as_deref() == Some(&*master);
+        let was_acting = broker.acting.is_acting();
+        if is_known && !was_acting && !broker.replicas.lacks_master() {
+            return;
+        }
+        // From here on requests for the master are held until its address is known.
+        broker.acting.set_acting(false);
+        match self.hand_over(&master).await {
+            Ok(ha) => {
+                tracing::info!(%master, ha, was_acting, "this slave follows its master");
+                broker.replicas.learn(Some(&master), ha.as_deref());
+            }
+            Err(error) => {
+                tracing::warn!(%master, %error, "the master cannot be followed; it is tried again");
+                broker.acting.set_acting(was_acting);
+            }
+        }
+    }
+
+    /// Tells the master the offsets that were committed here while it was away, where they are larger than its own. Returns where its
+    /// slaves connect to.
+    async fn hand_over(&mut self, master: &str) -> Result<Option<String>, GroupError> {
+        let peer = self.dial(master).await?;
+        let ha = self.ask(master, &peer, request::EXCHANGE_BROKER_HA_INFO, no_fields).await?;
+        let ha = ha.text("masterHaAddress").map(str::to_owned);
+        if let Some(untold) = self.untold {
+            let ours = self.broker.offsets.changed_after(untold, "", usize::MAX).changed.table;
+            if !ours.offset_table.is_empty() {
+                let theirs: ConsumerOffsetTable =
+                    self.read(master, &peer, request::GET_ALL_CONSUMER_OFFSET).await?;
+                self.tell_offsets(master, &peer, ours, &theirs).await?;
+            }
+            self.untold = None;
+        }
+        Ok(ha)
+    }
+
+    async fn tell_offsets(
+        &self,
+        master: &str,
+        peer: &ConnectionHandle,
+        ours: ConsumerOffsetTable,
+        theirs: &ConsumerOffsetTable,
+    ) -> Result<(), GroupError> {
+        for (key, queue, offset) in members::behind(&ours, theirs) {
+            let Some((topic, group)) = key.split_once('@') else { continue };
+            let told = self.ask(master, peer, request::UPDATE_CONSUMER_OFFSET, |writer| {
+                let writer = writer.text("consumerGroup", group).text("topic", topic);
+                let writer = writer.number("queueId", queue).number("commitOffset", offset);
+                writer.flag(ONLY_RAISES, true).finish(b"");
+            });
+            match told.await {
+                Ok(_) => tracing::info!(key, queue, offset, "the master was told an offset"),
+                // Its topic or group was removed, or somebody has reset the offset.
+                Err(GroupError::Refused(_, code, remark)) => {
+                    tracing::warn!(key, queue, offset, code, remark, "the master does not take an offset");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// The brokers of the group that any name server knows; `None` when none answers.
+    async fn members(&mut self) -> Option<Members> {
+        let mut all: Option<Members> = None;
+        for name_server in self.broker.config.name_servers() {
+            match self.members_at(&name_server).await {
+                Ok(members) => all.get_or_insert_default().extend(members),
+                Err(error) => {
+                    self.name_servers.remove(&name_server);
+                    tracing::warn!(%error, "the brokers of the group are not known");
+                }
+            }
+        }
+        all
+    }
+
+    async fn members_at(&mut self, name_server: &str) -> Result<Members, GroupError> {
+        let peer = match self.name_servers.get(name_server).filter(|peer| !peer.is_closed()) {
+            Some(peer) => peer.clone(),
+            None => {
+                let peer = self.dial(name_server).await?;
+                self.name_servers.insert(name_server.to_owned(), peer.clone());
+                peer
+            }
+        };
+        let broker = &self.broker;
+        let write = |writer: FrameWriter<'_>| {
+            let writer = writer.text("clusterName", &broker.config.broker_cluster_name);
+            writer.text("brokerName", &broker.config.broker_name).finish(b"");
+        };
+        let reply = self.ask(name_server, &peer, request::GET_BROKER_MEMBER_GROUP, write).await?;
+        let body: BrokerMemberGroupBody = parse(name_server, &reply)?;
+        Ok(body.broker_member_group.broker_addrs)
+    }
+
+    async fn dial(&self, address: &str) -> Result<Arc<ConnectionHandle>, GroupError> {
+        let dialed = self.workers.dial_name(address, Arc::new(Silent)).await;
+        dialed.map_err(|error| GroupError::Unreachable(address.to_owned(), error))
+    }
+
+    /// Asks another server, and returns its answer when that is a success.
+    async fn ask(
+        &self,
+        address: &str,
+        peer: &ConnectionHandle,
+        code: i32,
+        write: impl FnOnce(FrameWriter<'_>),
+    ) -> Result<Reply, GroupError> {
+        match self.broker.call(peer, code, ANSWER_TIMEOUT, write).await {
+            Ok(reply) if reply.code == response::SUCCESS => Ok(reply),
+            Ok(reply) => {
+                Err(GroupError::Refused(address.to_owned(), reply.code, reply.remark.unwrap_or_default()))
+            }
+            Err(error) => Err(GroupError::Call(address.to_owned(), error)),
+        }
+    }
+
+    /// Asks another broker for a table.
+    async fn read<T: DeserializeOwned>(
+        &self,
+        address: &str,
+        peer: &ConnectionHandle,
+        code: i32,
+    ) -> Result<T, GroupError> {
+        parse(address, &self.ask(address, peer, code, no_fields).await?)
+    }
+}
+
+fn no_fields(writer: FrameWriter<'_>) {
+    writer.finish(b"");
+}
+
+fn parse<T: DeserializeOwned>(address: &str, reply: &Reply) -> Result<T, GroupError> {
+    json::from_slice(&reply.body).map_err(|error| GroupError::Content(address.to_owned(), error))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! What a broker does before it serves (`BrokerPreOnlineService`). A master has each slave connect for the log, and takes back the
+//! offsets that groups committed there and how far delayed messages were delivered. A slave waits until it follows its master, if
+//! there is one.
+//!
+//! A broker that cannot do this waits and tries again, as Java's does: a master that served with older offsets would have messages
+//! consumed again. `skipPreOnline` has it serve at once.
+
+use std::time::Duration;
+
+use net::ConnectionHandle;
+use wire::body::{ConsumerOffsetTable, DelayOffsetTable};
+use wire::codes::request;
+use wire::frame::FrameWriter;
+
+use super::members::{MASTER, slaves};
+use super::{Group, GroupError, no_fields, pause, within};
+use crate::broker::Broker;
+use crate::master_services;
+use crate::role::Part;
+
+/// How long a connection for the log is waited for (`HAConnectionStateNotificationService`).
+const CONNECTION_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Pause before a failed exchange is tried again.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+impl Group {
+    /// Returns when this broker serves.
+    pub(super) async fn come_online(&mut self) {
+        if self.broker.role.part() != Part::Fenced {
+            return;
+        }
+        let mut told = String::new();
+        while let Err(error) = self.prepare().await {
+            let text = error.to_string();
+            if text != told {
+                tracing::warn!(%error, "this broker does not serve yet; it tries again every second (skipPreOnline)");
+                told = text;
+            }
+            pause(RETRY_PAUSE).await;
+        }
+        serve(&self.broker);
+    }
+
+    /// Does what has to be done before this broker serves.
+    async fn prepare(&mut self) -> Result<(), GroupError> {
+        if self.broker.config.name_servers().is_empty() {
+            // Nobody shows a slave as master.
+            return Ok(());
+        }
+        let members = self.members().await.ok_or(GroupError::NoMembers)?;
+        if self.broker.config.is_slave() {
+            return match members.get(&MASTER) {
+                Some(master) => self.connect_to(master).await,
+                None => Ok(()),
+            };
+        }
+        for slave in slaves(members, &self.broker.address()) {
+            self.take_back(&slave).await?;
+        }
+        Ok(())
+    }
+
+    /// Follows the master at this address.
+    async fn connect_to(&self, master: &str) -> Result<(), GroupError> {
+        let peer = self.dial(master).await?;
+        let reply = self.ask(master, &peer, request::EXCHANGE_BROKER_HA_INFO, no_fields).await?;
+        let Some(ha) = reply.text("masterHaAddress").filter(|ha| !ha.is_empty()) else { return Ok(()) };
+        self.broker.replicas.learn(None, Some(ha));
+        let follows = |broker: &Broker| broker.replicas.follows();
+        self.wait_for(follows).await.ok_or_else(|| GroupError::NotConnected(master.to_owned()))
+    }
+
+    /// Has the slave at this address connect for the log, and takes back what it has newer.
+    async fn take_back(&self, slave: &str) -> Result<(), GroupError> {
+        let broker = &*self.broker;
+        let resolved = net::resolve(slave).await;
+        let addresses = resolved.map_err(|error| GroupError::Unreachable(slave.to_owned(), error))?;
+        let peer = self.dial(slave).await?;
+        let tell = |writer: FrameWriter<'_>| {
+            let writer = writer.text("masterHaAddress", &broker.ha_address());
+            let writer = writer.number("masterFlushOffset", broker.acting.log_end_at_start().get());
+            writer.text("masterAddress", &broker.address()).finish(b"");
+        };
+        self.ask(slave, &peer, request::EXCHANGE_BROKER_HA_INFO, tell).await?;
+        // A connection says which machine it comes from, and not from which broker of it.
+        let has_connected = |broker: &Broker| {
+            let slaves = broker.replicas.slaves();
+            let mut reported = slaves.iter().filter(|slave| slave.has_reported());
+            reported.any(|slave| {
+                addresses.iter().any(|at| at.ip().to_canonical() == slave.remote.ip().to_canonical())
+            })
+        };
+        self.wait_for(has_connected).await.ok_or_else(|| GroupError::NotConnected(slave.to_owned()))?;
+        self.take_positions(slave, &peer).await
+    }
+
+    async fn take_positions(&self, slave: &str, peer: &ConnectionHandle) -> Result<(), GroupError> {
+        let broker = &*self.broker;
+        let offsets: ConsumerOffsetTable = self.read(slave, peer, request::GET_ALL_CONSUMER_OFFSET).await?;
+        let delays: DelayOffsetTable = self.read(slave, peer, request::GET_ALL_DELAY_OFFSET).await?;
+        tracing::info!(slave, entries = offsets.offset_table.len(), "the offsets of a slave are taken back");
+        let is_known = |topic: &str, group: &str| {
+            broker.topics.find(topic).is_some() && broker.groups.find(group).is_some()
+        };
+        broker.offsets.take_back(offsets, is_known);
+        Ok(broker.schedule.take_back(delays)?)
+    }
+
+    /// Waits until something is so of the connections for the log; `None` when it takes too long.
+    async fn wait_for(&self, is_so: impl Fn(&Broker) -> bool) -> Option<()> {
+        let mut news = self.broker.replicas.connections();
+        within(CONNECTION_PATIENCE, async {
+            while !is_so(&self.broker) {
+                // The sender is part of the broker.
+                let _ = news.changed().await;
+            }
+        })
+        .await
+    }
+}
+
+/// From now on this broker is registered and serves.
+fn serve(broker: &Broker) {
+    if broker.config.is_slave() {
+        broker.role.follow(broker.config.broker_id);
+        broker.role.agree();
+    } else {
+        broker.role.lead();
+        master_services::wake(broker);
+    }
+    tracing::info!(id = broker.role.id(), "this broker has what its group has, and serves");
+}

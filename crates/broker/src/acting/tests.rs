@@ -1,0 +1,207 @@
+use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
+
+use net::{Limits, Service};
+use wire::frame::{Command, Head};
+
+use super::*;
+use crate::config::Config;
+use crate::config::Role as Configured;
+use crate::replicas::{MasterAddresses, SlaveProgress};
+use crate::role::Part;
+use crate::testing::Fixture;
+
+/// A name server that knows the brokers of one group.
+#[derive(Default)]
+struct Knowing(Mutex<Members>);
+
+impl Service for Knowing {
+    type ReadBatch = ();
+
+    fn read_batch(&self) {}
+
+    fn frame(&self, _turn: &mut (), _peer: &Arc<ConnectionHandle>, command: Command<'_>, out: &mut Vec<u8>) {
+        let mut body = BrokerMemberGroupBody::default();
+        body.broker_member_group.broker_addrs = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let head = Head::response(command.encoding, response::SUCCESS, command.opaque);
+        head.write(out, &json::to_vec(&body));
+    }
+}
+
+/// A name server, and the threads that serve it and the brokers.
+struct World {
+    known: Arc<Knowing>,
+    workers: Workers,
+    name_server: SocketAddr,
+}
+
+impl World {
+    fn new() -> Self {
+        let known = Arc::new(Knowing::default());
+        let workers = Workers::start("acting", 1, Limits::default()).unwrap();
+        let name_server = workers.listen("127.0.0.1:0".parse().unwrap(), known.clone()).unwrap();
+        Self { known, workers, name_server }
+    }
+
+    /// From now on the name server knows these brokers.
+    fn knows(&self, members: &[(i64, &str)]) {
+        *self.known.0.lock().unwrap() =
+            members.iter().map(|(id, address)| (*id, (*address).to_owned())).collect();
+    }
+
+    fn broker(&self, change: impl FnOnce(&mut Config)) -> Fixture {
+        let fixture = Fixture::with(|config| {
+            config.namesrv_addr = Some(self.name_server.to_string());
+            config.replication.acting.is_enabled = true;
+            change(config);
+        });
+        fixture.queue("T", 3);
+        fixture.broker.groups.make("G", 1).unwrap();
+        fixture
+    }
+
+    fn slave(&self) -> Fixture {
+        self.broker(|config| {
+            config.replication.role = Configured::Slave;
+            config.replication.acting.skips_pre_online = true;
+            config.broker_id = 1;
+        })
+    }
+
+    /// Serves a broker's port, and returns its address.
+    fn serve(&self, fixture: &Fixture) -> String {
+        let dispatcher = crate::remoting::Dispatcher::new(fixture.broker.clone(), crate::remoting::Port::Own);
+        self.workers.listen("127.0.0.1:0".parse().unwrap(), Arc::new(dispatcher)).unwrap().to_string()
+    }
+
+    fn group(&self, fixture: &Fixture) -> Group {
+        let (broker, workers) = (fixture.broker.clone(), self.workers.clone());
+        Group { broker, workers, name_servers: HashMap::new(), untold: None }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.workers.shutdown();
+    }
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(within(Duration::from_secs(60), future)).expect("within a minute")
+}
+
+fn offset(fixture: &Fixture, queue: i32) -> Option<i64> {
+    fixture.broker.offsets.committed("G", "T", queue)
+}
+
+#[test]
+fn what_is_committed_while_the_master_is_away_comes_to_it() {
+    let world = World::new();
+    let (slave, master) = (world.slave(), world.broker(|_| {}));
+    let (acting, offsets) = (&slave.broker.acting, &slave.broker.offsets);
+    let mut group = world.group(&slave);
+    offsets.commit("G", "T", 3, 1);
+    world.knows(&[(1, "h:1"), (2, "h:2")]);
+    block_on(group.look());
+    assert!(acting.is_acting());
+    assert_eq!(acting.alive(), 2);
+    for (queue, committed) in [(0, 7), (1, 2)] {
+        offsets.commit("G", "T", queue, committed);
+    }
+
+    // A master that cannot be reached changes nothing.
+    world.knows(&[(0, "127.0.0.1:1"), (1, "h:1")]);
+    block_on(group.look());
+    assert!(acting.is_acting());
+
+    for (queue, committed) in [(0, 3), (1, 5)] {
+        master.broker.offsets.commit("G", "T", queue, committed);
+    }
+    let address = world.serve(&master);
+    world.knows(&[(0, &address), (1, "h:1")]);
+    block_on(group.look());
+    assert!(!acting.is_acting());
+    let told = [0, 1, 3].map(|queue| offset(&master, queue));
+    assert_eq!(told, [Some(7), Some(5), None], "only what is larger, and was committed while it was away");
+    let known = slave.broker.replicas.master().borrow().clone();
+    assert_eq!((known.broker, known.ha), (Some(address), Some(master.broker.ha_address())));
+}
+
+#[test]
+fn a_slave_with_a_larger_id_leaves_it_to_the_other_one() {
+    let world = World::new();
+    let slave = world.slave();
+    slave.broker.role.follow(2);
+    slave.broker.replicas.learn(Some("10.0.0.1:10911"), Some("10.0.0.1:10912"));
+    world.knows(&[(1, "h:1"), (2, "h:2")]);
+    block_on(world.group(&slave).look());
+    assert!(!slave.broker.acting.is_acting());
+    assert_eq!(*slave.broker.replicas.master().borrow(), MasterAddresses::default());
+}
+
+#[test]
+fn without_an_answer_of_a_name_server_everything_stays() {
+    let world = World::new();
+    let slave = world.slave();
+    let mut group = world.group(&slave);
+    world.knows(&[(1, "h:1")]);
+    block_on(group.look());
+    world.workers.shutdown();
+    block_on(group.look());
+    assert!(slave.broker.acting.is_acting());
+}
+
+#[test]
+fn a_master_serves_when_its_slave_is_connected_and_it_has_the_offsets() {
+    let world = World::new();
+    let (slave, master) = (world.slave(), world.broker(|_| {}));
+    slave.broker.offsets.commit("G", "T", 0, 9);
+    slave.broker.offsets.commit("G", "Gone", 0, 9);
+    slave.broker.schedule.set_offset(3, 4);
+    master.broker.offsets.commit("G", "T", 0, 3);
+    master.broker.schedule.set_offset(2, 6);
+    let address = world.serve(&slave);
+    world.knows(&[(0, &master.broker.address()), (1, &address)]);
+    assert_eq!(master.broker.role.part(), Part::Fenced);
+    let mut told = slave.broker.replicas.master();
+    let connects = async {
+        told.wait_for(|master| master.ha.is_some()).await.unwrap();
+        let remote = "127.0.0.1:1".parse().unwrap();
+        let connected = Arc::new(SlaveProgress::new(remote));
+        master.broker.replicas.join(connected.clone());
+        assert_eq!(offset(&master, 0), Some(3), "nothing is taken back before the log flows");
+        master.broker.replicas.note_report(&connected, 0);
+    };
+    let mut group = world.group(&master);
+    block_on(async { tokio::join!(group.come_online(), connects) });
+    assert_eq!(told.borrow().ha, Some(master.broker.ha_address()));
+    assert_eq!(told.borrow().broker, None, "its tables are not taken before name servers know it");
+    assert_eq!(master.broker.role.part(), Part::Master);
+    assert_eq!(offset(&master, 0), Some(9));
+    assert_eq!(master.broker.offsets.committed("G", "Gone", 0), None, "the topic is not there");
+    let positions = [2, 3].map(|level| master.broker.schedule.offset(level));
+    assert_eq!(positions, [6, 4], "of both the one that is further");
+}
+
+#[test]
+fn a_slave_serves_when_it_follows_its_master() {
+    let world = World::new();
+    let slave = world.broker(|config| {
+        config.replication.role = Configured::Slave;
+        config.broker_id = 1;
+    });
+    let master = world.broker(|config| config.replication.acting.skips_pre_online = true);
+    world.knows(&[(0, &world.serve(&master))]);
+    let broker = &slave.broker;
+    let mut told = broker.replicas.master();
+    let follows = async {
+        told.wait_for(|master| master.ha.is_some()).await.unwrap();
+        assert_eq!(broker.role.part(), Part::Fenced);
+        broker.replicas.set_follows(true);
+    };
+    let mut group = world.group(&slave);
+    block_on(async { tokio::join!(group.come_online(), follows) });
+    assert_eq!((broker.role.part(), broker.role.id()), (Part::Slave, 1));
+    assert!(broker.role.is_consistent());
+}

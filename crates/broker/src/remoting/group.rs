@@ -1,0 +1,102 @@
+//! Requests of the others of a group with acting masters: 60, 905 and 906 (`AdminBrokerProcessor`).
+
+use super::answer::Answer;
+use super::incoming::Request;
+use crate::Refusal;
+
+/// Bytes of a checkpoint of timed messages (`TimerCheckpoint`), and where the state version of its data version is.
+const CHECKPOINT: (usize, usize) = (56, 32);
+
+/// 60 `GET_TIMER_CHECK_POINT`: how far timed messages were delivered, which a Java master asks its slaves before it serves. A slave
+/// delivers none, so its checkpoint has a version that is older than every master's, and no master takes it over.
+pub(super) fn timer_checkpoint(r: &Request<'_>) -> Result<Answer, Refusal> {
+    let config = &r.broker.config;
+    if !config.has_acting_master() || !config.is_slave() {
+        // A Java slave would take the answer of a master over, whatever its version.
+        return Err(super::not_supported(r.command.code));
+    }
+    let mut checkpoint = vec![0; CHECKPOINT.0];
+    checkpoint[CHECKPOINT.1..CHECKPOINT.1 + 8].copy_from_slice(&(-1_i64).to_be_bytes());
+    Ok(Answer::success().body(checkpoint))
+}
+
+/// 905 `NOTIFY_MIN_BROKER_ID_CHANGE`: a name server says that the smallest id of the group has changed. A Java broker believes what
+/// the notice says, whoever sends it (`notifyMinBrokerIdChange`). Ours asks its name servers.
+pub(super) fn smallest_id_changed(r: &Request<'_>) -> Result<Answer, Refusal> {
+    r.broker.acting.notify();
+    Ok(Answer::success())
+}
+
+/// 906 `EXCHANGE_BROKER_HA_INFO`: a master that comes back says where its slaves connect to, or a slave asks for that
+/// (`updateBrokerHaInfo`). Only a slave of a group with acting masters takes an address from the request.
+pub(super) fn exchange_ha(r: &Request<'_>) -> Result<Answer, Refusal> {
+    let broker = r.broker;
+    let is_master = !broker.config.begins_as_copy();
+    Ok(match r.word("masterHaAddress") {
+        Some(ha) => {
+            if broker.config.has_acting_master() && broker.config.is_slave() {
+                // The master's tables are taken once name servers know it: until then its offsets may be older than ours.
+                broker.replicas.learn(None, Some(ha));
+            }
+            Answer::success()
+        }
+        None if is_master => Answer::success()
+            .field("masterHaAddress", broker.ha_address())
+            .field("masterFlushOffset", broker.acting.log_end_at_start().get())
+            .field("masterAddress", broker.address()),
+        None => Answer::success(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::codes::request;
+
+    use crate::config::{Config, Role};
+    use crate::replicas::MasterAddresses;
+    use crate::testing::Fixture;
+
+    #[test]
+    fn a_notice_has_the_name_servers_asked_and_is_not_believed() {
+        let fixture = Fixture::new();
+        let notices = fixture.broker.acting.notices();
+        let fields = [("minBrokerId", "0"), ("minBrokerAddr", "10.0.0.9:1"), ("haBrokerAddr", "10.0.0.9:2")];
+        assert_eq!(fixture.ask(request::NOTIFY_MIN_BROKER_ID_CHANGE, &fields, b"").0, 0);
+        assert!(notices.has_changed().unwrap());
+        assert_eq!(*fixture.broker.replicas.master().borrow(), MasterAddresses::default());
+    }
+
+    #[test]
+    fn no_master_takes_over_what_a_slave_says_of_timed_messages() {
+        let fixture = Fixture::with(|config| {
+            config.replication.role = Role::Slave;
+            config.replication.acting.is_enabled = true;
+        });
+        let (code, _, body) = fixture.ask(request::GET_TIMER_CHECK_POINT, &[], b"");
+        let state_version = i64::from_be_bytes(body[32..40].try_into().unwrap());
+        assert_eq!((code, body.len(), state_version), (0, 56, -1));
+        let (code, ..) = Fixture::new().ask(request::GET_TIMER_CHECK_POINT, &[], b"");
+        assert_eq!(code, wire::codes::response::REQUEST_CODE_NOT_SUPPORTED);
+    }
+
+    #[test]
+    fn only_a_slave_of_a_group_with_acting_masters_takes_an_address() {
+        let slave = |config: &mut Config| config.replication.role = Role::Slave;
+        let acting = |config: &mut Config| config.replication.acting.is_enabled = true;
+        for (is_slave, is_acting) in [(false, true), (true, false), (true, true)] {
+            let fixture = Fixture::with(|config| {
+                if is_slave {
+                    slave(config);
+                }
+                if is_acting {
+                    acting(config);
+                }
+            });
+            let fields = [("masterHaAddress", "10.0.0.1:10912"), ("masterAddress", "10.0.0.1:10911")];
+            assert_eq!(fixture.ask(request::EXCHANGE_BROKER_HA_INFO, &fields, b"").0, 0);
+            let known = fixture.broker.replicas.master().borrow().clone();
+            let taken = (is_slave && is_acting).then(|| "10.0.0.1:10912".to_owned());
+            assert_eq!((known.ha, known.broker), (taken, None));
+        }
+    }
+}
