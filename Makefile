@@ -20,7 +20,6 @@ test: lint unit build
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --all-features --locked -- -D warnings
-	$(CARGO) check --manifest-path fuzz/Cargo.toml --locked
 
 unit:
 	$(CARGO) test --workspace --locked --no-fail-fast
