@@ -93,7 +93,7 @@ struct Acknowledged<'a> {
 }
 
 /// Acknowledges messages; the outcomes are in their order. The records of the acknowledgements, if they need any, are added to
-/// `records`: one for all messages of a pop of a queue. The caller may be answered once they are stored. An acknowledgement that comes
+/// `records`: one for neighbours of the same pop of a queue. The caller may be answered once they are stored. An acknowledgement that comes
 /// too late, or twice, has no effect and succeeds.
 ///
 /// A message is refused with `NO_MESSAGE` when there is none at its offset, and as `AckMessageProcessor.processRequest` refuses.
@@ -111,8 +111,8 @@ pub(crate) fn acks(
             if origin.revive_queue == ORDER_REVIVE_QUEUE {
                 return settle_in_order(broker, &origin, offset);
             }
-            match pops.iter_mut().find(|pop| pop.origin == origin) {
-                Some(pop) if pop.offsets.contains(&offset) => {}
+            // Neighbours only: what a client lists is not bounded, and must not be searched again for each entry.
+            match pops.last_mut().filter(|pop| pop.origin == origin) {
                 Some(pop) => {
                     pop.offsets.push(offset);
                     pop.places.push(place);
@@ -122,7 +122,9 @@ pub(crate) fn acks(
             Ok(())
         })
         .collect();
-    for Acknowledged { origin, offsets, places } in &pops {
+    for Acknowledged { origin, offsets, places } in &mut pops {
+        offsets.sort_unstable();
+        offsets.dedup();
         if let Err(refusal) = acknowledge(broker, records, origin, (offsets, LogOffset::ZERO)) {
             places.iter().for_each(|place| outcomes[*place] = Err(refusal.clone()));
         }
