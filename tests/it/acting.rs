@@ -136,9 +136,11 @@ fn send_batch(address: SocketAddr, number: usize) {
 fn ends(address: SocketAddr) -> Option<Vec<i64>> {
     let mut connection = open(address);
     let end = |queue| {
-        let fields =
-            |writer: wire::frame::FrameWriter<'_>| writer.text("topic", TOPIC).number("queueId", queue);
-        let answer = connection.call(request::GET_MAX_OFFSET, fields, &[]);
+        let answer = connection.call(
+            request::GET_MAX_OFFSET,
+            |writer| writer.text("topic", TOPIC).number("queueId", queue),
+            &[],
+        );
         (answer.code == 0).then(|| answer.number("offset"))
     };
     (0..QUEUES).map(end).collect()
