@@ -1,4 +1,4 @@
-"""The holes of Apache RocketMQ 5.5.0 in authentication and authorization (issue 17, point 9), tried against both servers.
+"""The holes of Apache RocketMQ 5.5.0 in authentication and authorization, tried against both servers.
 
 Each attack is a function that gets a running server and says what it got. `interop/auth` prints the outcome of both; a case of RocketMQ fails when the
 hole is no longer there, a case of Vostok when it is.

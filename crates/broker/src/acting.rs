@@ -52,7 +52,7 @@ enum GroupError {
     Disk(#[from] persist::Error),
 }
 
-/// The task's state.
+/// The task that follows who of the group is there, with its connections to name servers.
 struct Group {
     broker: Arc<Broker>,
     workers: Workers,

@@ -61,7 +61,7 @@ pub struct Replication {
     pub tls: ReplicationTls,
     /// Controller mode.
     pub controller: ControllerMode,
-    /// Acting masters.
+    /// Whether, and how, a slave acts for a master that is gone (`enableSlaveActingMaster`).
     pub acting: ActingMaster,
 }
 
