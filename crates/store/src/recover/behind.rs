@@ -84,7 +84,7 @@ impl Recovery<'_> {
         let window = &mut self.searching(segment);
         let (at, file_end) = (offset - segment.base, self.state.log.segment_bytes);
         let next = next_whole_behind(window, at, file_end)?;
-        if lost_first_bytes(window, at, next.unwrap_or(file_end))? {
+        if lost_first_bytes(window, at, next)? {
             return Ok(Broken::Zeros);
         }
         let end = match next {
@@ -198,15 +198,17 @@ impl Recovery<'_> {
     }
 }
 
-/// Whether a record or blank record begins with the last bytes of a sector that was lost: of its size, up to `next`, the low
-/// bytes are there, and zeros in place of the others.
-fn lost_first_bytes(window: &mut Window, at: u64, next: u64) -> io::Result<bool> {
+/// Whether a record or blank record begins with the last bytes of a sector that was lost: its size has zeros in place of the
+/// bytes that lay there, and its low bytes are there. Where the next whole record of the file is at `next`, they must be those
+/// of the distance to it; without one, a blank record may follow, or more lost sectors, and every distance is possible.
+fn lost_first_bytes(window: &mut Window, at: u64, next: Option<u64>) -> io::Result<bool> {
     let in_sector = SECTOR_BYTES - at % SECTOR_BYTES;
-    if in_sector > NATURAL_ZEROS || next < at + 8 {
+    if in_sector > NATURAL_ZEROS || next.is_some_and(|next| next < at + 8) {
         return Ok(false);
     }
     let Some((size, magic)) = peek(window.get(at, 8)?) else { return Ok(false) };
-    let (size, real) = (u64::from(size), next - at);
+    let size = u64::from(size);
     let low = (1 << (8 * (4 - in_sector))) - 1;
-    Ok(matches!(magic, MAGIC_V1 | MAGIC_V2 | MAGIC_BLANK) && size != real && size == real & low)
+    let is_distance = next.is_none_or(|next| size == (next - at) & low);
+    Ok(matches!(magic, MAGIC_V1 | MAGIC_V2 | MAGIC_BLANK) && size <= low && is_distance)
 }

@@ -1,10 +1,10 @@
 //! Damage of files that were durable once: of derived ones, and in the middle of the log.
 
-use crate::tool::{append, bodies, message, open, small_config};
+use crate::tool::{append, bodies, flush, message, open, small_config};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::inspect::{Repair, Survey, verify};
-use store::{Boundary, Config, Disk, FakeDisk, Gap, Numbered, ReadError, Space, Store};
+use store::{Boundary, Config, Disk, FakeDisk, FlushOutcome, Gap, Numbered, ReadError, Space, Store};
 use wire::units::QueueOffset;
 
 /// A closed store: `count` messages in each of three queues, round about; answers as well where each record begins.
@@ -434,4 +434,33 @@ fn a_killed_start_does_not_make_the_next_one_forget_a_clean_stop() {
             break;
         }
     }
+}
+
+#[test]
+fn the_last_record_of_a_file_whose_first_bytes_a_power_cut_took_is_no_damage() {
+    let size_of = |length: usize| {
+        let store = open(&FakeDisk::new(512));
+        append(&store, &store.queue("Topic", 0).unwrap(), &vec![1; length], 0);
+        usize::try_from(store.appended().get()).unwrap()
+    };
+    let around = size_of(0);
+    let mut shorter = 0;
+    for seed in 0..64 {
+        let disk = FakeDisk::new(512);
+        let store = open(&disk);
+        let queue = store.queue("Topic", 0).unwrap();
+        // The second record begins three bytes before the end of a sector. Its size is not below 256, and the third one finds
+        // no room behind it in the file.
+        append(&store, &queue, &vec![1; 3581 - around], 0);
+        assert_eq!(flush(&store), FlushOutcome::Flushed);
+        append(&store, &queue, &vec![2; 300 - around], 0);
+        append(&store, &queue, &vec![3; 300 - around], 0);
+        assert_eq!(store.appended().get(), 4096 + 300);
+        let store = open(&disk.power_cut(seed));
+        assert_eq!((&store.recovered().gaps[..], store.fenced()), (&[][..], None), "{seed}");
+        let left = bodies(&store, &store.find_queue("Topic", 0).unwrap(), 0).len();
+        assert_eq!(store.find_queue("Topic", 0).unwrap().max().get(), left as u64, "{seed}");
+        shorter += usize::from(left == 1);
+    }
+    assert!(shorter > 0);
 }
