@@ -41,7 +41,7 @@ pub(crate) struct Checkpoints {
     /// Queue files that must be synced before the next checkpoint.
     pub(crate) touched: Mutex<Touched>,
     /// Makes the file system of the queue files durable (`syncfs`).
-    sync_all: Syncer,
+    pub(crate) sync_all: Syncer,
 }
 
 impl Checkpoints {

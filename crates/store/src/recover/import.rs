@@ -1,6 +1,7 @@
 //! Takes over batch consume queue files that a RocketMQ broker wrote.
 
 use super::Recovery;
+use super::known::has_crashed;
 use crate::error::OpenError;
 use crate::queue::Unit;
 use crate::queue::batched::JAVAS;
@@ -17,11 +18,17 @@ const STEP_UNITS: usize = 1 << 16;
 const GAP_MAX: u64 = 1 << 20;
 
 impl Recovery<'_> {
-    /// Rebuilds Vostok's files of batch consume queues from RocketMQ's.
-    pub(crate) fn import_batches(&self) -> Result<(), OpenError> {
+    /// Rebuilds Vostok's files of batch consume queues from RocketMQ's, durably. After a crash of Vostok its own files are the
+    /// newer ones: RocketMQ's may have been about to be written anew.
+    pub(super) fn import_batches(&self) -> Result<(), OpenError> {
+        let root = &self.state.config.root;
+        let has_crashed = has_crashed(&*self.state.disk, root).map_err(OpenError::io(root))?;
         let touched = &mut *lock(&self.checkpointer.checkpoints.touched);
         for topic in self.state.queues.batched_topics() {
             let ours = self.state.queues.batched_directory.join(&*topic);
+            if has_crashed && !self.state.disk.list(&ours).map_err(OpenError::io(&ours))?.is_empty() {
+                continue;
+            }
             // RocketMQ does not start when such a topic has ordinary consume queues.
             let ordinary = self.state.queues.directory.join(&*topic);
             delete_numbered(&*self.state.disk, &ordinary).map_err(OpenError::io(ordinary))?;
@@ -40,7 +47,8 @@ impl Recovery<'_> {
                 self.import(&directory, &files, touched).map_err(OpenError::io(directory))?;
             }
         }
-        Ok(())
+        let synced = touched.sync(&*self.state.disk, &self.checkpointer.checkpoints.sync_all);
+        synced.map_err(OpenError::io(&self.state.queues.batched_directory))
     }
 
     fn import(&self, directory: &Path, files: &QueueFiles, touched: &mut Touched) -> io::Result<()> {

@@ -192,6 +192,11 @@ pub(crate) fn is_ours(disk: &dyn Disk, root: &Path, mark: Mark) -> std::io::Resu
     })
 }
 
+/// Whether the last program that had the store open was Vostok and crashed.
+pub(super) fn has_crashed(disk: &dyn Disk, root: &Path) -> std::io::Result<bool> {
+    Ok(read_openings(disk, &root.join("abort"))?.is_some_and(|openings| openings > 0))
+}
+
 /// The opening number behind the process id in `abort`; `None` without that file, zero when another program wrote it.
 fn read_openings(disk: &dyn Disk, path: &Path) -> std::io::Result<Option<u64>> {
     let file = match disk.open(path) {

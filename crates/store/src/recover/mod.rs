@@ -118,6 +118,10 @@ impl Recovery<'_> {
         }
         // Set the crash mark first: recovery changes files from here on, and a crash in between must be seen as one.
         let is_known = known.is_some();
+        if !is_known {
+            // Also before the crash mark is set: it says that Vostok's files of batch consume queues are the newest.
+            self.import_batches()?;
+        }
         self.begin(page.mark, is_known)?;
         let (from, newest) = match known {
             Some(known) => self.take_known(&known, &page)?,
@@ -350,7 +354,6 @@ impl Recovery<'_> {
     fn load_queues_below(&self, limit: u64, wipe: bool) -> Result<Option<Unit>, OpenError> {
         let limit = limit.max(self.state.log.min());
         self.state.queues.forget_all();
-        self.import_batches()?;
         let ordinary = self.load_queues_of(&self.state.queues.directory, (limit, wipe))?;
         let batched = self.load_queues_of(&self.state.queues.batched_directory, (limit, wipe))?;
         let newest = [ordinary, batched].into_iter().flatten().max_by_key(Unit::end);

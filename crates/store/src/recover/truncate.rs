@@ -30,10 +30,6 @@ type QueueCut = (Arc<Queue>, Cut);
 impl Recovery<'_> {
     /// Cuts the log off; see [`crate::Store::truncate`].
     pub(crate) fn truncate(&self, to: u64) -> Result<(), FollowError> {
-        if !self.state.queues.batched_topics().is_empty() {
-            // From the moment when the queue table does not count, RocketMQ's files of these queues do.
-            self.checkpointer.checkpoint_now().map_err(|interrupted| self.state.explain(interrupted))?;
-        }
         // Excludes checkpoints, journal entries, rebuilds that write, and the master's bytes.
         let mut rounds = lock(&self.checkpointer.checkpoints.rounds);
         let mut journal = lock(&self.checkpointer.checkpoints.journaling);

@@ -554,3 +554,35 @@ fn a_truncation_that_is_killed_after_any_change_of_the_disk_happened_or_did_not(
     // Not at all; only when the store is opened again; and at once.
     assert_eq!(outcomes.into_iter().collect::<Vec<_>>(), [(false, false), (true, false), (true, true)]);
 }
+
+/// RocketMQ's files of a queue of batches go further than the queue after a cut that was killed, and are written anew. They are
+/// not all there is of the queue meanwhile.
+#[test]
+fn a_queue_of_batches_survives_a_kill_while_the_files_of_rocketmq_are_written_anew() {
+    let (master, bounds) = master(&[simple(4, 100), simple(4, 200), simple(0, 100), simple(4, 300)]);
+    let log = log_of(&master, master.appended().get());
+    let mut slave = Slave::new(FlushMode::Async);
+    slave.take(&log, log.len());
+    slave.run(&Op::Checkpoint, &log, &bounds);
+    let whole = slave.disk.killed();
+    let cut = (0..).find_map(|changes| {
+        slave.open(whole.killed());
+        slave.disk.faults(|faults| faults.killed_after = Some(changes));
+        let _ = slave.store.truncate(LogOffset::new(bounds[3]));
+        let disk = slave.disk.killed();
+        slave.durable = bounds[3];
+        slave.open(disk.killed());
+        (slave.store.appended().get() == bounds[3]).then_some(disk)
+    });
+    for changes in 0.. {
+        slave.open(cut.as_ref().unwrap().killed());
+        slave.disk.faults(|faults| faults.killed_after = Some(changes));
+        let is_done = slave.store.checkpoint().is_ok();
+        slave.open(slave.disk.killed());
+        let queue = slave.store.find_queue("Batches", 0).unwrap();
+        assert_eq!((queue.min().get(), queue.max().get()), (0, 2), "{changes}");
+        if is_done {
+            break;
+        }
+    }
+}
