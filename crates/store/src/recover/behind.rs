@@ -199,16 +199,24 @@ impl Recovery<'_> {
 }
 
 /// Whether a record or blank record begins with the last bytes of a sector that was lost: its size has zeros in place of the
-/// bytes that lay there, and its low bytes are there. Where the next whole record of the file is at `next`, they must be those
-/// of the distance to it; without one, a blank record may follow, or more lost sectors, and every distance is possible.
+/// bytes that lay there, and its low bytes are there. Where the next whole record of the file is at `next`, they are those of
+/// the distance to it; without one, a blank record may follow, or more lost sectors, and every distance is possible that
+/// is not the size.
 fn lost_first_bytes(window: &mut Window, at: u64, next: Option<u64>) -> io::Result<bool> {
     let in_sector = SECTOR_BYTES - at % SECTOR_BYTES;
     if in_sector > NATURAL_ZEROS || next.is_some_and(|next| next < at + 8) {
         return Ok(false);
     }
     let Some((size, magic)) = peek(window.get(at, 8)?) else { return Ok(false) };
-    let size = u64::from(size);
     let low = (1 << (8 * (4 - in_sector))) - 1;
-    let is_distance = next.is_none_or(|next| size == (next - at) & low);
-    Ok(matches!(magic, MAGIC_V1 | MAGIC_V2 | MAGIC_BLANK) && size <= low && is_distance)
+    if !matches!(magic, MAGIC_V1 | MAGIC_V2 | MAGIC_BLANK) || u64::from(size) > low {
+        return Ok(false);
+    }
+    if let Some(next) = next {
+        let distance = next - at;
+        return Ok(u64::from(size) != distance && u64::from(size) == distance & low);
+    }
+    let length = header_size(window, at)?;
+    let bytes = window.get(at, usize::try_from(length).expect("within a file"))?;
+    Ok(RecordView::parse(bytes).is_err())
 }

@@ -464,3 +464,30 @@ fn the_last_record_of_a_file_whose_first_bytes_a_power_cut_took_is_no_damage() {
     }
     assert!(shorter > 0);
 }
+
+#[test]
+fn a_short_record_at_the_end_of_a_sector_that_was_altered_is_damage() {
+    let around = {
+        let store = open(&FakeDisk::new(512));
+        append(&store, &store.queue("Topic", 0).unwrap(), &[], 0);
+        usize::try_from(store.appended().get()).unwrap()
+    };
+    for follower in [200, 3300] {
+        let disk = FakeDisk::new(512);
+        let store = open(&disk);
+        let queue = store.queue("Topic", 0).unwrap();
+        // The second record begins two bytes before the end of a sector, and zeros are all that its size has there. The third one
+        // lies behind it or in the next file.
+        for length in [1022 - around, 200 - around, follower - around] {
+            append(&store, &queue, &vec![7; length], 0);
+        }
+        // Nobody knows whether pages were lost.
+        let disk = disk.killed().without_mounts();
+        let file = disk.open("/store/commitlog/00000000000000000000".as_ref()).unwrap();
+        // The record says that it lies elsewhere.
+        file.write_at(&[9; 8], 1022 + 28).unwrap();
+        let store = open(&disk);
+        assert_eq!(store.recovered().gaps.len(), 1, "{follower}");
+        assert_eq!(store.find_queue("Topic", 0).unwrap().max().get(), 3, "{follower}");
+    }
+}
