@@ -16,19 +16,21 @@ const STEP_BYTES: usize = 2 << 20;
 
 /// Connections that send the same bytes and read nothing.
 struct Crowd {
+    address: SocketAddr,
+    count: usize,
     bytes: Vec<u8>,
     members: Vec<(TcpStream, usize)>,
 }
 
 impl Crowd {
-    fn connect(address: SocketAddr, count: usize, bytes: Vec<u8>) -> Self {
-        let connect = || {
-            let stream = TcpStream::connect(address).unwrap();
+    /// Connects, again in place of those that were closed.
+    fn connect(&mut self) {
+        while self.members.len() < self.count {
+            let stream = TcpStream::connect(self.address).unwrap();
             rustix::net::sockopt::set_socket_recv_buffer_size(&stream, 16 << 10).unwrap();
             stream.set_nonblocking(true).unwrap();
-            (stream, 0)
-        };
-        Self { bytes, members: (0..count).map(|_| connect()).collect() }
+            self.members.push((stream, 0));
+        }
     }
 
     /// Sends what the sockets take. Those that were closed are forgotten.
@@ -51,11 +53,12 @@ fn check(count: usize, bytes: Vec<u8>) {
         Workers::start_within("crowd", 2, Limits::default(), Security::default(), budget.clone()).unwrap();
     let address = workers.listen("127.0.0.1:0".parse().unwrap(), Arc::new(Probe::default())).unwrap();
     let mut neighbours = [(); 4].map(|()| TcpStream::connect(address).unwrap());
-    let mut crowd = Crowd::connect(address, count, bytes);
+    let mut crowd = Crowd { address, count, bytes, members: Vec::new() };
     let (mut rounds, mut most) = (0, 0);
-    // What is held is only looked at now and then, so a peak may be missed.
+    // What is held is only looked at now and then, so a peak may be missed; others follow.
     while budget.closed() == 0 || rounds < 200 || most <= BUDGET_BYTES / 4 * 3 {
         assert!(rounds < 100_000, "{most} bytes were held at most");
+        crowd.connect();
         crowd.send();
         for neighbour in &mut neighbours {
             neighbour.write_all(&request(ECHO, rounds, &[7; 1000])).unwrap();
