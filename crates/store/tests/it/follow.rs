@@ -248,7 +248,9 @@ impl Slave {
         let to = known[which % known.len()];
         let Some((changes, power)) = crash else {
             self.store.truncate(LogOffset::new(to)).unwrap();
-            self.durable = to;
+            if to < end {
+                self.durable = to;
+            }
             assert_eq!((self.store.appended().get(), self.store.followed().get()), (to, to));
             return;
         };
