@@ -34,6 +34,9 @@ const INPUTS_MAX: usize = 10_000;
 /// Milliseconds of a tick of consensus: a leader is missed after 1.5 to 2.5 seconds.
 const TICK_MS: u64 = 100;
 
+/// Entries of consensus behind a snapshot from which on the journal is replaced by a new one.
+const ENTRIES_MAX: usize = 2_000;
+
 /// Why the controller does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -87,6 +90,7 @@ impl Controller {
             id: group.me().node,
             peers: group.peers.iter().map(|peer| peer.node).collect(),
             tick_ms: TICK_MS,
+            entries_max: ENTRIES_MAX,
         };
         let machine = Machine::new(consensus, elections, saved)?;
         let (inputs, received) = sync_channel(INPUTS_MAX);

@@ -23,9 +23,6 @@ use raft::eraftpb::{ConfState, Message, MessageType};
 use raft::{RawNode, SnapshotStatus, StateRole};
 use std::collections::BTreeMap;
 
-/// Entries behind the snapshot from which on the log is replaced by a new one.
-const ENTRIES_MAX: usize = if cfg!(test) { 20 } else { 2_000 };
-
 /// Bytes behind the snapshot from which on the log is replaced by a new one.
 const BYTES_MAX: usize = 4 << 20;
 
@@ -57,6 +54,8 @@ pub struct ConsensusConfig {
     pub peers: Vec<NodeId>,
     /// Milliseconds of a tick.
     pub tick_ms: u64,
+    /// Entries behind the snapshot from which on the log is replaced by a new one.
+    pub entries_max: usize,
 }
 
 /// What happened.
@@ -162,7 +161,7 @@ impl Consensus {
     #[must_use]
     pub fn is_long(&self) -> bool {
         let (entries, bytes) = self.node.store().size();
-        entries >= ENTRIES_MAX || bytes >= BYTES_MAX
+        entries >= self.config.entries_max || bytes >= BYTES_MAX
     }
 
     /// Replaces everything that was applied by `state`, to which it led.

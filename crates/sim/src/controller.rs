@@ -1,131 +1,163 @@
-//! The controller: one reliable node that runs `replica::roster`. What it proposes is committed after a delay; it can be paused
-//! and cut off, but forgets nothing.
+//! One controller of the group: its machine and journal, on a disk that loses what was not synced.
 
+use crate::network::Process;
 use crate::settings::{Bug, NodeId};
+use controller::{Action as Wanted, Event, Journal, Machine};
 use replica::agent::CallId;
-use replica::roster::{
-    Answer, Change, ConnectionId, Content, Heartbeat, Leader, LeaderAction, LeaderConfig, LeaderEvent,
-    ProposalId, Request, RequestId, Roster,
-};
-use std::collections::{BTreeMap, BTreeSet};
+use replica::consensus::{self, ConsensusConfig};
+use replica::in_sync::SetEpoch;
+use replica::roster::{Answer, LeaderConfig, LeaderEvent, Mastership, Request, RequestId, Roster};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use store::FakeDisk;
 use wire::ha::BrokerId;
 
 /// Name of the broker set.
 const SET: &str = "set";
+/// Milliseconds of a tick of consensus, as in production.
+const TICK_MS: u64 = 100;
+/// Few, so that runs reach it.
+const ENTRIES_MAX: usize = 20;
 
-/// What the controller does.
+/// What a controller does.
 #[derive(Debug)]
 pub enum Action {
     /// Answer the call of a broker's process.
-    Answer((NodeId, u64), CallId, Answer),
-    /// Commit these changes after a while.
-    Commit(ProposalId, Vec<Change>),
+    Answer(Process, CallId, Answer),
+    /// Send another controller a message of consensus.
+    Send(NodeId, Vec<u8>),
     /// Tell a broker who was elected.
-    Notify(NodeId, replica::roster::Mastership),
+    Notify(NodeId, Mastership),
     /// Come again at this time.
     WakeAt(u64),
+    /// The controller cannot go on and ends.
+    End(String),
 }
 
-/// The controller.
+/// A controller's process.
 pub struct Controller {
-    leader: Leader,
+    machine: Machine,
+    journal: Journal,
     bug: Option<Bug>,
-    calls: BTreeMap<RequestId, ((NodeId, u64), CallId)>,
+    calls: BTreeMap<RequestId, (Process, CallId)>,
     last_request: u64,
 }
 
-impl Controller {
-    /// A controller that leads.
-    #[must_use]
-    pub fn new(bug: Option<Bug>) -> Self {
-        let config = LeaderConfig { may_lose: bug == Some(Bug::UncleanElection), ..LeaderConfig::default() };
-        Self { leader: Leader::new(config, Roster::default()), bug, calls: BTreeMap::new(), last_request: 0 }
-    }
+fn member(node: NodeId) -> consensus::NodeId {
+    let place = NodeId::controllers().position(|other| other == node).expect("a controller");
+    consensus::NodeId(place as u64 + 1)
+}
 
-    /// Begins to lead.
-    pub fn start(&mut self, now_ms: u64) -> Vec<Action> {
-        self.step(now_ms, LeaderEvent::Leads(true))
+fn node_of(member: consensus::NodeId) -> Option<NodeId> {
+    NodeId::controllers().find(|node| self::member(*node) == member)
+}
+
+impl Controller {
+    /// The process of a controller begins, with what its disk holds.
+    ///
+    /// # Errors
+    /// What is wrong with the journal.
+    pub fn open(node: NodeId, disk: &FakeDisk, bug: Option<Bug>) -> Result<Self, String> {
+        let (journal, saved) = Journal::open(Arc::new(disk.clone()), Path::new("/controller"))
+            .map_err(|error| error.to_string())?;
+        let peers = NodeId::controllers().map(member).collect();
+        let consensus =
+            ConsensusConfig { id: member(node), peers, tick_ms: TICK_MS, entries_max: ENTRIES_MAX };
+        let elections =
+            LeaderConfig { may_lose: bug == Some(Bug::UncleanElection), ..LeaderConfig::default() };
+        let machine = Machine::new(consensus, elections, saved).map_err(|error| error.to_string())?;
+        Ok(Self { machine, journal, bug, calls: BTreeMap::new(), last_request: 0 })
     }
 
     /// A broker's process asks something.
-    pub fn ask(&mut self, now_ms: u64, who: (NodeId, u64), call: CallId, request: Request) -> Vec<Action> {
-        if let Some(set) = self.stale_set(&request) {
-            return self.accept(now_ms, who, call, set);
+    pub fn ask(&mut self, now_ms: u64, who: Process, call: CallId, mut request: Request) -> Vec<Action> {
+        if let (Request::AlterSet(alter), Some(Bug::StaleEpoch)) = (&mut request, self.bug)
+            && let Some(set) = self.roster().set(SET)
+        {
+            // With the planted bug a deposed master's set is taken for the master's.
+            (alter.master_epoch, alter.epoch) = (set.master_epoch, set.in_sync.epoch);
+            alter.master = set.master.unwrap_or(alter.master);
+            alter.members.insert(alter.master);
         }
         self.last_request += 1;
         let id = RequestId(self.last_request);
         self.calls.insert(id, (who, call));
-        self.step(now_ms, LeaderEvent::Asked(id, request))
+        self.step(now_ms, Event::Leader(LeaderEvent::Asked(id, request)))
     }
 
-    /// A broker lives.
-    pub fn beat(&mut self, now_ms: u64, heartbeat: Heartbeat) -> Vec<Action> {
-        self.step(now_ms, LeaderEvent::Heartbeat(heartbeat))
+    /// A message of consensus came from another controller.
+    pub fn receive(&mut self, now_ms: u64, from: NodeId, message: Vec<u8>) -> Vec<Action> {
+        self.step(now_ms, Event::Received(member(from), message))
     }
 
-    /// A broker's connection has ended.
-    pub fn disconnected(&mut self, now_ms: u64, connection: ConnectionId) -> Vec<Action> {
-        self.step(now_ms, LeaderEvent::Disconnected(connection))
+    /// Another controller cannot be reached.
+    pub fn unreachable(&mut self, now_ms: u64, peer: NodeId) -> Vec<Action> {
+        self.step(now_ms, Event::Unreachable(member(peer)))
     }
 
-    /// Changes are committed.
-    pub fn commit(&mut self, now_ms: u64, proposal: ProposalId, changes: Vec<Change>) -> Vec<Action> {
-        self.step(now_ms, LeaderEvent::Committed(Some(proposal), changes))
-    }
-
-    /// A time has come that the controller asked for.
-    pub fn wake(&mut self, now_ms: u64) -> Vec<Action> {
-        self.step(now_ms, LeaderEvent::Timer)
-    }
-
-    /// The members of the in-sync set.
+    /// Whether this controller leads the group and answers.
     #[must_use]
-    pub fn members(&self) -> Vec<BrokerId> {
-        let set = self.leader.roster().set(SET);
-        set.map(|set| set.in_sync.members.iter().copied().collect()).unwrap_or_default()
+    pub fn leads(&self) -> bool {
+        self.machine.leads()
     }
 
-    /// With the planted bug, the set that a deposed master wants.
-    fn stale_set(&self, request: &Request) -> Option<BTreeSet<BrokerId>> {
-        let Request::AlterSet(alter) = request else { return None };
-        let set = self.leader.roster().set(SET).filter(|_| self.bug == Some(Bug::StaleEpoch))?;
-        (alter.master_epoch < set.master_epoch).then(|| alter.members.clone())
+    /// The controller that leads, as far as this one knows.
+    #[must_use]
+    pub fn leading(&self) -> Option<NodeId> {
+        self.machine.leading().and_then(node_of)
     }
 
-    /// Replaces the set without looking who wants that.
-    fn accept(
-        &mut self,
-        now_ms: u64,
-        who: (NodeId, u64),
-        call: CallId,
-        members: BTreeSet<BrokerId>,
-    ) -> Vec<Action> {
-        let change = Change::SetAltered { name: SET.to_owned(), members };
-        let mut actions = self.step(now_ms, LeaderEvent::Committed(None, vec![change]));
-        let in_sync = self.leader.roster().set(SET).expect("it was altered").in_sync.clone();
-        let answer = Answer { code: 0, remark: None, content: Content::Set(in_sync) };
-        actions.push(Action::Answer(who, call, answer));
+    /// The table, as far as this controller has applied what was committed.
+    #[must_use]
+    pub fn roster(&self) -> &Roster {
+        self.machine.roster()
+    }
+
+    /// The members of the in-sync set, behind the number of its changes.
+    #[must_use]
+    pub fn members(&self) -> (SetEpoch, Vec<BrokerId>) {
+        let set = self.roster().set(SET);
+        set.map(|set| (set.in_sync.epoch, set.in_sync.members.iter().copied().collect())).unwrap_or_default()
+    }
+
+    /// Takes in what happened.
+    pub fn step(&mut self, now_ms: u64, event: Event) -> Vec<Action> {
+        let (mut wanted, mut actions) = (Vec::new(), Vec::new());
+        if let Err(error) = self.machine.step(now_ms, event, &mut wanted) {
+            return vec![Action::End(error.to_string())];
+        }
+        for action in wanted {
+            let saved = match action {
+                Wanted::Save(_) if self.bug == Some(Bug::UnsavedVote) => Ok(()),
+                Wanted::Save(records) => self.journal.save(&records),
+                Wanted::Replace(records) => self.journal.replace(&records),
+                other => {
+                    actions.extend(self.perform(other));
+                    Ok(())
+                }
+            };
+            if let Err(error) = saved {
+                // What comes behind must not happen.
+                actions.push(Action::End(error.to_string()));
+                break;
+            }
+        }
         actions
     }
 
-    fn step(&mut self, now_ms: u64, event: LeaderEvent) -> Vec<Action> {
-        let mut out = Vec::new();
-        self.leader.step(now_ms, event, &mut out);
-        out.into_iter().filter_map(|action| self.perform(action)).collect()
-    }
-
-    fn perform(&mut self, action: LeaderAction) -> Option<Action> {
+    fn perform(&mut self, action: Wanted) -> Option<Action> {
         Some(match action {
-            LeaderAction::Answer(id, answer) => {
+            Wanted::Send(peer, message) => Action::Send(node_of(peer)?, message),
+            Wanted::Answer(id, answer) => {
                 let (who, call) = self.calls.remove(&id).expect("it was asked");
                 Action::Answer(who, call, answer)
             }
-            LeaderAction::Propose(proposal, changes) => Action::Commit(proposal, changes),
-            LeaderAction::Notify(_, address, mastership) => {
+            Wanted::Notify(_, address, mastership) => {
                 Action::Notify(NodeId::of_broker(&address)?, mastership)
             }
-            LeaderAction::Lost(_) => return None,
-            LeaderAction::WakeAt(at_ms) => Action::WakeAt(at_ms),
+            Wanted::WakeAt(at_ms) => Action::WakeAt(at_ms),
+            Wanted::Save(_) | Wanted::Replace(_) => return None,
         })
     }
 }

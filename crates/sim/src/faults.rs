@@ -1,7 +1,7 @@
 //! What goes wrong in a run. The seed chooses; the world performs.
 
 use crate::random::Random;
-use crate::settings::{BROKERS, CLIENTS, CONTROLLER, Faults, Mode, NodeId, Settings};
+use crate::settings::{BROKERS, CONTROLLERS, Faults, Mode, NODES, NodeId, Settings};
 
 /// How a process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,17 +15,21 @@ pub enum Crash {
 /// Something that goes wrong.
 #[derive(Clone, Copy, Debug)]
 pub enum Fault {
-    /// A broker ends and comes back after so many milliseconds.
+    /// A broker or controller ends and comes back after so many milliseconds.
     Crash(NodeId, Crash, u64),
-    /// A broker ends at one of its next writes.
+    /// A broker or controller ends at one of its next writes.
     CrashAtWrite(NodeId, Crash, u64),
     /// All brokers end at once.
     CrashAll(Crash, u64),
+    /// Two of three controllers end at once.
+    CrashMajority(NodeId, NodeId, Crash, u64),
     /// Nothing passes from one node to another for so long, or in both directions.
     Cut(NodeId, NodeId, bool, u64),
     /// Nothing passes between a node and all others.
     Isolate(NodeId, u64),
-    /// Nothing passes between one or two brokers and the other brokers and the controller; clients reach all.
+    /// Nothing comes from the controllers to a broker.
+    LoseAnswers(NodeId, u64),
+    /// Nothing passes between one or two brokers and the other brokers and the controllers; clients reach all.
     CutOff(NodeId, Option<NodeId>, u64),
     /// A stranger connects to a broker's HA port and sends this offset as a report.
     Stranger(NodeId, u64),
@@ -55,7 +59,7 @@ pub fn next(random: &mut Random, settings: &Settings) -> Fault {
     let short_ms = random.between(10, 300);
     let kill = Fault::Crash(chosen, Crash::Kill, short_ms);
     match (settings.faults, random.below(6)) {
-        (Faults::LostAnswers, 0..=2) => Fault::Cut(CONTROLLER, chosen, false, random.between(50, 6_000)),
+        (Faults::LostAnswers, 0..=2) => Fault::LoseAnswers(chosen, random.between(50, 6_000)),
         (Faults::LostAnswers, 3) => Fault::Reset(random.number()),
         (Faults::LossyRestarts, 0..=2) => Fault::Crash(chosen, Crash::PowerCut, short_ms),
         (Faults::CutOff, 0..=2) => Fault::CutOff(chosen, None, random.between(1_000, 20_000)),
@@ -68,23 +72,23 @@ pub fn next(random: &mut Random, settings: &Settings) -> Fault {
             let offset = random.number() >> random.below(60);
             Fault::Stranger(chosen, offset)
         }
+        (Faults::Controllers, 0..=4) => of_controllers(random),
         (Faults::All, _) => any(random, settings, chosen),
         _ => kill,
     }
 }
 
 fn any(random: &mut Random, settings: &Settings, broker: NodeId) -> Fault {
-    let has_controller = settings.mode == Mode::Controller;
+    let has_controllers = settings.mode == Mode::Controller;
     let long_ms = random.pick(&[200, 1_000, 3_000, 6_000, 12_000, 25_000]);
     let lasts_ms = random.between(50, long_ms);
     let crash = if random.once_in(2) { Crash::Kill } else { Crash::PowerCut };
-    let others: Vec<NodeId> = [0, 1, 2, CONTROLLER.0, CLIENTS.0]
+    let others: Vec<NodeId> = (0..NODES)
         .map(NodeId)
-        .into_iter()
-        .filter(|node| *node != broker && (has_controller || *node != CONTROLLER))
+        .filter(|node| *node != broker && (has_controllers || !node.is_controller()))
         .collect();
     let other = random.pick(&others);
-    match random.below(22) {
+    match random.below(if has_controllers { 25 } else { 22 }) {
         0..=2 => Fault::Crash(broker, crash, lasts_ms),
         3 | 4 => Fault::CrashAtWrite(broker, crash, random.between(1, 40)),
         5 => Fault::CrashAll(crash, lasts_ms),
@@ -94,13 +98,31 @@ fn any(random: &mut Random, settings: &Settings, broker: NodeId) -> Fault {
         13 => Fault::SlowLink(broker, other, lasts_ms),
         14 => Fault::Reset(random.number()),
         15 | 16 => Fault::Pause(broker, lasts_ms),
-        17 if has_controller => Fault::Pause(CONTROLLER, lasts_ms),
         17 | 18 => {
             let hour_ms = 3_600_000;
             Fault::Jump(broker, i64::try_from(random.below(2 * hour_ms)).expect("hours") - 3_600_000)
         }
         19 => Fault::SlowDisk(broker, random.between(50, 2_000), lasts_ms),
         20 => Fault::FullDisk(broker, lasts_ms),
-        _ => Fault::FailingDisk(broker),
+        21 => Fault::FailingDisk(broker),
+        _ => of_controllers(random),
+    }
+}
+
+/// The next fault of a controller.
+fn of_controllers(random: &mut Random) -> Fault {
+    let chosen = NodeId(BROKERS + usize::try_from(random.below(CONTROLLERS as u64)).expect("small"));
+    let other = NodeId(BROKERS + (chosen.0 + 1 - BROKERS) % CONTROLLERS);
+    let crash = if random.once_in(2) { Crash::Kill } else { Crash::PowerCut };
+    let long_ms = random.pick(&[300, 3_000, 12_000]);
+    let lasts_ms = random.between(50, long_ms);
+    match random.below(8) {
+        0 | 1 => Fault::Crash(chosen, crash, lasts_ms),
+        2 => Fault::CrashAtWrite(chosen, crash, random.between(1, 12)),
+        3 => Fault::CrashMajority(chosen, other, crash, lasts_ms),
+        4 => Fault::Isolate(chosen, lasts_ms),
+        5 => Fault::Cut(chosen, other, random.once_in(2), lasts_ms),
+        6 => Fault::SlowLink(chosen, other, lasts_ms),
+        _ => Fault::Pause(chosen, lasts_ms),
     }
 }

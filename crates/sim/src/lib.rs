@@ -1,8 +1,9 @@
-//! Deterministic simulation of a group of brokers that replicate: one thread, virtual time, a network, disks and processes that
-//! fail, model clients, and checks of what Vostok promises. Not shipped.
+//! Deterministic simulation of a group of brokers that replicate, with the controllers that elect their master: one thread,
+//! virtual time, a network, disks and processes that fail, model clients, and checks of what Vostok promises. Not shipped.
 //!
 //! Everything below the shells is what production runs: the store without threads, on a disk that loses what was not synced,
-//! and the machines of `replica`. A run is decided by its seed and scenario; [`run`] gives the same trace for the same two.
+//! and the machines of `replica` and `controller`. A run is decided by its seed and scenario; [`run`] gives the same trace for
+//! the same two.
 //!
 //! - [`settings`]: scenarios, planted bugs, what a seed decides.
 //! - [`world`]: the event queue, processes and the network's events; [`faults`]: what goes wrong, and when.

@@ -3,35 +3,52 @@
 use crate::random::Random;
 use store::FlushMode;
 
-/// Names a node of a run: brokers first, then the controller and the clients.
+/// Names a node of a run: brokers first, then the controllers and the clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeId(pub usize);
 
 /// Number of brokers; they are the nodes below this number.
 pub const BROKERS: usize = 3;
-/// The controller.
-pub const CONTROLLER: NodeId = NodeId(BROKERS);
+/// Number of controllers, which are one group.
+pub const CONTROLLERS: usize = 3;
 /// All producers and readers.
-pub const CLIENTS: NodeId = NodeId(BROKERS + 1);
+pub const CLIENTS: NodeId = NodeId(BROKERS + CONTROLLERS);
 /// Number of nodes.
-pub const NODES: usize = BROKERS + 2;
+pub const NODES: usize = BROKERS + CONTROLLERS + 1;
 
 impl NodeId {
     /// The node's name, which is also its address.
     #[must_use]
     pub fn name(self) -> &'static str {
-        ["a", "b", "c", "controller", "clients"][self.0]
+        ["a", "b", "c", "n0", "n1", "n2", "clients"][self.0]
     }
 
     /// The broker at this address.
     #[must_use]
     pub fn of_broker(address: &str) -> Option<Self> {
-        (0..BROKERS).map(NodeId).find(|node| node.name() == address)
+        Self::brokers().find(|node| node.name() == address)
+    }
+
+    /// The controller at this address.
+    #[must_use]
+    pub fn of_controller(address: &str) -> Option<Self> {
+        Self::controllers().find(|node| node.name() == address)
+    }
+
+    /// Whether this is a controller.
+    #[must_use]
+    pub fn is_controller(self) -> bool {
+        (BROKERS..BROKERS + CONTROLLERS).contains(&self.0)
     }
 
     /// All brokers.
     pub fn brokers() -> impl Iterator<Item = Self> {
         (0..BROKERS).map(NodeId)
+    }
+
+    /// All controllers.
+    pub fn controllers() -> impl Iterator<Item = Self> {
+        (BROKERS..BROKERS + CONTROLLERS).map(NodeId)
     }
 }
 
@@ -43,7 +60,7 @@ pub enum Mode {
         /// `inSyncReplicas`; one means an asynchronous master.
         in_sync_replicas: u32,
     },
-    /// A controller elects (`allAckInSyncStateSet=true`, `minInSyncReplicas=2`).
+    /// A group of controllers elects (`allAckInSyncStateSet=true`, `minInSyncReplicas=2`).
     Controller,
 }
 
@@ -56,12 +73,14 @@ pub enum Bug {
     AckBeforeFlush,
     /// A master takes the smaller in-sync set that it proposes for committed.
     EarlyShrink,
-    /// The controller does not compare epochs when a master replaces the in-sync set.
+    /// Controllers do not compare epochs when a master replaces the in-sync set.
     StaleEpoch,
     /// A master tells and shows its log's end as confirmed.
     ConfirmAhead,
-    /// The controller elects brokers outside the in-sync set.
+    /// Controllers elect brokers outside the in-sync set.
     UncleanElection,
+    /// A controller sends and answers before its journal has what it agreed to.
+    UnsavedVote,
     /// A broker that lost the end of its log does not say so.
     LossyRestart,
     /// A broker does not tell the last epoch of its log.
@@ -79,13 +98,14 @@ pub enum Bug {
 }
 
 /// All planted bugs with their names and the scenario that must find each.
-pub const BUGS: [(&str, Bug, &str); 13] = [
+pub const BUGS: [(&str, Bug, &str); 14] = [
     ("ack-before-replica", Bug::AckBeforeReplica, "classic-sync-async"),
     ("ack-before-flush", Bug::AckBeforeFlush, "classic-async-sync"),
     ("early-shrink", Bug::EarlyShrink, "controller-async"),
     ("stale-epoch", Bug::StaleEpoch, "controller-async"),
     ("confirm-ahead", Bug::ConfirmAhead, "controller-async"),
     ("unclean-election", Bug::UncleanElection, "controller-async"),
+    ("unsaved-vote", Bug::UnsavedVote, "controllers"),
     ("lossy-restart", Bug::LossyRestart, "controller-async"),
     ("untold-epoch", Bug::UntoldEpoch, "controller-async"),
     ("cut-not-wiped", Bug::CutNotWiped, "cut-off"),
@@ -113,10 +133,12 @@ pub struct Scenario {
 pub enum Faults {
     /// All kinds.
     All,
-    /// Answers of the controller are lost while the in-sync set grows, and masters end (apache/rocketmq 5663).
+    /// Answers of the controllers are lost while the in-sync set grows, and masters end (apache/rocketmq 5663).
     LostAnswers,
-    /// A broker, or two together, are cut off from controller and group while clients reach them (7017, 6662).
+    /// A broker, or two together, are cut off from controllers and group while clients reach them (7017, 6662).
     CutOff,
+    /// Controllers end, stand still and are cut off, one or two of three at a time, while brokers end.
+    Controllers,
     /// Processes end and come back at once, with sends on their way (7689).
     Restarts,
     /// A member loses power and the end of its log, comes back at once, and the master ends (KIP-966).
@@ -126,7 +148,7 @@ pub enum Faults {
 }
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 13] = {
+pub const SCENARIOS: [Scenario; 14] = {
     const fn classic(name: &'static str, in_sync_replicas: u32, flush: FlushMode) -> Scenario {
         Scenario { name, mode: Mode::Classic { in_sync_replicas }, flush, faults: Faults::All }
     }
@@ -142,6 +164,7 @@ pub const SCENARIOS: [Scenario; 13] = {
         classic("classic-all-async", 3, FlushMode::Async),
         elected("controller-async", FlushMode::Async, Faults::All),
         elected("controller-sync", FlushMode::Sync, Faults::All),
+        elected("controllers", FlushMode::Async, Faults::Controllers),
         elected("lost-answers", FlushMode::Async, Faults::LostAnswers),
         elected("cut-off", FlushMode::Async, Faults::CutOff),
         elected("restarts", FlushMode::Async, Faults::Restarts),
@@ -174,7 +197,7 @@ pub struct Settings {
     pub segment_bytes: u64,
     /// Largest body of a frame between brokers in bytes.
     pub batch_bytes: u32,
-    /// After so long without a heartbeat the controller takes a broker for gone, in milliseconds.
+    /// After so long without a heartbeat the controllers take a broker for gone, in milliseconds.
     pub heartbeat_timeout_ms: u64,
     /// Bytes of a message's body: all have the smaller number, or each one of this range.
     pub body_bytes: (u64, u64),

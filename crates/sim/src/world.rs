@@ -1,20 +1,21 @@
 //! The world of a run: virtual time, an event queue, processes on disks, and the network between them.
 
 mod brokers;
+mod controllers;
 mod ends;
 mod perform;
 
 use crate::broker::{Broker, Input, Now, SendOutcome};
 use crate::clients::{Call, Clients};
-use crate::controller::{Action, Controller};
 use crate::faults::Crash;
 use crate::history::History;
 use crate::network::{Direction, Network, Process};
 use crate::random::Random;
-use crate::settings::{BROKERS, Bug, CLIENTS, CONTROLLER, Mode, NODES, NodeId, Scenario, Settings};
+use crate::settings::{BROKERS, Bug, CLIENTS, CONTROLLERS, Mode, NodeId, Scenario, Settings};
 use crate::trace::Trace;
+use controllers::Station;
 use replica::agent::CallId;
-use replica::roster::{Answer, Change, ConnectionId, Heartbeat, Mastership, ProposalId, Request};
+use replica::roster::{Answer, Heartbeat, Mastership, Request};
 use replica::slave_log::Attempt;
 use replica::transfer::PeerId;
 use std::collections::BTreeMap;
@@ -63,15 +64,18 @@ enum Event {
     Call(NodeId, u64, Call, u64),
     Sent(NodeId, u64, SendOutcome),
     Found(NodeId, u64, Vec<(u64, u64)>),
-    AskLeader(Process, CallId),
-    Ask(Process, CallId, Request, u64),
-    Beat(Process, Heartbeat),
-    Leader(Process, CallId, Option<String>),
-    Answer(Process, CallId, Option<Answer>),
-    Notify(NodeId, Mastership),
-    Commit(ProposalId, Vec<Change>),
-    ControllerWake,
-    Disconnected(Process),
+    AskLeader(Process, NodeId, CallId),
+    Ask(Process, NodeId, CallId, Request, u64),
+    Beat(Process, NodeId, Heartbeat),
+    Leader(Process, NodeId, CallId, Option<String>),
+    Answer(Process, NodeId, CallId, Option<Answer>),
+    Notify(NodeId, NodeId, Mastership),
+    /// A message of consensus from one controller to another.
+    Consensus(NodeId, NodeId, Vec<u8>),
+    /// A controller learns that another is not up.
+    Unreachable(NodeId, NodeId),
+    ControllerWake(Process),
+    Disconnected(Process, NodeId),
     MasterAt(Process, NodeId),
     Start(NodeId),
     Crash(Process, Crash, u64),
@@ -102,7 +106,7 @@ struct Node {
     slow: Option<u64>,
     /// The furthest end of its log.
     end_max: u64,
-    /// Its id at the controller.
+    /// Its id at the controllers.
     id: Option<BrokerId>,
 }
 
@@ -116,13 +120,12 @@ struct World {
     sequence: u64,
     nodes: Vec<Node>,
     network: Network,
-    controller: Controller,
+    stations: Vec<Station>,
     clients: Clients,
     history: History,
     elections: u64,
     last_loss_ms: Option<u64>,
     served_ms: Option<u64>,
-    controller_paused: Option<u64>,
     failure: Option<String>,
 }
 
@@ -180,20 +183,20 @@ impl World {
             sequence: 0,
             nodes,
             network: Network::default(),
-            controller: Controller::new(bug),
+            stations: (0..CONTROLLERS).map(|_| Station::new()).collect(),
             clients,
             history: History::default(),
             elections: 0,
             last_loss_ms: None,
             served_ms: None,
-            controller_paused: None,
             failure: None,
         }
     }
 
     fn run(&mut self) {
-        let actions = self.controller.start(0);
-        self.perform_all(actions);
+        if self.has_controllers() {
+            NodeId::controllers().for_each(|node| self.schedule(0, Event::Start(node)));
+        }
         NodeId::brokers().for_each(|node| self.schedule(0, Event::Start(node)));
         self.schedule(300, Event::Clients);
         self.schedule(FAULTS_MS, Event::Fault);
@@ -244,16 +247,17 @@ impl World {
             | Event::MasterAt((node, _), _)
             | Event::Call(node, ..)
             | Event::Connect(_, _, node)
-            | Event::Notify(node, _) => Some(*node),
+            | Event::Notify(node, ..) => Some(*node),
             Event::Deliver(peer, direction) | Event::Ended(peer, direction) => {
                 network.connection(*peer).map(|connection| connection.node(*direction))
             }
-            Event::AskLeader(..)
-            | Event::Ask(..)
-            | Event::Beat(..)
-            | Event::Commit(..)
-            | Event::ControllerWake
-            | Event::Disconnected(_) => Some(CONTROLLER),
+            Event::AskLeader(_, node, _)
+            | Event::Ask(_, node, ..)
+            | Event::Beat(_, node, _)
+            | Event::Consensus(_, node, _)
+            | Event::Unreachable(node, _)
+            | Event::ControllerWake((node, _))
+            | Event::Disconnected(_, node) => Some(*node),
             Event::Sent(..)
             | Event::Found(..)
             | Event::Clients
@@ -288,6 +292,7 @@ impl World {
                 }
             }
             Event::Found(node, call, found) => self.found(node, call, &found),
+            Event::Start(node) if node.is_controller() => self.start_controller(node),
             Event::Start(node) => self.start(node),
             Event::Crash(process, crash, down_ms) => {
                 if self.is_alive(process) {
@@ -298,89 +303,15 @@ impl World {
             Event::FreeDisk(node) => self.free_disk(node),
             Event::Fault => self.fault(),
             Event::Heal => self.heal(),
-            event => self.happen_controller(event),
-        }
-    }
-
-    fn happen_controller(&mut self, event: Event) {
-        let now_ms = self.now_ms;
-        let is_cut = |world: &Self, node: NodeId| world.network.is_cut(now_ms, node, CONTROLLER);
-        let is_cut_back = |world: &Self, node: NodeId| world.network.is_cut(now_ms, CONTROLLER, node);
-        match event {
-            Event::AskLeader(process, call) if !is_cut(self, process.0) => {
-                let leader = Event::Leader(process, call, Some(CONTROLLER.name().to_owned()));
-                self.travel(CONTROLLER, process.0, leader);
-            }
-            // Sent again by the network, until the caller gives up.
-            Event::Ask(process, call, request, sent_ms)
-                if is_cut(self, process.0) && now_ms < sent_ms + CALL_MS =>
-            {
-                self.schedule(300, Event::Ask(process, call, request, sent_ms));
-            }
-            Event::Ask(process, call, request, _) if !is_cut(self, process.0) => {
-                self.trace.note(now_ms, process.0.name(), &request);
-                let actions = self.controller.ask(now_ms, process, call, request);
-                self.perform_all(actions);
-            }
-            Event::Beat(process, mut heartbeat) if !is_cut(self, process.0) => {
-                heartbeat.connection = Self::connection_of(process);
-                let actions = self.controller.beat(now_ms, heartbeat);
-                self.perform_all(actions);
-            }
-            Event::Leader(process, call, leader) if leader.is_none() || !is_cut_back(self, process.0) => {
-                self.feed_alive(process, Input::Leader(call, leader));
-            }
-            Event::Answer(process, call, answer) if answer.is_none() || !is_cut_back(self, process.0) => {
-                self.feed_alive(process, Input::Answered(call, answer));
-            }
-            Event::Notify(node, mastership) if !is_cut_back(self, node) => {
-                self.feed(node, Input::Notified(mastership.epoch));
-            }
-            Event::Commit(proposal, changes) => {
-                self.trace.note(now_ms, CONTROLLER.name(), &changes);
-                let actions = self.controller.commit(now_ms, proposal, changes);
-                self.perform_all(actions);
-            }
-            Event::ControllerWake => {
-                let actions = self.controller.wake(now_ms);
-                self.perform_all(actions);
-            }
-            Event::Disconnected(process) => {
-                let actions = self.controller.disconnected(now_ms, Self::connection_of(process));
-                self.perform_all(actions);
-            }
             Event::MasterAt(process, master) => self.feed_alive(process, Input::MasterAt(master)),
-            _ => {}
-        }
-    }
-
-    fn connection_of((node, life): Process) -> ConnectionId {
-        ConnectionId(life * NODES as u64 + node.0 as u64)
-    }
-
-    fn perform_all(&mut self, actions: Vec<Action>) {
-        for action in actions {
-            match action {
-                Action::Answer(process, call, answer) => {
-                    self.travel(CONTROLLER, process.0, Event::Answer(process, call, Some(answer)));
-                }
-                Action::Commit(proposal, changes) => {
-                    let delay_ms = self.random.between(1, 30);
-                    self.schedule(delay_ms, Event::Commit(proposal, changes));
-                }
-                Action::Notify(node, mastership) => {
-                    self.travel(CONTROLLER, node, Event::Notify(node, mastership));
-                }
-                Action::WakeAt(at_ms) => {
-                    self.schedule(at_ms.saturating_sub(self.now_ms), Event::ControllerWake);
-                }
-            }
+            event @ (Event::Leader(..) | Event::Answer(..) | Event::Notify(..)) => self.hear(event),
+            event => self.happen_controller(event),
         }
     }
 
     fn paused_until(&self, node: NodeId) -> Option<u64> {
         let until_ms = match node {
-            CONTROLLER => self.controller_paused?,
+            node if node.is_controller() => self.stations[node.0 - BROKERS].paused_ms?,
             broker => self.nodes.get(broker.0)?.pauses.iter().map(|pause| pause.1).max()?,
         };
         (until_ms > self.now_ms).then_some(until_ms)
@@ -395,7 +326,7 @@ impl World {
         self.nodes.get(node.0).is_some_and(|it| it.broker.is_some())
     }
 
-    fn has_controller(&self) -> bool {
+    fn has_controllers(&self) -> bool {
         self.settings.mode == Mode::Controller
     }
 

@@ -38,7 +38,7 @@ impl Group {
     }
 
     fn start(&mut self, id: NodeId) {
-        let config = ConsensusConfig { id, peers: self.config.clone(), tick_ms: 100 };
+        let config = ConsensusConfig { id, peers: self.config.clone(), tick_ms: 100, entries_max: 20 };
         let node = self.nodes.get_mut(&id).unwrap();
         // Through bytes, as on a disk.
         let bytes = node.saved.iter().map(|record| {
@@ -317,6 +317,6 @@ fn messages_of_strangers_and_garbage_change_nothing() {
 
 #[test]
 fn a_controller_must_be_in_its_group() {
-    let config = ConsensusConfig { id: NodeId(4), peers: vec![NodeId(1)], tick_ms: 100 };
+    let config = ConsensusConfig { id: NodeId(4), peers: vec![NodeId(1)], tick_ms: 100, entries_max: 20 };
     assert!(Consensus::new(config, []).is_err());
 }

@@ -18,6 +18,11 @@ pub(super) const SET: &str = "set";
 /// The file that keeps the epochs.
 const EPOCHS: &str = "epochFileCheckpoint";
 
+/// The controller at an address that a controller or the configuration told.
+fn controller_at(address: &str) -> NodeId {
+    NodeId::of_controller(address).expect("a controller's name")
+}
+
 impl Broker {
     pub(super) fn start_agent(&mut self) {
         let saved = self.files.load(EPOCHS).and_then(|text| EpochList::from_file(&text).ok());
@@ -29,7 +34,7 @@ impl Broker {
             name: SET.to_owned(),
             address: self.node.name().to_owned(),
             check_code: format!("{};{}", self.node.name(), self.now.wall_ms),
-            controllers: vec!["controller".to_owned()],
+            controllers: NodeId::controllers().map(|node| node.name().to_owned()).collect(),
             log_epoch: self.epochs.last().map_or(Epoch::ZERO, |last| last.epoch),
             may_have_lost: self.may_have_lost && !self.settings.has(Bug::LossyRestart),
             ..AgentConfig::default()
@@ -47,8 +52,10 @@ impl Broker {
             agent.step(self.now.ms, event, &mut actions);
             for action in actions {
                 match action {
-                    AgentAction::AskLeader(call, _) => self.out.push(Output::AskLeader(call)),
-                    AgentAction::Call(call, _, request) => self.ask(call, request),
+                    AgentAction::AskLeader(call, at) => {
+                        self.out.push(Output::AskLeader(call, controller_at(&at)));
+                    }
+                    AgentAction::Call(call, at, request) => self.ask(call, controller_at(&at), request),
                     AgentAction::Heartbeat(own) => self.beat(own),
                     AgentAction::Save(identity) => {
                         if self.files.save("brokerIdentity", Some(&identity.to_file())).is_ok() {
@@ -75,13 +82,13 @@ impl Broker {
         }
     }
 
-    fn ask(&mut self, call: CallId, mut request: Request) {
+    fn ask(&mut self, call: CallId, at: NodeId, mut request: Request) {
         if let Request::Register(registration) = &mut request
             && self.settings.has(Bug::UntoldEpoch)
         {
             registration.log_epoch = None;
         }
-        self.out.push(Output::Ask(call, request));
+        self.out.push(Output::Ask(call, at, request));
     }
 
     fn beat(&mut self, own: wire::ha::BrokerId) {

@@ -91,11 +91,11 @@ pub enum Output {
     Write(PeerId, Vec<u8>),
     /// End a connection.
     End(PeerId),
-    /// Ask the controller who leads.
-    AskLeader(CallId),
-    /// Ask the controller.
-    Ask(CallId, Request),
-    /// Send the controller a heartbeat.
+    /// Ask a controller who leads.
+    AskLeader(CallId, NodeId),
+    /// Ask the controller that leads.
+    Ask(CallId, NodeId, Request),
+    /// Send every controller a heartbeat.
     Beat(Heartbeat),
     /// Ask the name server for the HA address of a broker.
     Lookup(NodeId),
@@ -301,7 +301,7 @@ impl Broker {
         matches!(self.role, Role::ClassicMaster(_) | Role::Elected(_))
     }
 
-    /// The broker's id at the controller.
+    /// The broker's id at the controllers.
     #[must_use]
     pub fn id(&self) -> Option<BrokerId> {
         self.agent.as_ref().and_then(Agent::broker)

@@ -7,7 +7,7 @@ use crate::clients::Call;
 use crate::faults::Crash;
 use crate::history::Acknowledged;
 use crate::network::{Direction, Process};
-use crate::settings::{BROKERS, CLIENTS, CONTROLLER, NodeId};
+use crate::settings::{BROKERS, CLIENTS, NodeId};
 use replica::slave_log::Attempt;
 use replica::transfer::PeerId;
 use store::FakeDisk;
@@ -72,15 +72,19 @@ impl World {
                 }
             }
             Output::End(peer) => self.end(peer, process),
-            Output::AskLeader(call) => {
-                self.schedule(super::CALL_MS, Event::Leader(process, call, None));
-                self.travel(node, CONTROLLER, Event::AskLeader(process, call));
+            Output::AskLeader(call, at) => {
+                self.schedule(super::CALL_MS, Event::Leader(process, at, call, None));
+                self.travel(node, at, Event::AskLeader(process, at, call));
             }
-            Output::Ask(call, request) => {
-                self.schedule(super::CALL_MS, Event::Answer(process, call, None));
-                self.travel(node, CONTROLLER, Event::Ask(process, call, request, self.now_ms));
+            Output::Ask(call, at, request) => {
+                self.schedule(super::CALL_MS, Event::Answer(process, at, call, None));
+                self.travel(node, at, Event::Ask(process, at, call, request, self.now_ms));
             }
-            Output::Beat(heartbeat) => self.travel(node, CONTROLLER, Event::Beat(process, heartbeat)),
+            Output::Beat(heartbeat) => {
+                for at in NodeId::controllers() {
+                    self.travel(node, at, Event::Beat(process, at, heartbeat.clone()));
+                }
+            }
             Output::Lookup(master) => {
                 let after_ms = self.random.between(5, 500);
                 self.schedule(after_ms, Event::MasterAt(process, master));
@@ -159,7 +163,7 @@ impl World {
                 it.end_max = it.end_max.min(recovered.end).max(broker.store().followed().get());
                 it.broker = Some(Box::new(broker));
                 self.trace.note(self.now_ms, node.name(), &("starts", recovered.end, recovered.after_crash));
-                if !self.has_controller() && node == NodeId(0) {
+                if !self.has_controllers() && node == NodeId(0) {
                     self.master_is_back();
                 }
                 self.after(node, outputs);

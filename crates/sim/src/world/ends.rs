@@ -36,9 +36,9 @@ impl World {
             checked.map_err(|what| format!("broker {name}: {what}"))?;
             Self::check_visible(name, broker)?;
         }
-        let members = self.controller.members().len();
-        match !self.has_controller() || members == BROKERS {
-            true => Ok(()),
+        let members = self.members().len();
+        match !self.has_controllers() || members == BROKERS {
+            true => self.check_controllers(),
             false => Err(format!("P14: the in-sync set has {members} members at the end")),
         }
     }

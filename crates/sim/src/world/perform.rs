@@ -4,7 +4,7 @@ use super::{Event, HEAL_MS, World};
 use crate::broker::Input;
 use crate::faults::{self, Crash, Fault};
 use crate::network::Direction;
-use crate::settings::{CLIENTS, CONTROLLER, NODES, NodeId};
+use crate::settings::{CLIENTS, NODES, NodeId};
 use wire::ha::switch::Handshake;
 use wire::ha::{BrokerId, Epoch};
 
@@ -28,7 +28,21 @@ impl World {
     fn perform(&mut self, fault: Fault) {
         let now_ms = self.now_ms;
         match fault {
+            Fault::Crash(node, crash, down_ms) if node.is_controller() => {
+                self.crash_controller(node, crash, down_ms);
+            }
             Fault::Crash(node, crash, down_ms) => self.crash(node, crash, down_ms),
+            Fault::CrashMajority(one, other, crash, down_ms) => {
+                self.crash_controller(one, crash, down_ms);
+                self.crash_controller(other, crash, down_ms);
+            }
+            Fault::CrashAtWrite(node, crash, writes) if node.is_controller() => {
+                let station = self.station(node);
+                if station.controller.is_some() && station.dies.is_none() {
+                    station.dies = Some(crash);
+                    station.disk.faults(|faults| faults.killed_after = Some(writes));
+                }
+            }
             Fault::CrashAtWrite(node, crash, writes) => {
                 let it = &mut self.nodes[node.0];
                 if it.broker.is_some() && it.dies.is_none() {
@@ -45,6 +59,9 @@ impl World {
                     self.network.cut(to, from, now_ms + lasts_ms);
                 }
             }
+            Fault::LoseAnswers(broker, lasts_ms) => {
+                NodeId::controllers().for_each(|node| self.network.cut(node, broker, now_ms + lasts_ms));
+            }
             Fault::Isolate(node, lasts_ms) => {
                 for other in (0..NODES).map(NodeId).filter(|other| *other != node) {
                     self.network.cut(node, other, now_ms + lasts_ms);
@@ -53,7 +70,7 @@ impl World {
             }
             Fault::CutOff(one, second, lasts_ms) => {
                 let inside = |node: &NodeId| *node == one || Some(*node) == second;
-                let group: Vec<NodeId> = NodeId::brokers().chain([CONTROLLER]).collect();
+                let group: Vec<NodeId> = NodeId::brokers().chain(NodeId::controllers()).collect();
                 for from in group.iter().filter(|node| inside(node)) {
                     for to in group.iter().filter(|node| !inside(node)) {
                         self.network.cut(*from, *to, now_ms + lasts_ms);
@@ -64,7 +81,9 @@ impl World {
             Fault::Stranger(node, offset) => self.stranger(node, offset),
             Fault::SlowLink(one, other, lasts_ms) => self.network.slow_down(one, other, now_ms + lasts_ms),
             Fault::Reset(which) => self.reset(which),
-            Fault::Pause(CONTROLLER, lasts_ms) => self.controller_paused = Some(now_ms + lasts_ms),
+            Fault::Pause(node, lasts_ms) if node.is_controller() => {
+                self.station(node).paused_ms = Some(now_ms + lasts_ms);
+            }
             Fault::Pause(node, lasts_ms) => self.nodes[node.0].pauses.push((now_ms, now_ms + lasts_ms)),
             Fault::Jump(node, by_ms) => self.nodes[node.0].jump_ms = by_ms,
             Fault::SlowDisk(node, slow_ms, lasts_ms) => {
@@ -94,14 +113,14 @@ impl World {
         if !self.is_up(node) {
             return;
         }
-        if self.has_controller() {
+        if self.has_controllers() {
             let lie = u32::try_from(offset % 0x7fff_ffff).expect("31 bits");
             self.feed(node, Input::Notified(Epoch::new(lie)));
         }
         let peer = self.network.connect((CLIENTS, 0), (node, self.nodes[node.0].life));
         self.feed(node, Input::Accepted(peer, CLIENTS));
         let mut bytes = Vec::new();
-        if self.has_controller() {
+        if self.has_controllers() {
             let broker_id = BrokerId::new(9);
             bytes.extend(Handshake { broker_id, is_from_last_file: false, is_learner: false }.encode());
             bytes.extend(2_i32.to_be_bytes());
@@ -132,12 +151,12 @@ impl World {
 
     /// Whether a broker may lose what it did not flush, without breaking what its mode promises for that.
     fn may_lose(&self, node: NodeId) -> bool {
-        if self.settings.is_sync_flush() || !self.has_controller() {
+        if self.settings.is_sync_flush() || !self.has_controllers() {
             return true;
         }
         let own = self.nodes[node.0].broker.as_ref().and_then(|broker| broker.id());
         let is_whole = |member| self.nodes.iter().any(|node| node.id == Some(member) && !node.may_have_lost);
-        let mut members = self.controller.members().into_iter();
+        let mut members = self.members().into_iter();
         let has_another = members.any(|member| Some(member) != own && is_whole(member));
         let is_first = self.last_loss_ms.is_none_or(|last_ms| self.now_ms > last_ms + LOSSES_APART_MS);
         own.is_some() && has_another && is_first
@@ -188,15 +207,22 @@ impl World {
         for peer in self.network.of(process) {
             self.end(peer, process);
         }
-        if self.has_controller() && !self.network.is_cut(self.now_ms, process.0, CONTROLLER) {
-            self.travel(process.0, CONTROLLER, Event::Disconnected(process));
+        for node in NodeId::controllers().filter(|_| self.has_controllers()).collect::<Vec<_>>() {
+            if !self.network.is_cut(self.now_ms, process.0, node) {
+                self.travel(process.0, node, Event::Disconnected(process, node));
+            }
         }
     }
 
     pub(super) fn heal(&mut self) {
         self.trace.note(self.now_ms, "heal", &());
         self.network.heal();
-        self.controller_paused = None;
+        for node in NodeId::controllers().filter(|_| self.has_controllers()).collect::<Vec<_>>() {
+            let station = self.station(node);
+            (station.dies, station.paused_ms) = (None, None);
+            station.disk.faults(|faults| faults.killed_after = None);
+            self.schedule(1, Event::Start(node));
+        }
         for node in NodeId::brokers() {
             let it = &mut self.nodes[node.0];
             it.disk.faults(|faults| (faults.syncs_left, faults.killed_after) = (None, None));
