@@ -57,15 +57,15 @@ pub enum EpochFileError {
 /// The epochs of a log, oldest first.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct EpochList {
-    /// Invariant: epochs and starts rise strictly.
+    /// Invariant: epochs rise strictly and starts do not fall. Only the first epoch may begin where the next one does.
     entries: Vec<EpochStart>,
 }
 
 impl EpochList {
-    /// Takes entries that rise strictly, as `wire` has checked those of a frame; `None` when they do not.
+    /// Takes entries that rise, as `wire` has checked those of a frame; `None` when they do not.
     #[must_use]
     pub fn new(entries: Vec<EpochStart>) -> Option<Self> {
-        let rises = |pair: &[EpochStart]| pair[0].epoch < pair[1].epoch && pair[0].start < pair[1].start;
+        let rises = |pair: &[EpochStart]| pair[0].epoch < pair[1].epoch && pair[0].start <= pair[1].start;
         entries.windows(2).all(rises).then_some(Self { entries })
     }
 
@@ -81,10 +81,11 @@ impl EpochList {
         self.entries.last().copied()
     }
 
-    /// Adds an entry, unless it does not lie behind the last one (`appendEntry`).
+    /// Adds an entry, unless it does not lie behind the last one (`appendEntry`). It replaces one that has no byte.
     pub fn append(&mut self, entry: EpochStart) -> bool {
-        let is_behind = self.last().is_none_or(|last| last.epoch < entry.epoch && last.start < entry.start);
+        let is_behind = self.last().is_none_or(|last| last.epoch < entry.epoch && last.start <= entry.start);
         if is_behind {
+            self.forget_empty(entry.start);
             self.entries.push(entry);
         }
         is_behind
@@ -106,7 +107,8 @@ impl EpochList {
 
     /// Drops the epochs in which this log, which ends at `end`, has no byte, as after an election without a write. Otherwise the
     /// next bytes would be labelled with such an epoch, and another log that has other bytes of it would count as the same. The
-    /// first entry stays: a Java slave notes it with a heartbeat, and would have nothing in common with the new one.
+    /// first entry stays in front of the new one: a Java slave notes it with a heartbeat, and would have nothing in common with
+    /// the master's list otherwise.
     fn forget_empty(&mut self, end: LogOffset) {
         let mut is_first = true;
         self.entries.retain(|entry| std::mem::take(&mut is_first) || entry.start < end);
@@ -161,7 +163,8 @@ impl EpochList {
         let common = own.iter().enumerate().rev().find(|(_, entry)| master.entries.contains(entry));
         let (index, entry) = common.ok_or(NoCommonEpoch)?;
         let own_end = own.get(index + 1).map_or(end, |next| next.start);
-        let their_end = master.end_at(entry.start).unwrap_or(master_end);
+        let theirs = master.entries.iter().skip_while(|theirs| *theirs != entry).nth(1);
+        let their_end = theirs.map_or(master_end, |next| next.start);
         Ok(Some(own_end.min(their_end)))
     }
 

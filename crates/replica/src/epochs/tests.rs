@@ -61,13 +61,13 @@ fn a_master_begins_its_epoch_where_the_log_ends() {
     let mut epochs = EpochList::default();
     assert_eq!(epochs.begin(Epoch::new(1), at(0)), Ok(()));
     assert_eq!(epochs.begin(Epoch::new(2), at(0)), Ok(()));
-    assert_eq!(epochs, list(&[(1, 0)]), "nothing was written in between");
+    assert_eq!(epochs, list(&[(1, 0), (2, 0)]), "nothing was written in between");
     assert_eq!(epochs.begin(Epoch::new(4), at(80)), Ok(()));
     assert_eq!(epochs.begin(Epoch::new(4), at(90)), Ok(()));
-    assert_eq!(epochs, list(&[(1, 0), (4, 90)]));
+    assert_eq!(epochs, list(&[(1, 0), (2, 0), (4, 90)]));
     let stale = StaleEpoch { asked: Epoch::new(3), last: Epoch::new(4) };
     assert_eq!(epochs.begin(Epoch::new(3), at(95)), Err(stale));
-    assert_eq!(epochs, list(&[(1, 0), (4, 90)]));
+    assert_eq!(epochs, list(&[(1, 0), (2, 0), (4, 90)]));
 }
 
 #[test]
@@ -131,7 +131,26 @@ fn an_epoch_without_a_byte_does_not_label_those_of_the_next_master() {
     assert_eq!(cut, list(&[(1, 0), (4, 400)]));
     let mut empty = list(&[(1, 0)]);
     empty.begin(Epoch::new(2), at(0)).expect("newer");
-    assert_eq!(empty, list(&[(1, 0)]));
+    assert_eq!(empty, list(&[(1, 0), (2, 0)]));
+    empty.begin(Epoch::new(3), at(0)).expect("newer");
+    assert_eq!(empty, list(&[(1, 0), (3, 0)]));
+    // A slave follows: what it noted with a heartbeat has no byte.
+    let mut slave = list(&[(1, 0), (2, 500)]);
+    assert!(slave.append(EpochStart { epoch: Epoch::new(3), start: at(500) }));
+    assert_eq!(slave, list(&[(1, 0), (3, 500)]));
+}
+
+/// Two masters that began with the same empty epoch wrote different bytes.
+#[test]
+fn an_empty_first_epoch_makes_no_two_logs_the_same() {
+    let mut own = list(&[(1, 0)]);
+    own.begin(Epoch::new(3), at(0)).expect("newer");
+    let mut master = list(&[(1, 0)]);
+    master.begin(Epoch::new(5), at(0)).expect("newer");
+    assert_eq!(own.consistent_point(at(1_000), &master, at(2_000)), Ok(Some(at(0))));
+    assert_eq!(master.consistent_point(at(2_000), &own, at(1_000)), Ok(Some(at(0))));
+    assert_eq!(list(&[(1, 0)]).consistent_point(at(1_000), &master, at(2_000)), Ok(Some(at(0))));
+    assert_eq!(master.at(at(0)).map(|entry| entry.epoch), Some(Epoch::new(5)));
 }
 
 proptest! {

@@ -107,7 +107,8 @@ impl SlaveFrame {
 pub struct HandshakeReply {
     /// End of the master's log.
     pub end: LogOffset,
-    /// The epochs of the master's log, rising. A decoded list is checked for that.
+    /// The epochs of the master's log, rising; an epoch without a byte begins where the next one does. A decoded list is checked
+    /// for that.
     pub epochs: Vec<EpochStart>,
 }
 
@@ -143,7 +144,7 @@ impl HandshakeReply {
         for _ in 0..found / EPOCH_ENTRY_BYTES {
             let epoch = reader.epoch("epoch")?;
             let start = reader.offset("start of an epoch")?;
-            if epochs.last().is_some_and(|last| last.epoch >= epoch || last.start >= start) {
+            if epochs.last().is_some_and(|last| last.epoch >= epoch || last.start > start) {
                 return Err(FrameError::EpochOrder { epoch, start });
             }
             epochs.push(EpochStart { epoch, start });

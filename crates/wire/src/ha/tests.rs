@@ -144,7 +144,11 @@ fn what_no_master_sends_is_refused() {
         refused(&changed(32, &1_u32.to_be_bytes())),
         "epoch 1 from 100 does not lie behind the entry before it"
     );
-    assert_eq!(refused(&changed(36, &[0; 8])), "epoch 2 from 0 does not lie behind the entry before it");
+    // The first epoch begins at 101, the second at 100.
+    assert_eq!(
+        refused(&changed(24, &101_u64.to_be_bytes())),
+        "epoch 2 from 100 does not lie behind the entry before it"
+    );
 
     let transfer =
         TransferHeader { offset: at(0), body_bytes: 1, epoch: epoch(1, 0), confirm: at(0) }.encode();
