@@ -49,7 +49,8 @@ impl Group {
     fn start(&mut self, place: usize) {
         let disk = self.nodes[place].disk.clone();
         let (journal, saved) = Journal::open(Arc::new(disk), Path::new("/c")).unwrap();
-        let config = ConsensusConfig { id: IDS[place], peers: IDS.to_vec(), tick_ms: 100, entries_max: 2_000 };
+        let config =
+            ConsensusConfig { id: IDS[place], peers: IDS.to_vec(), tick_ms: 100, entries_max: 2_000 };
         let machine = Machine::new(config, LeaderConfig::default(), saved).unwrap();
         self.nodes[place].running = Some((machine, journal));
         self.step(place, Event::Started);

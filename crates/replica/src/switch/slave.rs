@@ -276,7 +276,12 @@ impl Slave {
         }
         self.master_epochs = EpochList::new(reply.epochs).expect("decoding checks that epochs rise");
         let end = self.log.appended();
-        match self.epochs.consistent_point(end, &self.master_epochs, reply.end) {
+        let point = match self.epochs.consistent_point(end, &self.master_epochs, reply.end) {
+            // Nobody was told of a message of this log, and the set has elected a master that knows none of it.
+            Err(_) if self.confirm == LogOffset::ZERO => Ok(Some(LogOffset::ZERO)),
+            point => point,
+        };
+        match point {
             Ok(None) => self.agree(now_ms, out),
             Ok(Some(point)) => {
                 self.stage = Stage::Cutting(point);

@@ -196,6 +196,11 @@ fn a_slave_leaves_a_master_that_sends_something_else() {
     run_slave("switch/scripts/slave_bad_input.txt", false, "1:0", 100);
 }
 
+#[test]
+fn a_log_of_which_nothing_was_confirmed_goes_where_the_master_has_none_of_it() {
+    run_slave("switch/scripts/slave_nothing_common.txt", false, "1:0,3:0", 1);
+}
+
 /// What a peer may send, with numbers at their limits.
 fn any_offset() -> impl Strategy<Value = LogOffset> {
     let limit = i64::MAX.cast_unsigned();
