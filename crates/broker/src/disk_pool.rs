@@ -91,12 +91,13 @@ pub(crate) struct DiskPool {
 }
 
 impl DiskPool {
-    /// A pool with `count` threads for pulls and pops, `count` for other requests, and one for operators' requests.
+    /// A pool with `count` threads for pulls and pops, and as many for other requests and for those of operators. A tool that asks
+    /// for the progress of all groups does not stop the page or the scrape of another one.
     pub(crate) fn new(count: usize) -> Self {
         Self {
             consumers: Pool::new("disk-pull", count),
             requests: Pool::new("disk-request", count),
-            operators: Pool::new("disk-admin", 1),
+            operators: Pool::new("disk-admin", count),
             waiting_bytes: Arc::default(),
         }
     }
@@ -232,6 +233,14 @@ mod tests {
             assert_eq!(code, response::SYSTEM_BUSY);
             assert!(remark.ends_with(text), "{remark}");
         }
+    }
+
+    #[test]
+    fn a_slow_request_of_an_operator_leaves_a_thread_for_others() {
+        let pool = DiskPool::new(2);
+        let names = pool.threads().into_iter().map(|(name, _)| name);
+        let of_operators: Vec<_> = names.filter(|name| name.starts_with("disk-admin")).collect();
+        assert_eq!(of_operators, ["disk-admin-0", "disk-admin-1"]);
     }
 
     #[test]

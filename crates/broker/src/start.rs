@@ -29,8 +29,7 @@ use crate::supervisor::SupervisedWork;
 use crate::topics::Topics;
 use crate::{acting, master_services, persist, pop, pull, register, restore, system_topics, transaction};
 
-/// Number of disk pool threads for pulls and pops of consumers far behind, and as many for other requests except those of
-/// operators.
+/// Number of disk pool threads for pulls and pops of consumers far behind, for requests of operators, and for other requests.
 const DISK_READERS: usize = 2;
 
 /// Why a broker cannot start.

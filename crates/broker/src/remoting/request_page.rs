@@ -31,7 +31,7 @@ fn shown(needs: &Needs) -> String {
 fn page() -> String {
     let mut text = "# Requests of the broker\n\n\
         The request codes of the remoting protocol that the broker serves. This page is made from the route table the broker itself uses.\n\n\
-        *Runs*: `connection` requests never wait for the disk; `disk pool` requests may; `operators` requests have a thread of their own, so that\n\
+        *Runs*: `connection` requests never wait for the disk; `disk pool` requests may; `operators` requests have threads of their own, so that\n\
         consumers do not wait for a console. *ports*: `VIP` is the port two below the broker's own, `proxy` that of `--proxy-port` (8080). *Needs*: what a caller needs when\n\
         authorization is on; *(strict)*: Apache RocketMQ 5.5.0 asks for nothing. With `authorizationStrict` 33, 36, 37 and 323 need the same on\n\
         the topic of the message they name by its place in the log, and a retry topic counts as its group everywhere.\n\n\

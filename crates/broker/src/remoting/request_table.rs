@@ -47,7 +47,7 @@ pub(super) enum Runs {
     ConnectionUpTo(usize),
     /// In the disk pool, because it may wait for the disk.
     DiskPool,
-    /// On the thread of the disk pool that serves operators and their tools: the request changes nothing and may read every queue.
+    /// On the threads of the disk pool that serve operators and their tools: the request changes nothing and may read every queue.
     Operators,
 }
 
@@ -80,7 +80,7 @@ impl Route {
         Self { runs: Runs::DiskPool, keeps_body: false, ..self }
     }
 
-    /// The request runs on the operators' thread of the disk pool, without a body.
+    /// The request runs on the operators' threads of the disk pool, without a body.
     const fn for_operators(self) -> Self {
         Self { runs: Runs::Operators, keeps_body: false, ..self }
     }
