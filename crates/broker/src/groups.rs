@@ -153,9 +153,16 @@ impl Groups {
         self.lookup().groups.iter().map(|(name, _)| name.to_owned()).collect()
     }
 
-    /// At most `count` names greater than `name`, sorted.
-    pub(crate) fn names_after(&self, name: &str, count: usize) -> Vec<Arc<str>> {
-        self.lookup().groups.names_after(name, count)
+    /// Those of the `count` names behind `name` that have `text` in them, in order; and the last of the `count` when there were as
+    /// many.
+    pub(crate) fn search(&self, name: &str, text: &str, count: usize) -> (Vec<String>, Option<String>) {
+        let mut names = Vec::new();
+        let lookup = self.lookup();
+        let last = lookup.groups.search(name, text, count, |name| {
+            names.push(name.to_owned());
+            true
+        });
+        (names, last.map(str::to_owned))
     }
 
     /// The number of groups.

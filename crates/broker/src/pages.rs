@@ -3,7 +3,6 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::sync::Arc;
 
 use serde_json::{Value, json};
 use wire::codes::response;
@@ -17,9 +16,13 @@ const ROWS: usize = 100;
 const ROWS_MAX: usize = 2000;
 /// Names that a search looks at while it keeps the table locked.
 const PART: usize = if cfg!(test) { 2 } else { 4096 };
-/// Parts that the search of one request looks at. All operators share a thread, and a search without a match would keep it from the
-/// others as long as there are names; so whoever searches asks for the rest.
-const PARTS_MAX: usize = if cfg!(test) { 2 } else { 32 };
+/// Parts that the search of one request looks at, a million names. A search without a match would keep the threads that serve
+/// operators busy as long as there are names; so whoever searches asks for the rest.
+const PARTS_MAX: usize = if cfg!(test) { 2 } else { 256 };
+
+/// What a part of a table is read by: the name behind which it begins, the number of names in it, and what is called with each name
+/// that is wanted until it returns false. The last name is returned when there were as many.
+type ReadPart<'p> = dyn Fn(&str, usize, &mut dyn FnMut(&str) -> bool) -> Option<String> + 'p;
 
 /// Which rows are wanted.
 #[derive(Clone, Copy, Debug)]
@@ -63,61 +66,67 @@ impl Page<'_> {
         self.limit.unwrap_or(ROWS).min(ROWS_MAX)
     }
 
-    /// The names of the page in order, and the name behind which to search on if not all were looked at. `after` gives as many names
-    /// behind one as it is asked for. A search asks for a part of the table at a time, so that it does not keep the table locked.
-    fn by_name(&self, after: impl Fn(&str, usize) -> Vec<Arc<str>>) -> (Vec<Arc<str>>, Option<Arc<str>>) {
-        if self.contains.is_empty() {
-            return (after(self.after, self.limit()), None);
-        }
+    /// The names of the page in order, and the name behind which to search on if not all were looked at.
+    fn by_name(&self, read_part: &ReadPart<'_>) -> (Vec<String>, Option<String>) {
+        let limit = self.limit();
         let mut names = Vec::new();
-        let mut looked_at: Option<Arc<str>> = None;
-        for _ in 0..PARTS_MAX {
-            let part = after(looked_at.as_deref().unwrap_or(self.after), PART);
-            let is_last = part.len() < PART;
-            looked_at = part.last().cloned();
-            names.extend(part.into_iter().filter(|name| name.contains(self.contains)));
-            if is_last || names.len() >= self.limit() {
-                names.truncate(self.limit());
-                return (names, None);
-            }
+        if limit == 0 {
+            return (names, None);
         }
-        (names, looked_at)
+        let mut take = |name: &str| {
+            names.push(name.to_owned());
+            names.len() < limit
+        };
+        if self.contains.is_empty() {
+            read_part(self.after, limit, &mut take);
+            return (names, None);
+        }
+        let mut last = Some(self.after.to_owned());
+        for _ in 0..PARTS_MAX {
+            let Some(after) = last else { break };
+            last = read_part(&after, PART, &mut take);
+        }
+        (names, last)
     }
 
     /// The names with the largest figures, the largest first.
-    fn by_figure(
-        &self,
-        after: impl Fn(&str, usize) -> Vec<Arc<str>>,
-        figure: impl Fn(&str) -> i64,
-    ) -> Vec<Arc<str>> {
+    fn by_figure(&self, read_part: &ReadPart<'_>, figure: impl Fn(&str) -> i64) -> Vec<String> {
         // The name to give up first is on top: of those with the smallest figure the last one.
-        let mut kept = BinaryHeap::with_capacity(self.limit() + 1);
-        let mut part = after("", PART);
-        while let Some(last) = part.last().cloned() {
-            for name in part.into_iter().filter(|name| name.contains(self.contains)) {
-                kept.push((Reverse(figure(&name)), name));
-                if kept.len() > self.limit() {
-                    kept.pop();
-                }
+        let mut kept: BinaryHeap<(Reverse<i64>, String)> = BinaryHeap::with_capacity(self.limit() + 1);
+        let mut look = |name: &str| {
+            let figure = figure(name);
+            // Names come in order: of equal figures that of a later name is given up, mostly without a comparison of names.
+            let is_larger = kept.peek().is_some_and(|(Reverse(least), _)| figure > *least);
+            if kept.len() < self.limit() || is_larger {
+                kept.push((Reverse(figure), name.to_owned()));
             }
-            part = after(&last, PART);
+            if kept.len() > self.limit() {
+                kept.pop();
+            }
+            true
+        };
+        let mut last = Some(String::new());
+        while let Some(after) = last {
+            last = read_part(&after, PART, &mut look);
         }
         kept.into_sorted_vec().into_iter().map(|(_, name)| name).collect()
     }
 }
 
 fn topics(broker: &Broker, page: Page<'_>, by_messages: bool) -> Value {
-    let after = |name: &str, count| broker.topics.names_after(name, count);
     let messages = |name: &str| {
         let end = broker.store.topic_end(name).unwrap_or_default();
         i64::try_from(end).unwrap_or(i64::MAX)
     };
+    let read_part = |after: &str, count, each: &mut dyn FnMut(&str) -> bool| {
+        broker.topics.search(after, page.contains, count, each)
+    };
     let (names, next) =
-        if by_messages { (page.by_figure(after, messages), None) } else { page.by_name(after) };
+        if by_messages { (page.by_figure(&read_part, messages), None) } else { page.by_name(&read_part) };
     let rows = names.iter().filter_map(|name| {
         let config = &broker.topics.find(name)?.config;
         Some(json!({
-            "topic": &**name,
+            "topic": name,
             "readQueues": config.read_queue_nums,
             "writeQueues": config.write_queue_nums,
             "perm": config.perm,
@@ -128,33 +137,39 @@ fn topics(broker: &Broker, page: Page<'_>, by_messages: bool) -> Value {
 }
 
 /// The body of an answer. `next` is the name behind which the rest of a search begins.
-fn told(rows: impl Iterator<Item = Value>, next: Option<Arc<str>>) -> Value {
+fn told(rows: impl Iterator<Item = Value>, next: Option<String>) -> Value {
     let rows: Vec<Value> = rows.collect();
     match next {
-        Some(next) => json!({ "rows": rows, "next": &*next }),
+        Some(next) => json!({ "rows": rows, "next": next }),
         None => json!({ "rows": rows }),
     }
 }
 
+/// How many messages a group has not consumed.
+fn lag_of(broker: &Broker, group: &str) -> i64 {
+    let mut sum = 0;
+    broker.offsets.each_committed(group, |topic, queue_id, offset| {
+        let end = broker.store.find_queue(topic, queue_id).map_or(0, |queue| queue.max().to_i64());
+        sum += (end - offset).max(0);
+    });
+    sum
+}
+
 fn groups(broker: &Broker, page: Page<'_>, by_lag: bool) -> Value {
-    let lag_of = |group: &str| -> i64 {
-        let topics = broker.offsets.topics_of(group);
-        let places = topics.iter().flat_map(|topic| {
-            broker.offsets.places(group, topic).into_iter().filter_map(move |(id, offset)| {
-                let queue = broker.store.find_queue(topic, id)?;
-                Some((queue.max().to_i64() - offset).max(0))
-            })
-        });
-        places.sum()
+    let lag = |group: &str| lag_of(broker, group);
+    // The names are copied, so that the table is not locked while offsets are read.
+    let read_part = |after: &str, count, each: &mut dyn FnMut(&str) -> bool| {
+        let (names, last) = broker.groups.search(after, page.contains, count);
+        names.iter().all(|name| each(name)).then_some(last).flatten()
     };
-    let after = |name: &str, count| broker.groups.names_after(name, count);
-    let (names, next) = if by_lag { (page.by_figure(after, lag_of), None) } else { page.by_name(after) };
+    let (names, next) =
+        if by_lag { (page.by_figure(&read_part, lag), None) } else { page.by_name(&read_part) };
     let rows = names.iter().map(|group| {
         json!({
-            "group": &**group,
+            "group": group,
             "members": broker.clients.client_ids(group).len(),
             "topics": broker.offsets.topics_of(group).len(),
-            "lag": lag_of(group),
+            "lag": lag(group),
         })
     });
     told(rows, next)
@@ -207,6 +222,15 @@ mod tests {
         assert_eq!(names(&fixture, "topics", behind_audit), ["Orders"]);
         let busiest = Page { sort: "messages", limit: Some(2), ..ALL };
         assert_eq!(names(&fixture, "topics", busiest), ["OrdersOld", "Orders"]);
+        fixture.put("OrdersNew", 0, b"body", b"");
+        let with_equals = Page { sort: "messages", limit: Some(3), ..ALL };
+        let sorted = names(&fixture, "topics", with_equals);
+        assert_eq!(
+            sorted,
+            ["OrdersOld", "Orders", "Audit"],
+            "of topics with as many messages the first is shown"
+        );
+        assert_eq!(names(&fixture, "topics", Page { limit: Some(0), ..busiest }), [""; 0]);
         let behind = Page { sort: "lag", limit: Some(1), ..ALL };
         assert_eq!(names(&fixture, "groups", behind), ["Slow"]);
         let found = page(&fixture.broker, "groups", behind).unwrap();

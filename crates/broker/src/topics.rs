@@ -301,9 +301,16 @@ impl Topics {
         self.table().after(name).take(count).map(|(_, topic)| topic.clone()).collect()
     }
 
-    /// At most `count` names of topics greater than `name`, sorted.
-    pub(crate) fn names_after(&self, name: &str, count: usize) -> Vec<Arc<str>> {
-        self.table().names_after(name, count)
+    /// Calls `each` with the names greater than `name` that have `text` in them, in order, until it returns false or `count` names
+    /// were looked at. Returns the last of these when there were as many. The table is locked meanwhile.
+    pub(crate) fn search(
+        &self,
+        name: &str,
+        text: &str,
+        count: usize,
+        each: impl FnMut(&str) -> bool,
+    ) -> Option<String> {
+        self.table().search(name, text, count, each).map(str::to_owned)
     }
 
     /// The number of topics.

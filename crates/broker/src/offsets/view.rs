@@ -73,6 +73,19 @@ impl Offsets {
         topic.queues.iter().filter_map(|(queue, position)| Some((*queue, position.committed?))).collect()
     }
 
+    /// Calls `each` with the topic, the queue id and the committed offset of every queue of which a group committed one. The offsets
+    /// are locked meanwhile.
+    pub(crate) fn each_committed(&self, group: &str, mut each: impl FnMut(&str, i32, i64)) {
+        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
+        for (name, topic) in groups.get(group).into_iter().flatten() {
+            for (queue_id, position) in &lock(topic).queues {
+                if let Some(offset) = position.committed {
+                    each(name, *queue_id, offset);
+                }
+            }
+        }
+    }
+
     /// The topics a group committed offsets of (`ConsumerOffsetManager.whichTopicByConsumer`).
     pub(crate) fn topics_of(&self, group: &str) -> BTreeSet<String> {
         let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
