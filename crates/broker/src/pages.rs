@@ -145,18 +145,29 @@ fn told(rows: impl Iterator<Item = Value>, next: Option<String>) -> Value {
     }
 }
 
-/// How many messages a group has not consumed.
-fn lag_of(broker: &Broker, group: &str) -> i64 {
+/// How many messages a group has not consumed. Calls `behind` with topic, queue id and committed offset of each queue with such.
+fn lag_of(broker: &Broker, group: &str, mut behind: impl FnMut(&str, i32, i64)) -> i64 {
     let mut sum = 0;
     broker.offsets.each_committed(group, |topic, queue_id, offset| {
         let end = broker.store.find_queue(topic, queue_id).map_or(0, |queue| queue.max().to_i64());
-        sum += (end - offset).max(0);
+        if end > offset {
+            behind(topic, queue_id, offset);
+            sum += end - offset;
+        }
     });
     sum
 }
 
+/// When the last message that a group consumed was stored, of the queue with messages to consume in which that is longest ago; ms
+/// since the epoch. `None` when there is no such queue, or the group consumed nothing of it. May read the disk.
+fn last_consumed_ms(broker: &Broker, group: &str) -> Option<i64> {
+    let mut places = Vec::new();
+    lag_of(broker, group, |topic, queue_id, offset| places.push((topic.to_owned(), queue_id, offset)));
+    places.iter().filter_map(|(topic, queue_id, offset)| broker.time_at(topic, *queue_id, offset - 1)).min()
+}
+
 fn groups(broker: &Broker, page: Page<'_>, by_lag: bool) -> Value {
-    let lag = |group: &str| lag_of(broker, group);
+    let lag = |group: &str| lag_of(broker, group, |_, _, _| {});
     // The names are copied, so that the table is not locked while offsets are read.
     let read_part = |after: &str, count, each: &mut dyn FnMut(&str) -> bool| {
         let (names, last) = broker.groups.search(after, page.contains, count);
@@ -165,12 +176,16 @@ fn groups(broker: &Broker, page: Page<'_>, by_lag: bool) -> Value {
     let (names, next) =
         if by_lag { (page.by_figure(&read_part, lag), None) } else { page.by_name(&read_part) };
     let rows = names.iter().map(|group| {
-        json!({
+        let mut row = json!({
             "group": group,
             "members": broker.clients.client_ids(group).len(),
             "topics": broker.offsets.topics_of(group).len(),
             "lag": lag(group),
-        })
+        });
+        if let Some(ms) = by_lag.then(|| last_consumed_ms(broker, group)).flatten() {
+            row["lastTimestamp"] = ms.into();
+        }
+        row
     });
     told(rows, next)
 }
@@ -179,6 +194,7 @@ fn groups(broker: &Broker, page: Page<'_>, by_lag: bool) -> Value {
 mod tests {
     use wire::body::group::SubscriptionGroupConfig;
     use wire::body::topic::TopicConfig;
+    use wire::units::QueueOffset;
 
     use super::*;
     use crate::testing::Fixture;
@@ -234,7 +250,16 @@ mod tests {
         let behind = Page { sort: "lag", limit: Some(1), ..ALL };
         assert_eq!(names(&fixture, "groups", behind), ["Slow"]);
         let found = page(&fixture.broker, "groups", behind).unwrap();
-        assert_eq!(found["rows"][0], json!({"group": "Slow", "members": 0, "topics": 1, "lag": 2}));
+        let queue = fixture.broker.store.find_queue("Orders", 1).unwrap();
+        let consumed_ms = fixture.broker.store.store_time(&queue, QueueOffset::new(0)).unwrap().unwrap();
+        let slow =
+            json!({"group": "Slow", "members": 0, "topics": 1, "lag": 2, "lastTimestamp": consumed_ms});
+        assert_eq!(found["rows"][0], slow);
+        let by_name = page(&fixture.broker, "groups", Page { contains: "Slow", ..ALL }).unwrap();
+        assert!(
+            by_name["rows"][0]["lastTimestamp"].is_null(),
+            "the log is not read for rows in order of names"
+        );
         let found = page(&fixture.broker, "topics", Page { contains: "Audit", ..ALL }).unwrap();
         let audit = json!({"topic": "Audit", "readQueues": 2, "writeQueues": 2, "perm": 6, "messages": 1});
         assert_eq!(found["rows"][0], audit);

@@ -186,7 +186,7 @@ impl Broker {
     }
 
     /// When a message was stored, in milliseconds since the epoch. May read the disk.
-    fn time_at(&self, topic: &str, queue_id: i32, offset: i64) -> Option<i64> {
+    pub(crate) fn time_at(&self, topic: &str, queue_id: i32, offset: i64) -> Option<i64> {
         let offset = QueueOffset::new(u64::try_from(offset).ok()?);
         self.store.store_time(&self.log_queue(topic, queue_id)?.index, offset).ok()?
     }

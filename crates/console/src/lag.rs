@@ -1,6 +1,5 @@
 //! What is kept of the past of groups: how many messages each was behind, and for how long, once a minute.
 
-use crate::answers::rows;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
@@ -9,7 +8,7 @@ use std::sync::Mutex;
 /// Points of a group: six hours.
 const POINTS_MAX: usize = 360;
 /// Groups that are remembered; those with the fewest messages to read are forgotten.
-const GROUPS_MAX: usize = 500;
+pub(crate) const GROUPS_MAX: usize = 500;
 
 /// How far a group was behind at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -25,13 +24,13 @@ pub(crate) struct Lag {
 pub(crate) struct Lags(Mutex<BTreeMap<String, VecDeque<Lag>>>);
 
 impl Lags {
-    /// Adds what `broker progress` told of queues with messages to read. A group that is in no answer is not behind if the answers
-    /// are whole, those of all masters; otherwise the group has no point.
-    pub fn add(&self, now_ms: i64, told: &[Value], is_whole: bool) {
+    /// Adds what was told of groups (`group names`, `lag`) or of their queues (`broker progress`, `diff`). A group of which nothing
+    /// is told is not behind if `is_whole`, if all groups that are behind are told of; otherwise the group has no point.
+    pub fn add<'a>(&self, now_ms: i64, told: impl Iterator<Item = &'a Value>, is_whole: bool) {
         let mut found: BTreeMap<&str, Lag> = BTreeMap::new();
-        for row in told.iter().flat_map(|progress| rows(&progress["queues"])) {
+        for row in told {
             let lag = found.entry(row["group"].as_str().unwrap_or_default()).or_default();
-            let messages = row["diff"].as_i64().unwrap_or_default().max(0);
+            let messages = row["diff"].as_i64().or(row["lag"].as_i64()).unwrap_or_default().max(0);
             lag.at_ms = now_ms;
             lag.messages += messages;
             if messages > 0
@@ -87,11 +86,8 @@ mod tests {
     use serde_json::json;
 
     fn told(rows: &[(&str, i64, &str)]) -> Vec<Value> {
-        let rows: Vec<_> = rows
-            .iter()
-            .map(|(group, diff, last_time)| json!({"group": group, "diff": diff, "last_time": last_time}))
-            .collect();
-        vec![json!({"queues": rows})]
+        let row = |(group, diff, last_time): &(&str, i64, &str)| json!({"group": group, "diff": diff, "last_time": last_time});
+        rows.iter().map(row).collect()
     }
 
     #[test]
@@ -101,29 +97,33 @@ mod tests {
         let (old, new) = ("2026-01-31T11:59:00.000Z", "2026-01-31T11:59:59.000Z");
         lags.add(
             now_ms,
-            &told(&[("g", 5, new), ("g", 2, old), ("g", 0, "2026-01-01T00:00:00.000Z"), ("well", 0, new)]),
+            told(&[("g", 5, new), ("g", 2, old), ("g", 0, "2026-01-01T00:00:00.000Z"), ("well", 0, new)])
+                .iter(),
             true,
         );
         assert_eq!(lags.of("g"), [Lag { at_ms: now_ms, messages: 7, seconds: 60 }]);
         assert!(lags.of("well").is_empty(), "a group that was never behind");
         assert_eq!(lags.oldest_readers(9), [("g".to_owned(), lags.of("g")[0])]);
-        lags.add(now_ms + 30_000, &[], false);
+        lags.add(now_ms + 30_000, [].iter(), false);
         assert_eq!(lags.of("g").len(), 1, "nobody knows");
-        lags.add(now_ms + 60_000, &[], true);
+        lags.add(now_ms + 60_000, [].iter(), true);
         assert!(lags.oldest_readers(9).is_empty(), "everything is consumed");
         assert_eq!(lags.of("g")[1], Lag { at_ms: now_ms + 60_000, messages: 0, seconds: 0 });
+        let of_group = json!({"group": "g", "members": 1, "topics": 2, "lag": 7, "last_time": old});
+        lags.add(now_ms, [of_group].iter(), true);
+        assert_eq!(lags.of("g")[2], lags.of("g")[0], "a master may tell of groups, not of queues");
     }
 
     #[test]
     fn points_and_groups_are_bounded() {
         let lags = Lags::default();
         for minute in 0..400 {
-            lags.add(minute, &told(&[("g", 100_000, "")]), true);
+            lags.add(minute, told(&[("g", 100_000, "")]).iter(), true);
         }
         assert_eq!((lags.of("g").len(), lags.of("g")[0].at_ms), (POINTS_MAX, 40));
         let names: Vec<String> = (0..600).map(|number| format!("g{number}")).collect();
         let rows: Vec<_> = (1..).zip(&names).map(|(diff, name)| (name.as_str(), diff, "")).collect();
-        lags.add(1000, &told(&rows), false);
+        lags.add(1000, told(&rows).iter(), false);
         assert!(!lags.of("g").is_empty() && lags.of("g0").is_empty() && !lags.of("g599").is_empty());
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::answers::{now_ms, rows};
 use crate::app::App;
+use crate::lag::GROUPS_MAX;
 use crate::live::TOPICS_COUNTED;
 use crate::refusal::KEYS;
 use admin::Arguments;
@@ -77,21 +78,40 @@ pub(crate) async fn sample_lags(app: &App) {
     loop {
         let begun_ms = now_ms();
         let brokers = ask(app, "cluster", "list", &Arguments::default()).await.unwrap_or_default();
-        let (mut told, mut is_whole) = (Vec::new(), !rows(&brokers).is_empty());
-        for row in rows(&brokers).iter().filter(|row| row["id"] == 0) {
-            let mut arguments = Arguments::default();
-            arguments.set("broker", row["address"].as_str().unwrap_or_default());
-            // Queues of which everything is consumed are left out; with very many groups they are most of the answer.
-            arguments.set("level", "1");
-            let progress = ask(app, "broker", "progress", &arguments).await;
-            is_whole &= progress.is_ok();
-            told.extend(progress);
+        let mut groups = page("", GROUPS_MAX);
+        groups.set("sort", "lag");
+        match ask(app, "group", "names", &groups).await {
+            Ok(groups) => app.lags.add(now_ms(), rows(&groups).iter(), has_all_behind(&brokers, &groups)),
+            Err(_) => add_progress(app, &brokers).await,
         }
-        app.lags.add(now_ms(), &told, is_whole);
         let took_ms = now_ms() - begun_ms;
         let pause_ms = LAG_MS.max(took_ms * LAG_SHARE) - took_ms;
         tokio::time::sleep(Duration::from_millis(pause_ms.max(0).unsigned_abs())).await;
     }
+}
+
+/// Whether a page of the groups with the most lag has all groups that are behind: all brokers answered, and the page did not end
+/// before them.
+fn has_all_behind(brokers: &Value, groups: &Value) -> bool {
+    let is_silent = |row: &Value| row["error"].as_str().is_some_and(|error| !error.is_empty());
+    let last_lag = rows(groups).get(GROUPS_MAX - 1).and_then(|row| row["lag"].as_i64());
+    !rows(brokers).is_empty() && !rows(brokers).iter().any(is_silent) && last_lag.unwrap_or_default() == 0
+}
+
+/// Asks each master for the progress of all groups in all queues, because not all masters tell which groups are furthest behind.
+async fn add_progress(app: &App, brokers: &Value) {
+    let (mut told, mut is_whole) = (Vec::new(), !rows(brokers).is_empty());
+    for row in rows(brokers).iter().filter(|row| row["id"] == 0) {
+        let mut arguments = Arguments::default();
+        arguments.set("broker", row["address"].as_str().unwrap_or_default());
+        // Queues of which everything is consumed are left out; with very many groups they are most of the answer.
+        arguments.set("level", "1");
+        let progress = ask(app, "broker", "progress", &arguments).await;
+        is_whole &= progress.is_ok();
+        told.extend(progress);
+    }
+    let queues = told.iter().flat_map(|progress| rows(&progress["queues"]));
+    app.lags.add(now_ms(), queues, is_whole);
 }
 
 /// The arguments for a page of names.
@@ -127,4 +147,21 @@ async fn ask(app: &App, noun: &str, verb: &str, arguments: &Arguments) -> Result
     let operation = admin::operation(noun, verb).ok_or("no such operation")?;
     let answer = operation.perform(&app.cluster.session(false), arguments).await;
     answer.map(|answer| answer.value()).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn groups_that_are_not_told_of_are_known_not_to_be_behind_only_if_everybody_answered() {
+        let told = json!([{"group": "g", "lag": 1}]);
+        let well = json!([{"id": 0, "address": "a", "error": ""}, {"id": 0, "address": "b"}]);
+        assert!(has_all_behind(&well, &told) && has_all_behind(&well, &json!([])));
+        let silent = json!([{"id": 0, "address": "a"}, {"id": 0, "address": "b", "error": "no answer"}]);
+        assert!(!has_all_behind(&silent, &told) && !has_all_behind(&json!([]), &told));
+        let many = |least: i64| vec![json!({"group": "g", "lag": least}); GROUPS_MAX].into();
+        assert!(!has_all_behind(&well, &many(1)) && has_all_behind(&well, &many(0)));
+    }
 }

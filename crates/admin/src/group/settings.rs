@@ -4,6 +4,7 @@ use super::policy_text;
 use crate::operation::Typed;
 use crate::pages::Page;
 use crate::request::{Request, body};
+use crate::text::time;
 use crate::{Arguments, Error, Session};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -54,20 +55,28 @@ pub(super) struct GroupName {
 }
 
 /// What brokers of Vostok tell of a group in a page.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize)]
 struct Figures {
     members: i64,
     topics: i64,
     /// Messages that the group has not consumed.
     lag: i64,
+    /// Of groups sorted by lag: the store time of the last message that the group consumed, in the queue in which that is longest
+    /// ago; empty when it has no messages to consume, or consumed none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_time: Option<String>,
 }
 
 /// A group in the answer of a broker.
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Told {
     group: String,
-    #[serde(flatten)]
-    figures: Figures,
+    members: i64,
+    topics: i64,
+    lag: i64,
+    /// As [`Figures::last_time`], in ms since the epoch.
+    last_timestamp: Option<i64>,
 }
 
 /// A page of the groups. Each master tells of the topics that it has; members are connected to all of them.
@@ -79,15 +88,21 @@ async fn page(session: &Session, page: Page<'_>) -> Result<Vec<GroupName>, Error
             .map(|group| GroupName { group, brokers: Vec::new(), figures: None })
             .collect());
     };
-    let mut rows: BTreeMap<String, Figures> = BTreeMap::new();
-    for Told { group, figures } in told {
-        let row = rows.entry(group).or_insert(Figures { members: 0, topics: 0, lag: 0 });
-        row.members = row.members.max(figures.members);
-        row.topics = row.topics.max(figures.topics);
-        row.lag += figures.lag;
+    let is_by_lag = !page.is_by_name();
+    let mut rows: BTreeMap<String, (Figures, Option<i64>)> = BTreeMap::new();
+    for Told { group, members, topics, lag, last_timestamp } in told {
+        let (row, last_ms) = rows.entry(group).or_default();
+        row.members = row.members.max(members);
+        row.topics = row.topics.max(topics);
+        row.lag += lag;
+        *last_ms = last_ms.iter().copied().chain(last_timestamp).min();
     }
-    let mut rows: Vec<_> = rows.into_iter().collect();
-    if !page.is_by_name() {
+    let shown = |(group, (figures, last_ms)): (String, (Figures, Option<i64>))| {
+        let last_time = is_by_lag.then(|| time(last_ms.unwrap_or_default()));
+        (group, Figures { last_time, ..figures })
+    };
+    let mut rows: Vec<_> = rows.into_iter().map(shown).collect();
+    if is_by_lag {
         rows.sort_by_key(|(_, figures)| std::cmp::Reverse(figures.lag));
     }
     rows.truncate(page.limit());
