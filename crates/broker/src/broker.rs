@@ -36,8 +36,8 @@ use crate::role::Role;
 use crate::rpc_latency::RpcLatency;
 use crate::slow::{SlowOperations, WaitCause};
 use crate::state::{
-    Acting, ClientCalls, Light, MetadataQueue, Modes, PollTimeouts, Pops, RegistrationAcks, Retention,
-    Routes, Schedule, Stats, TableCopies, TimerState, Transactions,
+    Acting, ClientCalls, Light, MetadataQueue, Modes, PollTimeouts, Pops, Ranking, RegistrationAcks,
+    Retention, Routes, Schedule, Stats, TableCopies, TimerState, Transactions,
 };
 use crate::supervisor::Supervisor;
 use crate::topics::{Queue, Topics};
@@ -87,6 +87,7 @@ pub struct Broker {
     /// Properties that every sent message gets: region, trace switch, cluster.
     pub(crate) sent_properties: Vec<u8>,
     pub(crate) stats: Stats,
+    pub(crate) ranking: Ranking,
     /// True while the broker stops: clients newer than 5.3.1 are told to go elsewhere (`GO_AWAY`).
     pub(crate) draining: AtomicBool,
     /// What "stored" means.
@@ -211,6 +212,7 @@ impl Broker {
             transactions: Transactions::default(),
             routes: Routes::default(),
             stats: Stats::default(),
+            ranking: Ranking::default(),
             unique_keys: UniqKeys::new(ip, process_id, 0x0766_6f73),
             unique_counter: AtomicU32::new(0),
             spread_counter: AtomicU32::new(0),

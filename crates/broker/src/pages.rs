@@ -24,6 +24,9 @@ const PARTS_MAX: usize = if cfg!(test) { 2 } else { 256 };
 /// that is wanted until it returns false. The last name is returned when there were as many.
 type ReadPart<'p> = dyn Fn(&str, usize, &mut dyn FnMut(&str) -> bool) -> Option<String> + 'p;
 
+/// Topics from which on their order by messages is gathered only every ten seconds.
+const RANKED_MIN: usize = if cfg!(test) { 20 } else { 100_000 };
+
 /// Which rows are wanted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Page<'a> {
@@ -121,8 +124,18 @@ fn topics(broker: &Broker, page: Page<'_>, by_messages: bool) -> Value {
     let read_part = |after: &str, count, each: &mut dyn FnMut(&str) -> bool| {
         broker.topics.search(after, page.contains, count, each)
     };
-    let (names, next) =
-        if by_messages { (page.by_figure(&read_part, messages), None) } else { page.by_name(&read_part) };
+    let (names, next) = match by_messages {
+        true if page.contains.is_empty() && broker.topics.count() >= RANKED_MIN => {
+            let most = Page { limit: Some(ROWS_MAX), ..page };
+            let mut names = broker.ranking.names(broker.now_ms(), || most.by_figure(&read_part, messages));
+            // Those of the known ones that have got more messages meanwhile come first.
+            names.sort_by_cached_key(|name| Reverse(messages(name)));
+            names.truncate(page.limit());
+            (names, None)
+        }
+        true => (page.by_figure(&read_part, messages), None),
+        false => page.by_name(&read_part),
+    };
     let rows = names.iter().filter_map(|name| {
         let config = &broker.topics.find(name)?.config;
         Some(json!({
@@ -192,11 +205,15 @@ fn groups(broker: &Broker, page: Page<'_>, by_lag: bool) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use store::RealDisk;
     use wire::body::group::SubscriptionGroupConfig;
     use wire::body::topic::TopicConfig;
     use wire::units::QueueOffset;
 
     use super::*;
+    use crate::clock::Clock;
     use crate::testing::Fixture;
 
     fn fixture() -> Fixture {
@@ -263,6 +280,26 @@ mod tests {
         let found = page(&fixture.broker, "topics", Page { contains: "Audit", ..ALL }).unwrap();
         let audit = json!({"topic": "Audit", "readQueues": 2, "writeQueues": 2, "perm": 6, "messages": 1});
         assert_eq!(found["rows"][0], audit);
+    }
+
+    #[test]
+    fn the_order_of_very_many_topics_is_gathered_once_in_ten_seconds() {
+        let (clock, directory) = (Clock::standing(1_000_000), tempfile::tempdir().unwrap());
+        let fixture = Fixture::timed(Arc::new(RealDisk), clock.clone(), directory, |_| {});
+        let names_of = |count| (0..count).map(|number| format!("T{number}"));
+        for name in names_of(RANKED_MIN) {
+            fixture.broker.topics.put(TopicConfig::new(name, 1, 6), 0).unwrap();
+        }
+        fixture.put("T1", 0, b"body", b"");
+        let most = |limit| names(&fixture, "topics", Page { sort: "messages", limit: Some(limit), ..ALL });
+        assert_eq!(most(1), ["T1"]);
+        (0..2).for_each(|_| fixture.put("T2", 0, b"body", b""));
+        assert_eq!(most(2), ["T2", "T1"], "the figures of rows are the present ones");
+        fixture.broker.topics.put(TopicConfig::new("New", 1, 6), 0).unwrap();
+        (0..3).for_each(|_| fixture.put("New", 0, b"body", b""));
+        assert_eq!(most(1), ["T2"]);
+        clock.set(1_010_000);
+        assert_eq!(most(1), ["New"]);
     }
 
     #[test]

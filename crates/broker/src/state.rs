@@ -9,6 +9,7 @@ mod metadata_queue;
 mod modes;
 mod poll_timeouts;
 mod pops;
+mod ranking;
 mod registration_acks;
 mod retention;
 mod routes;
@@ -29,6 +30,7 @@ pub(crate) use metadata_queue::{MetadataQueue, Postponed, WAITING_BYTES_MAX, Wai
 pub(crate) use modes::Modes;
 pub(crate) use poll_timeouts::PollTimeouts;
 pub(crate) use pops::{Busy, Cell, HeldCheckpoint, InFlightPatience, Pops};
+pub(crate) use ranking::Ranking;
 pub(crate) use registration_acks::RegistrationAcks;
 pub(crate) use retention::Retention;
 pub(crate) use routes::{Question, Queues, Routes};
