@@ -1,6 +1,5 @@
 //! Why a request would be served or refused, for people: the rules that are looked at for it, and the one that decides.
 
-use std::cmp::Reverse;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -8,8 +7,8 @@ use crate::auth::{Auth, Identity, Rule, Ruling};
 use crate::config::{Request, Switch};
 use crate::error::{AuthError, shown};
 use crate::names::{PolicyType, UserStatus};
-use crate::policy::{Entry, Policies, class_of, text_of};
-use crate::resource::{Needed, Resource};
+use crate::policy::Policies;
+use crate::resource::Needed;
 
 /// Why a request would be served or refused.
 pub struct Explanation {
@@ -58,7 +57,8 @@ impl Auth {
 /// Looks at the entries of a user for one need; true when one of them decides.
 fn look_at(policies: &Policies, needed: &Needed<'_>, caller: IpAddr, looks: &mut String) -> bool {
     for policy in [PolicyType::Custom, PolicyType::Default] {
-        for entry in in_order(policies.of(policy).entries(), needed.resource) {
+        for at in policies.of(policy).matching(needed.resource) {
+            let entry = &policies.of(policy).entries()[at];
             let decides = entry.covers(needed.actions, caller);
             let outcome = match entry.actions.cover(needed.actions) {
                 true if decides => "decides",
@@ -72,17 +72,6 @@ fn look_at(policies: &Policies, needed: &Needed<'_>, caller: IpAddr, looks: &mut
         }
     }
     false
-}
-
-/// The entries whose pattern matches a resource, in the order in which they decide: for one kind before those for all kinds,
-/// literal names, the longer prefix, all names, and `Deny` before `Allow`.
-fn in_order<'a>(entries: &'a [Entry], resource: Resource<'_>) -> Vec<&'a Entry> {
-    let mut matching: Vec<_> = entries.iter().filter(|entry| entry.pattern.matches(resource)).collect();
-    matching.sort_by_key(|entry| {
-        let (class, length) = (class_of(&entry.pattern.names), text_of(entry).len());
-        (entry.pattern.kind.is_none(), class, Reverse(length), Reverse(entry.decision))
-    });
-    matching
 }
 
 impl fmt::Display for Explanation {

@@ -5,12 +5,13 @@
 //! the order in which they came and once more sorted, so that a decision is a handful of binary searches, however many entries
 //! a user has.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 use std::fmt;
+use std::iter::once_with;
 use std::net::IpAddr;
 
-use crate::names::{Actions, Decision, PolicyType};
-use crate::resource::{Names, Needed, Pattern};
+use crate::names::{Actions, Decision, PolicyType, ResourceType};
+use crate::resource::{Names, Needed, Pattern, Resource};
 use crate::source::Source;
 
 /// One entry of a policy (`PolicyEntry`).
@@ -33,15 +34,25 @@ impl Entry {
             && (self.sources.is_empty() || self.sources.iter().any(|source| source.matches(caller)))
     }
 
-    /// The order in which a policy sorts its entries; it keeps equal patterns together, `Deny` first.
-    fn rank(&self, other: &Self) -> Ordering {
-        let kind = |entry: &Self| (entry.pattern.kind.is_none(), entry.pattern.kind);
-        kind(self)
-            .cmp(&kind(other))
-            .then_with(|| self.pattern.names.cmp(&other.pattern.names))
-            .then_with(|| other.decision.cmp(&self.decision))
+    /// Where the entry stands in the order in which entries decide: its kind of resource, all kinds last, then its kind of names, then
+    /// the name or prefix.
+    fn place(&self) -> Place<'_> {
+        let (names, text) = match &self.pattern.names {
+            Names::Literal(name) => (LITERAL, name.as_bytes()),
+            Names::Prefixed(prefix) => (PREFIXED, prefix.as_bytes()),
+            Names::Any => (ANY, &[][..]),
+        };
+        (self.pattern.kind.is_none(), self.pattern.kind, names, text)
     }
 }
+
+/// See [`Entry::place`].
+type Place<'a> = (bool, Option<ResourceType>, u8, &'a [u8]);
+
+/// Kinds of names in the order in which they decide.
+const LITERAL: u8 = 0;
+const PREFIXED: u8 = 1;
+const ANY: u8 = 2;
 
 impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -57,7 +68,7 @@ impl fmt::Display for Entry {
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
     entries: Vec<Entry>,
-    /// Invariant: every index of `entries` once, in the order of [`Entry::rank`].
+    /// Invariant: every index of `entries` once, in the order of [`Entry::place`], `Deny` first where that is equal.
     ranked: Vec<u32>,
 }
 
@@ -67,7 +78,10 @@ impl Policy {
     pub fn new(entries: Vec<Entry>) -> Self {
         let count = u32::try_from(entries.len()).expect("fewer entries than 2^32 fit in memory");
         let mut ranked: Vec<u32> = (0..count).collect();
-        ranked.sort_by(|one, other| entries[*one as usize].rank(&entries[*other as usize]));
+        ranked.sort_by_cached_key(|at| {
+            let entry = &entries[*at as usize];
+            (entry.place(), Reverse(entry.decision))
+        });
         Self { entries, ranked }
     }
 
@@ -104,76 +118,55 @@ impl Policy {
     /// Position in [`Policy::entries`] of the entry that decides about a request; `None` when no entry matches.
     #[must_use]
     pub fn decide(&self, needed: &Needed<'_>, caller: IpAddr) -> Option<usize> {
-        let (kind, name) = (needed.resource.kind, needed.resource.name);
-        let matching = |ranked: &[u32]| {
-            let found = ranked.iter().find(|at| self.entry(**at).covers(needed.actions, caller));
-            found.map(|at| *at as usize)
-        };
-        let of_kind = self.part(&self.ranked, |entry| match entry.pattern.kind {
-            Some(found) => found.cmp(&kind),
-            None => Ordering::Greater,
-        });
-        let part = |class: u8| self.part(of_kind, |entry| class_of(&entry.pattern.names).cmp(&class));
-        matching(self.part(part(LITERAL), |entry| text_of(entry).cmp(name)))
-            .or_else(|| self.prefixes(part(PREFIXED), name).find_map(matching))
-            .or_else(|| matching(part(ANY)))
-            .or_else(|| {
-                let from = self.ranked.partition_point(|at| self.entry(*at).pattern.kind.is_some());
-                matching(&self.ranked[from..])
-            })
+        self.matching(needed.resource).find(|at| self.entries[*at].covers(needed.actions, caller))
     }
 
-    /// The entries with a prefix of `name`, the longest prefix first. `ranked` are entries with prefixes, in their order: the
-    /// last one that is not behind `name` has the longest prefix, or shows how much shorter that must be.
-    fn prefixes<'a>(&'a self, ranked: &'a [u32], name: &'a str) -> impl Iterator<Item = &'a [u32]> {
-        let mut rest = Some(name.as_bytes());
+    /// Positions in [`Policy::entries`] of the entries that are about a resource, in the order in which they decide.
+    pub(crate) fn matching<'a>(&'a self, resource: Resource<'a>) -> impl Iterator<Item = usize> {
+        let named = move |names, text| (false, Some(resource.kind), names, text);
+        let at_place = |place| once_with(move || self.part(|entry| entry.place().cmp(&place)));
+        let of_all_kinds = once_with(|| self.part(|entry| entry.pattern.kind.is_none().cmp(&true)));
+        at_place(named(LITERAL, resource.name.as_bytes()))
+            .chain(self.prefixes(resource))
+            .chain(at_place(named(ANY, &[])))
+            .chain(of_all_kinds)
+            .flatten()
+            .map(|at| *at as usize)
+    }
+
+    /// The entries with a prefix of a resource's name, the longest prefix first. The last one that is not behind the name has the longest
+    /// prefix, or shows how much shorter that must be.
+    fn prefixes<'a>(&'a self, resource: Resource<'a>) -> impl Iterator<Item = &'a [u32]> {
+        let mut rest = Some(resource.name.as_bytes());
         std::iter::from_fn(move || {
             while let Some(key) = rest {
-                let until = ranked.partition_point(|at| text_of(self.entry(*at)).as_bytes() <= key);
-                let found = text_of(self.entry(*ranked[..until].last()?)).as_bytes();
-                let common = found.iter().zip(key).take_while(|(one, other)| one == other).count();
-                if common < found.len() {
-                    rest = Some(&key[..common]);
-                    continue;
+                let place = (false, Some(resource.kind), PREFIXED, key);
+                let until = self.ranked.partition_point(|at| self.entry(*at).place() <= place);
+                let last = self.entry(*self.ranked[..until].last()?).place();
+                let (is_of_all_kinds, kind, names, found) = last;
+                if (is_of_all_kinds, kind, names) != (false, Some(resource.kind), PREFIXED) {
+                    return None;
                 }
-                rest = common.checked_sub(1).map(|shorter| &key[..shorter]);
-                let from = ranked[..until].partition_point(|at| text_of(self.entry(*at)).as_bytes() < found);
-                return Some(&ranked[from..until]);
+                let common = found.iter().zip(key).take_while(|(one, other)| one == other).count();
+                if common == found.len() {
+                    rest = common.checked_sub(1).map(|shorter| &key[..shorter]);
+                    return Some(self.part(|entry| entry.place().cmp(&last)));
+                }
+                rest = Some(&key[..common]);
             }
             None
         })
     }
 
-    /// The part of a ranked list that compares as equal; `compare` is monotonic over the list.
-    fn part<'a>(&self, ranked: &'a [u32], compare: impl Fn(&Entry) -> Ordering) -> &'a [u32] {
-        let from = ranked.partition_point(|at| compare(self.entry(*at)).is_lt());
-        let until = from + ranked[from..].partition_point(|at| compare(self.entry(*at)).is_eq());
-        &ranked[from..until]
+    /// The ranked entries that compare as equal; `compare` is monotonic over them.
+    fn part(&self, compare: impl Fn(&Entry) -> Ordering) -> &[u32] {
+        let from = self.ranked.partition_point(|at| compare(self.entry(*at)).is_lt());
+        let behind = &self.ranked[from..];
+        &behind[..behind.partition_point(|at| compare(self.entry(*at)).is_eq())]
     }
 
     fn entry(&self, at: u32) -> &Entry {
         &self.entries[at as usize]
-    }
-}
-
-const LITERAL: u8 = 0;
-const PREFIXED: u8 = 1;
-const ANY: u8 = 2;
-
-/// The place of names among the other kinds of names in the order in which entries decide.
-pub(crate) fn class_of(names: &Names) -> u8 {
-    match names {
-        Names::Literal(_) => LITERAL,
-        Names::Prefixed(_) => PREFIXED,
-        Names::Any => ANY,
-    }
-}
-
-/// The name or prefix of an entry; empty for all names.
-pub(crate) fn text_of(entry: &Entry) -> &str {
-    match &entry.pattern.names {
-        Names::Literal(text) | Names::Prefixed(text) => text,
-        Names::Any => "",
     }
 }
 

@@ -95,19 +95,6 @@ impl Pattern {
         };
         Some(Self { kind: Some(ResourceType::from_name(kind)?), names })
     }
-
-    /// Whether the pattern matches a resource.
-    #[must_use]
-    pub fn matches(&self, resource: Resource<'_>) -> bool {
-        self.kind.is_none_or(|kind| {
-            kind == resource.kind
-                && match &self.names {
-                    Names::Literal(name) => **name == *resource.name,
-                    Names::Prefixed(prefix) => resource.name.starts_with(&**prefix),
-                    Names::Any => true,
-                }
-        })
-    }
 }
 
 impl fmt::Display for Pattern {

@@ -152,7 +152,13 @@ fn new_entries_replace_those_of_the_same_resource() {
 fn naive<'a>(policies: &'a Policies, needed: &Needed<'_>, caller: IpAddr) -> Option<&'a Entry> {
     let matches = |entry: &&Entry| {
         let granted: Vec<_> = entry.actions.iter().collect();
-        entry.pattern.matches(needed.resource)
+        let Pattern { kind, names } = &entry.pattern;
+        kind.is_none_or(|kind| kind == needed.resource.kind)
+            && match names {
+                Names::Literal(name) => **name == *needed.resource.name,
+                Names::Prefixed(prefix) => needed.resource.name.starts_with(&**prefix),
+                Names::Any => true,
+            }
             && (granted.contains(&Action::All) || needed.actions.iter().any(|it| granted.contains(&it)))
             && (entry.sources.is_empty() || entry.sources.iter().any(|it| it.matches(caller)))
     };
