@@ -3,10 +3,12 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Deserialize;
+use serde::de::{Deserializer, SeqAccess, Visitor};
 use wire::body::{AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo};
 use wire::json;
 
@@ -142,36 +144,60 @@ impl TryFrom<&PolicyEntryInfo> for Entry {
     type Error = AuthError;
 
     fn try_from(info: &PolicyEntryInfo) -> Result<Self, AuthError> {
-        let (actions, sources) = (info.actions.iter().flatten(), info.source_ips.iter().flatten());
-        let actions = actions.map(String::as_str);
-        entry_of(info.resource.as_deref(), actions, sources.map(String::as_str), info.decision.as_deref())
+        let actions = info.actions.iter().flatten().map(String::as_str).collect();
+        let sources = info.source_ips.iter().flatten().map(|text| source_of(text)).collect();
+        entry_of(info.resource.as_deref(), actions, sources, info.decision.as_deref())
     }
 }
 
-fn entry_of<'a>(
+fn entry_of(
     resource: Option<&str>,
-    names: impl Iterator<Item = &'a str> + Clone,
-    sources: impl Iterator<Item = &'a str>,
+    actions: ActionNames,
+    sources: Result<Vec<Source>, AuthError>,
     decision: Option<&str>,
 ) -> Result<Entry, AuthError> {
     let pattern = resource.and_then(Pattern::parse).ok_or(AuthError::Invalid("The resource is null."))?;
-    let actions: Actions = names.clone().filter_map(Action::from_name).collect();
-    if names.clone().any(|name| name.eq_ignore_ascii_case("Any")) {
+    if actions.has_any {
         return Err(AuthError::Invalid("The actions can not be Any."));
     }
-    if actions.is_empty() {
-        return Err(AuthError::Invalid("The actions is empty."));
-    }
-    let source = |text: &str| {
-        if text.trim().is_empty() {
-            return Err(AuthError::Invalid("The source ip is empty."));
-        }
-        Source::parse(text).ok_or(AuthError::Invalid("The source ip is invalid."))
-    };
-    let sources = sources.map(source).collect::<Result<_, _>>()?;
+    let actions = Some(actions.known).filter(|actions| !actions.is_empty());
+    let actions = actions.ok_or(AuthError::Invalid("The actions is empty."))?;
+    let sources = sources?;
     let decision = decision.and_then(Decision::from_name);
     let decision = decision.ok_or(AuthError::Invalid("The decision is null or illegal."))?;
     Ok(Entry { pattern, actions, sources, decision })
+}
+
+fn source_of(text: &str) -> Result<Source, AuthError> {
+    if text.trim().is_empty() {
+        return Err(AuthError::Invalid("The source ip is empty."));
+    }
+    Source::parse(text).ok_or(AuthError::Invalid("The source ip is invalid."))
+}
+
+/// The names of actions in an entry.
+#[derive(Default)]
+struct ActionNames {
+    known: Actions,
+    /// Whether `Any` is among them, which no entry may have.
+    has_any: bool,
+}
+
+impl<'a> FromIterator<&'a str> for ActionNames {
+    fn from_iter<I: IntoIterator<Item = &'a str>>(names: I) -> Self {
+        let mut found = Self::default();
+        names.into_iter().for_each(|name| found.add(name));
+        found
+    }
+}
+
+impl ActionNames {
+    fn add(&mut self, name: &str) {
+        match Action::from_name(name) {
+            Some(action) => self.known.add(action),
+            None => self.has_any |= name.eq_ignore_ascii_case("Any"),
+        }
+    }
 }
 
 /// An acl of the file, of which each entry is read and checked as it comes, so that a start needs the memory of the entries only.
@@ -193,23 +219,51 @@ struct StoredPolicy {
 #[serde(try_from = "EntryTexts<'_>")]
 struct StoredEntry(Entry);
 
-/// An entry of the file whose texts are those of the file itself: a start with many entries copies none of them.
+/// An entry of the file. Nothing of it is copied but what the entry keeps: a start reads very many of them.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct EntryTexts<'a> {
     #[serde(borrow)]
     resource: Option<Text<'a>>,
-    actions: Vec<Text<'a>>,
-    source_ips: Vec<Text<'a>>,
+    actions: ActionNames,
+    source_ips: Vec<StoredSource>,
     decision: Option<Text<'a>>,
 }
 
+/// A text of the file.
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-impl Text<'_> {
-    fn as_str(&self) -> &str {
-        &self.0
+#[derive(Deserialize)]
+#[serde(try_from = "Text<'_>")]
+struct StoredSource(Source);
+
+impl TryFrom<Text<'_>> for StoredSource {
+    type Error = AuthError;
+
+    fn try_from(text: Text<'_>) -> Result<Self, AuthError> {
+        source_of(&text.0).map(Self)
+    }
+}
+
+impl<'de> Deserialize<'de> for ActionNames {
+    fn deserialize<D: Deserializer<'de>>(names: D) -> Result<Self, D::Error> {
+        names.deserialize_seq(Self::default())
+    }
+}
+
+impl<'de> Visitor<'de> for ActionNames {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("names of actions")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut names: A) -> Result<Self, A::Error> {
+        while let Some(Text(name)) = names.next_element()? {
+            self.add(&name);
+        }
+        Ok(self)
     }
 }
 
@@ -217,10 +271,10 @@ impl TryFrom<EntryTexts<'_>> for StoredEntry {
     type Error = AuthError;
 
     fn try_from(texts: EntryTexts<'_>) -> Result<Self, AuthError> {
-        let (actions, sources) = (texts.actions.iter(), texts.source_ips.iter());
-        let (resource, decision) = (texts.resource.as_ref(), texts.decision.as_ref());
-        let (actions, sources) = (actions.map(Text::as_str), sources.map(Text::as_str));
-        entry_of(resource.map(Text::as_str), actions, sources, decision.map(Text::as_str)).map(Self)
+        let EntryTexts { resource, actions, source_ips, decision } = texts;
+        let sources = source_ips.into_iter().map(|source| source.0).collect();
+        let (resource, decision) = (resource.as_ref().map(|it| &*it.0), decision.as_ref().map(|it| &*it.0));
+        entry_of(resource, actions, Ok(sources), decision).map(Self)
     }
 }
 
@@ -291,8 +345,7 @@ impl Files {
         }
         let mut users = users_of(&list(&self.users)?).map_err(|reason| damaged(&self.users, reason))?;
         let added = add_acls(&mut users, list(&self.acls)?);
-        added.map_err(|reason| damaged(&self.acls, reason))?;
-        Ok(shared(users))
+        added.map_err(|reason| damaged(&self.acls, reason)).map(|()| users)
     }
 
     /// Makes users and acls durable. The acls come first: what a crash between the two leaves is a user without its acl, or an acl
@@ -341,23 +394,23 @@ pub(crate) fn of_lists(users: &[u8], acls: &[u8]) -> Result<Accounts, String> {
     }
     acls.retain(|acl| user_of(&acl.subject).is_some());
     let mut users = users_of(&users)?;
-    add_acls(&mut users, acls)?;
-    Ok(shared(users))
+    add_acls(&mut users, acls).map(|()| users)
 }
 
-fn users_of(infos: &[UserInfo]) -> Result<BTreeMap<Arc<str>, Account>, String> {
-    infos.iter().map(account_of).map(|made| made.map(|account| (account.name.clone(), account))).collect()
+fn users_of(infos: &[UserInfo]) -> Result<Accounts, String> {
+    let by_name = |account: Account| (account.name.clone(), Arc::new(account));
+    infos.iter().map(|info| account_of(info).map(by_name)).collect()
 }
 
 /// Gives users their acls. An acl of a user that does not exist is dropped.
-fn add_acls(users: &mut BTreeMap<Arc<str>, Account>, acls: Vec<StoredAcl>) -> Result<(), String> {
+fn add_acls(users: &mut Accounts, acls: Vec<StoredAcl>) -> Result<(), String> {
     for acl in acls {
         let bad = |reason: &str| format!("acl of {:?}: {reason}", shown(&acl.subject));
         let name = user_of(&acl.subject).ok_or_else(|| bad("the subject is not a user"))?;
         if acl.policies.iter().all(|policy| policy.entries.is_empty()) {
             return Err(bad("it has no entry"));
         }
-        let Some(account) = users.get_mut(name) else {
+        let Some(account) = users.get_mut(name).map(Arc::make_mut) else {
             tracing::warn!(user = shown(name), "acl of a user that does not exist is dropped");
             continue;
         };
@@ -368,10 +421,6 @@ fn add_acls(users: &mut BTreeMap<Arc<str>, Account>, acls: Vec<StoredAcl>) -> Re
         merge(&mut account.policies, policies.collect());
     }
     Ok(())
-}
-
-fn shared(users: BTreeMap<Arc<str>, Account>) -> Accounts {
-    users.into_iter().map(|(name, account)| (name, Arc::new(account))).collect()
 }
 
 fn parse<T: for<'a> Deserialize<'a>>(text: &[u8]) -> Result<Vec<T>, String> {
@@ -405,11 +454,9 @@ fn account_of(info: &UserInfo) -> Result<Account, String> {
 pub(crate) fn merge(policies: &mut Policies, added: Vec<(PolicyType, Vec<Entry>)>) {
     if policies.is_empty() {
         let (mut custom, mut default) = (Vec::new(), Vec::new());
-        for (kind, entries) in added {
-            match kind {
-                PolicyType::Custom => custom.extend(entries),
-                PolicyType::Default => default.extend(entries),
-            }
+        for (kind, mut entries) in added {
+            let list = if kind == PolicyType::Custom { &mut custom } else { &mut default };
+            if list.is_empty() { *list = entries } else { list.append(&mut entries) }
         }
         *policies = Policies { custom: Policy::new(custom), default: Policy::new(default) };
         return;

@@ -119,13 +119,13 @@ impl Actions {
     /// The set of these actions.
     #[must_use]
     pub const fn of(actions: &[Action]) -> Self {
-        let mut bits = 0;
+        let mut set = Self(0);
         let mut at = 0;
         while at < actions.len() {
-            bits |= 1 << actions[at] as u8;
+            set.add(actions[at]);
             at += 1;
         }
-        Self(bits)
+        set
     }
 
     /// Whether the set has no action.
@@ -140,15 +140,14 @@ impl Actions {
         self.0 & (needed.0 | Self::of(&[Action::All]).0) != 0
     }
 
+    /// Adds an action.
+    pub const fn add(&mut self, action: Action) {
+        self.0 |= 1 << action as u8;
+    }
+
     /// The actions of the set in the order of [`Action`].
     pub fn iter(self) -> impl Iterator<Item = Action> {
         Action::ALL.iter().copied().filter(move |action| self.0 & (1 << *action as u8) != 0)
-    }
-}
-
-impl FromIterator<Action> for Actions {
-    fn from_iter<I: IntoIterator<Item = Action>>(actions: I) -> Self {
-        Self(actions.into_iter().fold(0, |bits, action| bits | 1 << action as u8))
     }
 }
 

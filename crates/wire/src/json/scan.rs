@@ -101,20 +101,18 @@ impl<'de> Cursor<'de> {
     /// Moves to the next element of an array or object; at its end consumes the bracket and returns false.
     pub(super) fn next_element(&mut self, first: &mut bool, close: u8) -> Result<bool, JsonError> {
         let first = std::mem::replace(first, false);
-        if self.take(close) {
+        match self.peek() {
             // Trailing commas are refused below, so this bracket follows an element, or the container is empty.
-            self.depth -= 1;
-            return Ok(false);
-        }
-        if !first {
-            if !self.take(b',') {
-                return Err(self.wrong(if close == b'}' { "`,` or `}`" } else { "`,` or `]`" }));
+            Some(byte) if byte == close => {
+                self.position += 1;
+                self.depth -= 1;
+                return Ok(false);
             }
-            if self.peek() == Some(close) {
-                return Err(self.wrong("another element"));
-            }
+            _ if first => return Ok(true),
+            Some(b',') => self.position += 1,
+            _ => return Err(self.wrong(if close == b'}' { "`,` or `}`" } else { "`,` or `]`" })),
         }
-        Ok(true)
+        if self.peek() == Some(close) { Err(self.wrong("another element")) } else { Ok(true) }
     }
 
     /// Reads a scalar; `expected` describes it in error texts.
@@ -185,19 +183,13 @@ impl<'de> Cursor<'de> {
 
     fn string(&mut self) -> Result<Cow<'de, str>, JsonError> {
         let start = self.position + 1;
-        let bytes = self.text.as_bytes();
-        let mut end = start;
-        loop {
-            match bytes.get(end) {
-                Some(b'"') => {
-                    self.position = end + 1;
-                    return Ok(Cow::Borrowed(&self.text[start..end]));
-                }
-                Some(b'\\') => return self.escaped(start, end).map(Cow::Owned),
-                Some(_) => end += 1,
-                None => return Err(self.unclosed()),
-            }
+        let length = quote_or_backslash(&self.text.as_bytes()[start..]);
+        let end = start + length.ok_or_else(|| self.unclosed())?;
+        if self.text.as_bytes()[end] == b'\\' {
+            return self.escaped(start, end).map(Cow::Owned);
         }
+        self.position = end + 1;
+        Ok(Cow::Borrowed(&self.text[start..end]))
     }
 
     fn unclosed(&self) -> JsonError {
@@ -213,8 +205,7 @@ impl<'de> Cursor<'de> {
         let mut value = self.text[start..backslash].to_owned();
         let mut at = backslash;
         loop {
-            let run = bytes[at..].iter().position(|byte| matches!(byte, b'"' | b'\\'));
-            let Some(run) = run else { return Err(self.unclosed()) };
+            let run = quote_or_backslash(&bytes[at..]).ok_or_else(|| self.unclosed())?;
             value.push_str(&self.text[at..at + run]);
             at += run;
             if bytes[at] == b'"' {
@@ -271,5 +262,43 @@ impl<'de> Cursor<'de> {
 
     fn bad_escape(&self, at: usize) -> JsonError {
         JsonError { position: at, reason: "expected an escape sequence, found another character".to_owned() }
+    }
+}
+
+/// Where the first quote or backslash is; looks at eight bytes at once.
+fn quote_or_backslash(bytes: &[u8]) -> Option<usize> {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    // The lowest bit that is set belongs to the first byte that is zero.
+    let zeros = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7);
+    let (words, rest) = bytes.as_chunks();
+    for (at, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let found = zeros(word ^ (ONES * u64::from(b'"'))) | zeros(word ^ (ONES * u64::from(b'\\')));
+        if found != 0 {
+            return Some(at * 8 + found.trailing_zeros() as usize / 8);
+        }
+    }
+    let at = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
+    Some(words.len() * 8 + at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quote_or_backslash;
+
+    #[test]
+    fn the_first_quote_or_backslash_is_found_wherever_it_is() {
+        for length in 0..40 {
+            for mark in [b'"', b'\\'] {
+                // Neighbours in value of both marks, and bytes of other letters.
+                for other in [b'!', b'#', b'[', b']', 0x00, 0x80, 0xa2, 0xdc, 0xff] {
+                    let mut text = vec![other; 45];
+                    assert_eq!(quote_or_backslash(&text[..length]), None);
+                    text[length] = mark;
+                    text[length + 2] = b'"';
+                    assert_eq!(quote_or_backslash(&text), Some(length), "{mark} behind {length} of {other}");
+                }
+            }
+        }
     }
 }
