@@ -24,11 +24,11 @@ fn address(stage: &Stage) -> SocketAddr {
     SocketAddr::new([127, 0, 0, 1].into(), port.parse().unwrap())
 }
 
-/// Status line, head and body of an answer.
+/// Status line, head and body of a page; of HTTP/1.0, in which bodies are not sent in chunks.
 fn get(address: SocketAddr, path: &str) -> (String, String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nUser-Agent: test\r\n\r\n").unwrap();
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\nUser-Agent: test\r\n\r\n").unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap();

@@ -42,7 +42,7 @@ mod tests {
         state.count_rollback("gone");
         state.forget_topic("gone");
         drop(state);
-        let mut text = Exposition::new(Vec::new(), 10);
+        let mut text = Exposition::new(Vec::new(), 10, None);
         write(broker, &mut text);
         let text = text.finish();
         for line in [

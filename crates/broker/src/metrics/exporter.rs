@@ -9,7 +9,7 @@ use std::time::Duration;
 use net::{Limits, Workers};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::export::{self, Destination};
 use super::exposition::CONTENT_TYPE;
@@ -151,18 +151,65 @@ async fn accept(broker: Arc<Broker>, listener: StdListener, tasks: Workers) {
 async fn serve(broker: Arc<Broker>, workers: &Workers, stream: &mut TcpStream) -> io::Result<()> {
     let Some(head) = within(REQUEST_TIMEOUT, read_head(stream)).await.transpose()? else { return Ok(()) };
     let answered = async {
-        let answer = match http::parse(&head) {
-            Ok(request) => match answer(broker, workers, request).await {
-                Some(answer) => answer,
-                // The broker stops.
-                None => return Ok(()),
+        let request = http::parse(&head);
+        let (status, page) = match request {
+            Ok(request) => match request.page {
+                Page::Metrics => return metrics(broker, workers, request, scrape, stream).await,
+                Page::ExporterMetrics => {
+                    return metrics(broker, workers, request, rocketmq_exporter::scrape, stream).await;
+                }
+                Page::Health => probe_answer(unhealthy_reason(&broker)),
+                Page::Readiness => {
+                    probe_answer(unhealthy_reason(&broker).or_else(|| not_ready_reason(&broker)))
+                }
             },
-            Err(status) => http::response(status, PLAIN, status.reason(), false),
+            Err(status) => (status, status.reason().to_owned()),
         };
-        stream.write_all(&answer).await?;
+        let is_head = request.is_ok_and(|request| request.is_head);
+        stream.write_all(&http::response(status, PLAIN, &page, is_head)).await?;
         stream.shutdown().await
     };
     within(ANSWER_TIMEOUT, answered).await.unwrap_or(Ok(()))
+}
+
+/// Makes a page of metrics. Its first parts are sent while the others are made.
+type MakePage = fn(&Broker, Option<mpsc::UnboundedSender<String>>) -> String;
+
+/// Answers with a page of metrics.
+async fn metrics(
+    broker: Arc<Broker>,
+    workers: &Workers,
+    request: Request,
+    make: MakePage,
+    stream: &mut TcpStream,
+) -> io::Result<()> {
+    stream.write_all(&http::head_of_parts(CONTENT_TYPE, request.reads_chunks)).await?;
+    if request.is_head {
+        return stream.shutdown().await;
+    }
+    let (sender, mut parts) = mpsc::unbounded_channel();
+    let (rest, made) = oneshot::channel();
+    let task = move || async move {
+        // Whoever gave up waiting gets no scrape made any more.
+        if !rest.is_closed() {
+            let _gone = rest.send(make(&broker, Some(sender)));
+        }
+    };
+    if workers.spawn(SCRAPES, task).is_err() {
+        // The broker stops.
+        return Ok(());
+    }
+    let framed = |part: String| if request.reads_chunks { http::chunk(&part) } else { part.into_bytes() };
+    while let Some(part) = parts.recv().await {
+        stream.write_all(&framed(part)).await?;
+    }
+    // Without a rest the page could not be made: it ends without its last chunk.
+    let Ok(rest) = made.await else { return Ok(()) };
+    stream.write_all(&framed(rest)).await?;
+    if request.reads_chunks {
+        stream.write_all(http::LAST_CHUNK).await?;
+    }
+    stream.shutdown().await
 }
 
 /// The head of a request; less than a whole one where the client sent no more, or too much.
@@ -176,31 +223,10 @@ async fn read_head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// The response to a request; `None` when the exporter stops meanwhile.
-async fn answer(broker: Arc<Broker>, workers: &Workers, request: Request) -> Option<Vec<u8>> {
-    let (status, content_type, body) = match request.page {
-        Page::Metrics | Page::ExporterMetrics => {
-            let make = if request.page == Page::Metrics { scrape } else { rocketmq_exporter::scrape };
-            let (page, scraped) = oneshot::channel();
-            let task = move || async move {
-                // Whoever gave up waiting gets no scrape made any more.
-                if !page.is_closed() {
-                    let _gone = page.send(make(&broker));
-                }
-            };
-            workers.spawn(SCRAPES, task).ok()?;
-            (Status::Ok, CONTENT_TYPE, scraped.await.ok()?)
-        }
-        Page::Health => probe_answer(unhealthy_reason(&broker)),
-        Page::Readiness => probe_answer(unhealthy_reason(&broker).or_else(|| not_ready_reason(&broker))),
-    };
-    Some(http::response(status, content_type, &body, request.is_head))
-}
-
-fn probe_answer(reason: Option<String>) -> (Status, &'static str, String) {
+fn probe_answer(reason: Option<String>) -> (Status, String) {
     match reason {
-        None => (Status::Ok, PLAIN, "ok\n".to_owned()),
-        Some(reason) => (Status::Unavailable, PLAIN, reason + "\n"),
+        None => (Status::Ok, "ok\n".to_owned()),
+        Some(reason) => (Status::Unavailable, reason + "\n"),
     }
 }
 

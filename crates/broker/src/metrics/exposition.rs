@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use tokio::sync::mpsc::UnboundedSender;
+
 use super::catalogue::{Kind, Metric};
 use super::otlp::{self, Points};
 
@@ -17,9 +19,14 @@ enum Form {
     Points(Points),
 }
 
+/// Bytes of text after which a part of it is handed on.
+const PART_BYTES: usize = if cfg!(test) { 1 << 10 } else { 64 << 10 };
+
 /// A text, or data points, that are being written.
 pub(super) struct Exposition {
     text: String,
+    /// Who takes the text in parts, so that a page of many series is never in memory as a whole.
+    parts: Option<UnboundedSender<String>>,
     form: Form,
     /// Labels of every series.
     common: Vec<(String, String)>,
@@ -31,21 +38,11 @@ pub(super) struct Exposition {
 pub(super) struct Family<'e> {
     exposition: &'e mut Exposition,
     metric: &'static Metric,
-    /// The labels of each series in the order of their names.
-    order: Vec<Label>,
+    labels: Labels,
     /// Of a histogram the ends of its ranges, as they are written.
     ends: Vec<String>,
     series: usize,
     overflow: Option<Overflow>,
-}
-
-/// A label of a series, by its place.
-#[derive(Clone, Copy)]
-enum Label {
-    /// One that every series has.
-    Common(usize),
-    /// One of the metric's own.
-    Own(usize),
 }
 
 /// The sum of the series beyond the limit.
@@ -56,19 +53,24 @@ struct Overflow {
 }
 
 impl Exposition {
-    pub(super) fn new(common: Vec<(String, String)>, series_max: usize) -> Self {
-        Self { text: String::with_capacity(16 << 10), form: Form::Text, common, series_max }
+    /// A text; `parts` gets all of it but the last part.
+    pub(super) fn new(
+        common: Vec<(String, String)>,
+        series_max: usize,
+        parts: Option<UnboundedSender<String>>,
+    ) -> Self {
+        Self { text: String::new(), parts, form: Form::Text, common, series_max }
     }
 
     /// Data points instead of a text.
     pub(super) fn points(common: Vec<(String, String)>, series_max: usize, points: Points) -> Self {
-        Self { text: String::new(), form: Form::Points(points), common, series_max }
+        Self { text: String::new(), parts: None, form: Form::Points(points), common, series_max }
     }
 
     /// Begins a metric. Its two lines of comment are written with its first series.
     pub(super) fn family(&mut self, metric: &'static Metric) -> Family<'_> {
-        let order = sorted(&self.common, metric.labels);
-        Family { exposition: self, metric, order, ends: Vec::new(), series: 0, overflow: None }
+        let labels = Labels::new(&self.common, metric.labels);
+        Family { exposition: self, metric, labels, ends: Vec::new(), series: 0, overflow: None }
     }
 
     /// Writes a metric of one series without labels of its own.
@@ -76,8 +78,17 @@ impl Exposition {
         self.family(metric).value(&[], value);
     }
 
+    /// The text, or its last part.
     pub(super) fn finish(self) -> String {
         self.text
+    }
+
+    /// Hands on a part of the text if there is enough of it.
+    fn hand_on(&mut self) {
+        if let Some(parts) = self.parts.as_ref().filter(|_| self.text.len() >= PART_BYTES) {
+            let next = String::with_capacity(self.text.capacity());
+            let _gone = parts.send(std::mem::replace(&mut self.text, next));
+        }
     }
 
     /// The metrics, when data points were asked for.
@@ -89,45 +100,88 @@ impl Exposition {
     }
 }
 
-/// Labels of a series, in the order of their names. A label of the metric's own wins over one of the settings with the same name.
-fn sorted(common: &[(String, String)], own: &[&str]) -> Vec<Label> {
-    let kept = (0..common.len()).filter(|index| !own.contains(&common[*index].0.as_str()));
-    let mut order: Vec<_> = (0..own.len()).map(Label::Own).chain(kept.map(Label::Common)).collect();
-    order.sort_by_key(|label| match label {
-        Label::Common(index) => common[*index].0.as_str(),
-        Label::Own(index) => own[*index],
-    });
-    order
-}
-
-/// The labels of one series: names and values.
+/// A label of a series, by its place.
 #[derive(Clone, Copy)]
-struct Labels<'a> {
-    common: &'a [(String, String)],
-    own: &'a [&'a str],
-    values: &'a [&'a str],
-    order: &'a [Label],
+enum Label {
+    /// One that every series has.
+    Common(usize),
+    /// One of the metric's own.
+    Own(usize),
 }
 
-impl<'a> Labels<'a> {
-    fn pairs(self) -> impl Iterator<Item = (&'a str, &'a str)> {
-        self.order.iter().map(move |label| match label {
-            Label::Common(index) => (self.common[*index].0.as_str(), self.common[*index].1.as_str()),
-            Label::Own(index) => (self.own[*index], self.values[*index]),
-        })
+/// The labels of the series of a metric.
+struct Labels {
+    /// Names of the metric's own ones.
+    own: &'static [&'static str],
+    series: Template,
+    /// Those of the ranges of a histogram, which end at the value of a last label `le`.
+    ranges: Template,
+}
+
+impl Labels {
+    fn new(common: &[(String, String)], own: &'static [&'static str]) -> Self {
+        let ranges = Template::new(common, &[own, &["le"]].concat());
+        Self { own, series: Template::new(common, own), ranges }
+    }
+
+    /// Names and values of one series.
+    fn pairs<'a>(&'a self, common: &'a [(String, String)], values: &'a [&'a str]) -> Vec<(&'a str, &'a str)> {
+        let pair = |label: &Label| match *label {
+            Label::Common(index) => (common[index].0.as_str(), common[index].1.as_str()),
+            Label::Own(index) => (self.own[index], values[index]),
+        };
+        self.series.order.iter().map(pair).collect()
     }
 }
 
-/// Appends labels with commas between them.
-fn write_labels<'a>(text: &mut String, labels: impl Iterator<Item = (&'a str, &'a str)>) {
-    for (index, (name, value)) in labels.enumerate() {
-        if index > 0 {
-            text.push(',');
+/// Labels as they are written, in the order of their names, with gaps for the values of a metric's own ones.
+struct Template {
+    order: Vec<Label>,
+    /// For each gap the text before it, and which value belongs there.
+    gaps: Vec<(String, usize)>,
+    /// The text behind the last gap.
+    end: String,
+}
+
+impl Template {
+    /// A label of the metric's own wins over one of the settings with the same name.
+    fn new(common: &[(String, String)], own: &[&str]) -> Self {
+        let kept = (0..common.len()).filter(|index| !own.contains(&common[*index].0.as_str()));
+        let mut order: Vec<_> = (0..own.len()).map(Label::Own).chain(kept.map(Label::Common)).collect();
+        let name = |label: &Label| match *label {
+            Label::Common(index) => common[index].0.as_str(),
+            Label::Own(index) => own[index],
+        };
+        order.sort_by_key(name);
+        let (mut gaps, mut end) = (Vec::new(), String::new());
+        for (at, label) in order.iter().enumerate() {
+            end.push(if at == 0 { '{' } else { ',' });
+            end.push_str(name(label));
+            end.push_str("=\"");
+            match *label {
+                Label::Common(index) => escape(&mut end, &common[index].1, true),
+                Label::Own(index) => gaps.push((std::mem::take(&mut end), index)),
+            }
+            end.push('"');
         }
-        text.push_str(name);
-        text.push_str("=\"");
-        escape(text, value, true);
-        text.push('"');
+        if !order.is_empty() {
+            end.push('}');
+        }
+        Self { order, gaps, end }
+    }
+
+    /// Appends the labels with these values. Returns where a gap is that no value is given for.
+    fn write(&self, values: &[&str], text: &mut String) -> usize {
+        let mut missing_at = text.len();
+        for (before, index) in &self.gaps {
+            text.push_str(before);
+            match values.get(*index) {
+                Some(value) => escape(text, value, true),
+                None => missing_at = text.len(),
+            }
+        }
+        text.push_str(&self.end);
+        missing_at
     }
 }
 
@@ -136,7 +190,7 @@ impl Family<'_> {
     pub(super) fn value(&mut self, values: &[&str], value: f64) {
         assert_ne!(self.metric.kind, Kind::Histogram, "{} is a histogram", self.metric.name);
         match self.admit(values) {
-            true => self.number(self.metric.labels, values, value),
+            true => self.number(values, value),
             false => self.overflow.get_or_insert_default().value += value,
         }
     }
@@ -147,7 +201,7 @@ impl Family<'_> {
         assert_eq!(self.metric.kind, Kind::Histogram, "{} is no histogram", self.metric.name);
         assert_eq!(counts.len(), bounds.len() + 1, "a range for each bound, and one above");
         if self.admit(values) {
-            return self.buckets(self.metric.labels, values, bounds, counts, sum);
+            return self.buckets(values, bounds, counts, sum);
         }
         let overflow = self.overflow.get_or_insert_default();
         overflow.counts.resize(counts.len(), 0);
@@ -158,16 +212,16 @@ impl Family<'_> {
     /// Writes the one series that stands for those of a counter or gauge beyond the limit.
     pub(super) fn end(mut self) {
         if let Some(overflow) = self.overflow.take() {
-            self.order = sorted(&self.exposition.common, &[OVERFLOW]);
-            self.number(&[OVERFLOW], &["true"], overflow.value);
+            self.labels = Labels::new(&self.exposition.common, &[OVERFLOW]);
+            self.number(&["true"], overflow.value);
         }
     }
 
     /// As [`Family::end`], for a histogram with these bounds.
     pub(super) fn end_histogram(mut self, bounds: &[u64]) {
         if let Some(Overflow { value, counts }) = self.overflow.take() {
-            self.order = sorted(&self.exposition.common, &[OVERFLOW]);
-            self.buckets(&[OVERFLOW], &["true"], bounds, &counts, value);
+            self.labels = Labels::new(&self.exposition.common, &[OVERFLOW]);
+            self.buckets(&["true"], bounds, &counts, value);
         }
     }
 
@@ -191,58 +245,43 @@ impl Family<'_> {
         true
     }
 
-    fn number(&mut self, own: &[&str], values: &[&str], value: f64) {
+    fn number(&mut self, values: &[&str], value: f64) {
         let Exposition { text, form, common, .. } = &mut *self.exposition;
-        let labels = Labels { common, own, values, order: &self.order };
         if let Form::Points(points) = form {
-            return points.number(&labels.pairs().collect::<Vec<_>>(), value);
+            return points.number(&self.labels.pairs(common, values), value);
         }
         text.push_str(self.metric.name);
-        if !self.order.is_empty() {
-            text.push('{');
-            write_labels(text, labels.pairs());
-            text.push('}');
-        }
+        self.labels.series.write(values, text);
         text.push(' ');
         write_number(text, value);
         text.push('\n');
+        self.exposition.hand_on();
     }
 
-    fn buckets(&mut self, own: &[&str], values: &[&str], bounds: &[u64], counts: &[u64], sum: f64) {
+    fn buckets(&mut self, values: &[&str], bounds: &[u64], counts: &[u64], sum: f64) {
         let Exposition { text, form, common, .. } = &mut *self.exposition;
-        let labels = Labels { common, own, values, order: &self.order };
         if let Form::Points(points) = form {
-            return points.histogram(&labels.pairs().collect::<Vec<_>>(), bounds, counts, sum);
+            return points.histogram(&self.labels.pairs(common, values), bounds, counts, sum);
         }
         if self.ends.is_empty() {
-            let ends = bounds.iter().map(|bound| number(*bound as f64)).chain(["+Inf".to_owned()]);
-            self.ends = ends.map(|end| format!("le=\"{end}\"")).collect();
+            let ends = bounds.iter().map(|bound| number(*bound as f64));
+            self.ends = ends.chain(["+Inf".to_owned()]).collect();
         }
-        let name = self.metric.name;
-        let split = labels.pairs().take_while(|(name, _)| *name < "le").count();
-        let (mut before, mut after) = (String::new(), String::new());
-        write_labels(&mut before, labels.pairs().take(split));
-        write_labels(&mut after, labels.pairs().skip(split));
-        let mut line = |suffix: &str, end: &str, value: std::fmt::Arguments<'_>| {
-            text.push_str(name);
-            text.push_str(suffix);
-            let mut separator = '{';
-            for labels in [&before, end, &after].into_iter().filter(|labels| !labels.is_empty()) {
-                text.push(separator);
-                text.push_str(labels);
-                separator = ',';
-            }
-            text.push_str(if separator == ',' { "} " } else { " " });
+        let mut line = |suffix: &str, labels: [&str; 3], value: std::fmt::Arguments<'_>| {
+            [self.metric.name, suffix].into_iter().chain(labels).for_each(|part| text.push_str(part));
             let _ = text.write_fmt(value);
-            text.push('\n');
         };
-        let mut below = 0;
+        let (mut labels, mut below) = (String::new(), 0);
+        let end_at = self.labels.ranges.write(values, &mut labels);
         for (end, count) in self.ends.iter().zip(counts) {
             below += count;
-            line("_bucket", end, format_args!("{below}"));
+            line("_bucket", [&labels[..end_at], end, &labels[end_at..]], format_args!(" {below}\n"));
         }
-        line("_count", "", format_args!("{below}"));
-        line("_sum", "", format_args!("{}", number(sum)));
+        labels.clear();
+        self.labels.series.write(values, &mut labels);
+        line("_count", [&labels, "", ""], format_args!(" {below}\n"));
+        line("_sum", [&labels, "", ""], format_args!(" {}\n", number(sum)));
+        self.exposition.hand_on();
     }
 }
 
@@ -285,90 +324,4 @@ fn escape(text: &mut String, value: &str, is_label: bool) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const COUNTER: Metric =
-        Metric { name: "c_total", kind: Kind::Counter, labels: &["topic", "a"], doc: "a \"line\"\nand \\" };
-    const HISTOGRAM: Metric = Metric { name: "h", kind: Kind::Histogram, labels: &["topic"], doc: "sizes" };
-    const PLAIN: Metric = Metric { name: "g", kind: Kind::Gauge, labels: &[], doc: "plain" };
-
-    fn exposition(common: &[(&str, &str)], series_max: usize) -> Exposition {
-        let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-        Exposition::new(common.iter().map(own).collect(), series_max)
-    }
-
-    #[test]
-    fn labels_are_sorted_and_escaped() {
-        let mut text = exposition(&[("node_id", "n"), ("b", "1"), ("topic", "of the settings")], 10);
-        text.family(&COUNTER).value(&["T\"\\\n", "x"], 5.0);
-        assert_eq!(
-            text.finish(),
-            "# HELP c_total a \"line\"\\nand \\\\\n# TYPE c_total counter\n\
-             c_total{a=\"x\",b=\"1\",node_id=\"n\",topic=\"T\\\"\\\\\\n\"} 5.0\n"
-        );
-    }
-
-    #[test]
-    fn histograms_are_cumulative() {
-        let mut text = exposition(&[], 10);
-        text.family(&HISTOGRAM).histogram(&["T"], &[10, 20], &[1, 2, 3], 100.0);
-        assert_eq!(
-            text.finish(),
-            "# HELP h sizes\n# TYPE h histogram\n\
-             h_bucket{le=\"10.0\",topic=\"T\"} 1\nh_bucket{le=\"20.0\",topic=\"T\"} 3\n\
-             h_bucket{le=\"+Inf\",topic=\"T\"} 6\nh_count{topic=\"T\"} 6\nh_sum{topic=\"T\"} 100.0\n"
-        );
-    }
-
-    #[test]
-    fn numbers_have_a_decimal_point() {
-        let check = |value: f64, expected: &str| assert_eq!(number(value), expected);
-        check(0.0, "0.0");
-        check(3.0, "3.0");
-        check(-3.0, "-3.0");
-        check(0.25, "0.25");
-        check(999_999_999_999_999.0, "999999999999999.0");
-        check(1e15, "1000000000000000.0");
-        check(1e16, "1e16");
-        check(f64::INFINITY, "+Inf");
-        check(f64::NAN, "NaN");
-    }
-
-    #[test]
-    fn what_has_no_labels_has_no_braces() {
-        let mut text = exposition(&[], 10);
-        text.single(&PLAIN, 0.5);
-        assert!(text.finish().ends_with("\ng 0.5\n"));
-    }
-
-    #[test]
-    fn a_metric_without_series_is_not_named() {
-        let mut text = exposition(&[], 10);
-        text.family(&COUNTER).end();
-        assert_eq!(text.finish(), "");
-    }
-
-    #[test]
-    fn series_beyond_the_limit_are_summed_up() {
-        let mut text = exposition(&[], 2);
-        let mut family = text.family(&COUNTER);
-        (0..5).for_each(|topic| family.value(&[&topic.to_string(), "x"], 10.0));
-        family.end();
-        let mut family = text.family(&HISTOGRAM);
-        (0..4).for_each(|topic| family.histogram(&[&topic.to_string()], &[10], &[1, 2], 30.0));
-        family.end_histogram(&[10]);
-        let text = text.finish();
-        let of = |name: &str| text.lines().filter(|line| line.starts_with(name)).collect::<Vec<_>>();
-        assert_eq!(
-            of("c_total"),
-            [
-                "c_total{a=\"x\",topic=\"0\"} 10.0",
-                "c_total{a=\"x\",topic=\"1\"} 10.0",
-                "c_total{otel_metric_overflow=\"true\"} 30.0"
-            ]
-        );
-        assert_eq!(of("h_count").last(), Some(&"h_count{otel_metric_overflow=\"true\"} 6"));
-        assert_eq!(of("h_sum").last(), Some(&"h_sum{otel_metric_overflow=\"true\"} 60.0"));
-    }
-}
+mod tests;

@@ -22,6 +22,8 @@ pub(super) struct Request {
     pub page: Page,
     /// Whether only the head of the answer is wanted.
     pub is_head: bool,
+    /// Whether the client reads bodies in chunks, which came with HTTP/1.1.
+    pub reads_chunks: bool,
 }
 
 /// How a request ends.
@@ -84,7 +86,7 @@ pub(super) fn parse(head: &[u8]) -> Result<Request, Status> {
         "/readyz" => Page::Readiness,
         _ => return Err(Status::NotFound),
     };
-    Ok(Request { page, is_head })
+    Ok(Request { page, is_head, reads_chunks: version != "HTTP/1.0" })
 }
 
 /// The bytes of an answer, after which the connection is closed.
@@ -100,6 +102,21 @@ pub(super) fn response(status: Status, content_type: &str, body: &str, is_head: 
     text.into_bytes()
 }
 
+/// The head of an answer whose body follows in parts, until the connection is closed or, in chunks, until [`LAST_CHUNK`].
+pub(super) fn head_of_parts(content_type: &str, in_chunks: bool) -> Vec<u8> {
+    let encoding = if in_chunks { "Transfer-Encoding: chunked\r\n" } else { "" };
+    format!("HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\n{encoding}Connection: close\r\n\r\n")
+        .into_bytes()
+}
+
+/// A part of a body as a chunk. An empty one would end the body.
+pub(super) fn chunk(part: &str) -> Vec<u8> {
+    if part.is_empty() { Vec::new() } else { format!("{:x}\r\n{part}\r\n", part.len()).into_bytes() }
+}
+
+/// The end of a body in chunks. A body without it is known to be cut off.
+pub(super) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,9 +124,11 @@ mod tests {
     #[test]
     fn requests_are_served_or_refused() {
         let ask = |line: &str| parse(format!("{line}\r\nHost: x\r\n\r\n").as_bytes());
-        let page = |page, is_head| Ok(Request { page, is_head });
+        let page = |page, is_head| Ok(Request { page, is_head, reads_chunks: true });
         assert_eq!(ask("GET /metrics HTTP/1.1"), page(Page::Metrics, false));
-        assert_eq!(ask("GET /metrics?name=x HTTP/1.0"), page(Page::Metrics, false));
+        assert_eq!(ask("GET /metrics?name=x HTTP/1.1"), page(Page::Metrics, false));
+        let whole = Request { page: Page::Metrics, is_head: false, reads_chunks: false };
+        assert_eq!(ask("GET /metrics HTTP/1.0"), Ok(whole));
         assert_eq!(ask("GET /metrics/exporter HTTP/1.1"), page(Page::ExporterMetrics, false));
         assert_eq!(ask("HEAD /healthz HTTP/1.1"), page(Page::Health, true));
         assert_eq!(ask("GET /readyz HTTP/1.1"), page(Page::Readiness, false));

@@ -65,8 +65,8 @@ pub(super) fn write(broker: &Broker, text: &mut Exposition) {
 
 /// The progress of all groups that committed offsets or are connected, by group, topic and whether the topic is one of retries.
 fn rows(broker: &Broker) -> BTreeMap<(String, String, bool), Progress> {
-    // The queues of the topics that groups consume, looked up once for all their groups.
-    let mut queues: HashMap<String, Vec<Arc<Queue>>> = HashMap::new();
+    // The queues in which groups have offsets, looked up once for all groups of their topic.
+    let mut queues: HashMap<String, HashMap<i32, Option<Arc<Queue>>>> = HashMap::new();
     let mut groups = broker.offsets.groups();
     groups.extend(broker.clients.all_consumers().into_keys());
     let mut rows: BTreeMap<_, Progress> = BTreeMap::new();
@@ -79,14 +79,15 @@ fn rows(broker: &Broker) -> BTreeMap<(String, String, bool), Progress> {
             let is_retry = names::is_retry_topic(topic) || names::is_dlq_topic(topic);
             let key = (group.clone(), shown_topic(topic, &group).to_owned(), is_retry);
             let row = rows.entry(key).or_default();
-            let of_topic = queues.entry(topic.clone()).or_insert_with(|| {
-                let ids = 0..found.config.write_queue_nums;
-                ids.filter_map(|queue_id| broker.store.find_queue(topic, queue_id)).collect()
-            });
+            let of_topic = queues.entry(topic.clone()).or_default();
             let offsets = broker.offsets.offsets_by_queue(&group, topic);
             let cells = broker.pops.in_flight_queues.of_group(&group, topic);
-            for queue in of_topic {
-                let queue_id = queue.queue_id();
+            // In all other queues the group counts as being at the end.
+            let known: BTreeSet<i32> = offsets.keys().chain(cells.keys()).copied().collect();
+            for queue_id in known.range(0..found.config.write_queue_nums.max(0)).copied() {
+                let queue =
+                    of_topic.entry(queue_id).or_insert_with(|| broker.store.find_queue(topic, queue_id));
+                let Some(queue) = queue else { continue };
                 let place = Place::of(offsets.get(&queue_id), cells.get(&queue_id), queue.max().to_i64());
                 add(&mut times, row, queue, place);
             }

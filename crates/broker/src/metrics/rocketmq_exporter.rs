@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use tokio::sync::mpsc::UnboundedSender;
 use wire::body::MessageModel;
 
 use super::catalogue::{Kind, Metric};
@@ -125,9 +126,9 @@ runtime! {
 /// Rows of one metric: the values of its labels, and its value.
 type Rows = Vec<(Vec<String>, f64)>;
 
-/// The page. May wait for the disk, for the store times of messages.
-pub(super) fn scrape(broker: &Broker) -> String {
-    let mut text = Exposition::new(Vec::new(), broker.config.metrics.series_max);
+/// The page; `parts` gets all of it but the last part. May wait for the disk, for the store times of messages.
+pub(super) fn scrape(broker: &Broker, parts: Option<UnboundedSender<String>>) -> String {
+    let mut text = Exposition::new(Vec::new(), broker.config.metrics.series_max, parts);
     runtime(broker, &mut text);
     for (metric, rows) in of_broker(broker).into_iter().chain(of_topics(broker)).chain(of_groups(broker)) {
         let mut family = text.family(metric);
@@ -286,7 +287,7 @@ mod tests {
         (0..3).for_each(|_| fixture.put("T", 0, b"body", b""));
         broker.groups.put(wire::body::group::SubscriptionGroupConfig::new("G"), 0).unwrap();
         assert!(broker.offsets.commit("G", "T", 0, 1));
-        let text = scrape(broker);
+        let text = scrape(broker, None);
         let (cluster, name) = (&broker.config.broker_cluster_name, &broker.config.broker_name);
         for line in [
             format!("rocketmq_producer_offset{{broker=\"{name}\",cluster=\"{cluster}\",topic=\"T\"}} 3.0"),

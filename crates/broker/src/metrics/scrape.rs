@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use tokio::sync::mpsc::UnboundedSender;
+
 use super::exposition::Exposition;
 use super::{clients, decisions, lag, node, rpc, store_figures, traffic};
 use crate::broker::Broker;
@@ -23,9 +25,9 @@ pub(super) fn common_labels(broker: &Broker) -> Vec<(String, String)> {
     common.into_iter().collect()
 }
 
-/// All metrics as text.
-pub(super) fn scrape(broker: &Broker) -> String {
-    let mut text = Exposition::new(common_labels(broker), broker.config.metrics.series_max);
+/// All metrics as text; `parts` gets all of it but the last part.
+pub(super) fn scrape(broker: &Broker, parts: Option<UnboundedSender<String>>) -> String {
+    let mut text = Exposition::new(common_labels(broker), broker.config.metrics.series_max, parts);
     figures(broker, &mut text);
     text.finish()
 }

@@ -40,7 +40,7 @@ fn an_export_has_the_metrics_of_a_scrape() {
     });
     fixture.put("T", 0, b"body", b"");
     let metrics = collect(&fixture.broker, 1, 2);
-    let text = super::super::scrape::scrape(&fixture.broker);
+    let text = super::super::scrape::scrape(&fixture.broker, None);
     assert_eq!(metrics.len(), text.lines().filter(|line| line.starts_with("# TYPE")).count());
     let refused =
         metrics.iter().find(|metric| metric.name == "vostok_refused_requests_total").expect("a metric");

@@ -26,7 +26,7 @@ fn lag_is_counted_from_committed_and_read_offsets() {
     let reader = broker.offsets.reader("G", "T");
     broker.offsets.note_pull(&reader, 0, 3, 2, 300);
     assert!(broker.offsets.commit("G", "T", 1, 2));
-    let text = scrape(broker);
+    let text = scrape(broker, None);
     let of = |name: &str| value(&text, name, &["consumer_group=\"G\"", "topic=\"T\"", "is_retry=\"false\""]);
     assert_eq!(of("rocketmq_consumer_lag_messages"), Some(4.0));
     assert_eq!(of("rocketmq_consumer_inflight_messages"), Some(2.0));
@@ -45,7 +45,7 @@ fn every_series_has_the_common_labels_and_every_family_is_in_the_catalogue() {
         assert!(found.is_empty(), "{found:?}");
     });
     fixture.put("T", 0, b"body", b"");
-    let text = scrape(&fixture.broker);
+    let text = scrape(&fixture.broker, None);
     let name = format!("node_id=\"{}\"", fixture.broker.config.broker_name);
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         for label in ["az=\"a1\"", "cluster=\"DefaultCluster\"", "node_type=\"broker\"", &name] {
@@ -71,14 +71,49 @@ fn start(change: impl FnOnce(&mut crate::Config)) -> (Fixture, MetricsExporter) 
     (fixture, exporter)
 }
 
-/// Status and body of the page at a path.
-fn get(exporter: &MetricsExporter, path: &str) -> (String, String) {
+/// Head and body of the answer to a request.
+fn ask(exporter: &MetricsExporter, line: &str) -> (String, String) {
     let mut stream = std::net::TcpStream::connect(exporter.address).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
+    write!(stream, "{line}\r\nHost: here\r\n\r\n").unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or_default();
-    (head.split(' ').nth(1).unwrap_or_default().to_owned(), body.to_owned())
+    (head.to_owned(), body.to_owned())
+}
+
+/// Status and body of the page at a path.
+fn get(exporter: &MetricsExporter, path: &str) -> (String, String) {
+    let (head, body) = ask(exporter, &format!("GET {path} HTTP/1.1"));
+    let body = if head.contains("chunked") { without_chunks(&body) } else { body };
+    (head.split(' ').nth(1).unwrap_or_default().to_owned(), body)
+}
+
+/// The text of a body that was sent in chunks.
+fn without_chunks(mut body: &str) -> String {
+    let mut text = String::new();
+    while let Some((length, rest)) = body.split_once("\r\n") {
+        let (chunk, rest) = rest.split_at(usize::from_str_radix(length, 16).unwrap());
+        text.push_str(chunk);
+        body = rest.strip_prefix("\r\n").expect("each chunk has its end");
+    }
+    text
+}
+
+#[test]
+fn a_page_of_metrics_is_the_same_in_chunks_and_whole() {
+    let (fixture, exporter) = start(|_| ());
+    (0..20).for_each(|topic| fixture.put(&format!("T{topic}"), 0, b"body", b""));
+    let lines = |text: &str| {
+        let names = text.lines().filter(|line| line.starts_with("rocketmq_messages_in_total"));
+        names.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (head, whole) = ask(&exporter, "GET /metrics HTTP/1.0");
+    assert!(!head.contains("chunked") && whole.ends_with('\n'), "{head}");
+    let (status, text) = get(&exporter, "/metrics");
+    assert_eq!((status.as_str(), lines(&text)), ("200", lines(&whole)));
+    assert_eq!(lines(&text), lines(&scrape(&fixture.broker, None)));
+    let (head, body) = ask(&exporter, "HEAD /metrics HTTP/1.1");
+    assert!(head.starts_with("HTTP/1.1 200 OK") && body.is_empty(), "{head} {body}");
 }
 
 #[test]
@@ -94,7 +129,7 @@ fn readiness_and_health_differ() {
     broker.supervisor.spawn(SupervisedWork::Delay, "delay", || ()).unwrap().join().unwrap();
     let ill = ("503".to_owned(), "threads have stopped: delay\n".to_owned());
     assert_eq!((ask("/healthz"), ask("/readyz")), (ill.clone(), ill));
-    assert_eq!(value(&scrape(broker), "vostok_stopped_threads", &[]), Some(1.0));
+    assert_eq!(value(&scrape(broker, None), "vostok_stopped_threads", &[]), Some(1.0));
 }
 
 #[test]
