@@ -23,6 +23,16 @@ pub(crate) struct Locks {
     table: Mutex<Table>,
 }
 
+/// A lock that is held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub group: String,
+    pub queue: MessageQueue,
+    pub client_id: Arc<str>,
+    /// How many milliseconds ago its holder took or renewed it.
+    pub age_ms: i64,
+}
+
 /// A request with a body of more bytes than this names some hundred queues and takes so long to read that the disk pool serves
 /// it.
 pub(crate) const LARGE_BYTES: usize = 64 << 10;
@@ -87,6 +97,30 @@ impl Locks {
             table.count -= expired.len();
         }
         is_locked
+    }
+
+    /// At most `max` locks that are held, by group and queue: those of groups with `contains` in their name and behind `after`.
+    pub(crate) fn held(&self, contains: &str, after: &str, max: usize, now_ms: i64) -> Vec<Held> {
+        let table = self.table();
+        let is_meant = |group: &str| group.contains(contains) && group > after;
+        let mut groups: Vec<_> = table.groups.iter().filter(|(group, _)| is_meant(group)).collect();
+        groups.sort_unstable_by_key(|(group, _)| *group);
+        let mut found = Vec::new();
+        for (group, holds) in groups {
+            if found.len() >= max {
+                break;
+            }
+            let mut holds: Vec<_> = holds.iter().filter(|(_, hold)| hold.is_held(now_ms)).collect();
+            holds.sort_unstable_by_key(|(queue, _)| *queue);
+            found.extend(holds.into_iter().map(|(queue, hold)| Held {
+                group: group.clone(),
+                queue: queue.clone(),
+                client_id: hold.client_id.clone(),
+                age_ms: now_ms - hold.renewed_ms,
+            }));
+        }
+        found.truncate(max);
+        found
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {

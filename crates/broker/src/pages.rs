@@ -1,4 +1,4 @@
-//! Pages of the tables of topics and groups, for operators of clusters with very many of them: a part of the names, and of those
+//! Pages of the tables of topics, groups and queue locks, for operators of clusters with very many of them: a part of the names, and of those
 //! as many rows as are wanted, by name or by a figure. The request is Vostok's own (`VOSTOK_PAGE`).
 
 use std::cmp::Reverse;
@@ -48,7 +48,8 @@ pub(crate) fn page(broker: &Broker, table: &str, page: Page<'_>) -> Result<Value
     let figure = match table {
         "topics" => "messages",
         "groups" => "lag",
-        _ => return Err(invalid(format!("expected topics or groups as table, found {table}"))),
+        "locks" => return Ok(locks(broker, page)),
+        _ => return Err(invalid(format!("expected topics, groups or locks as table, found {table}"))),
     };
     let by_figure = page.sort == figure;
     if !by_figure && page.sort != "name" {
@@ -203,6 +204,22 @@ fn groups(broker: &Broker, page: Page<'_>, by_lag: bool) -> Value {
     told(rows, next)
 }
 
+/// The queue locks of groups. Names are those of groups, and of a group there may be more rows than a page has.
+fn locks(broker: &Broker, page: Page<'_>) -> Value {
+    let held = broker.locks.held(page.contains, page.after, page.limit(), broker.now_ms());
+    let rows = held.into_iter().map(|held| {
+        json!({
+            "group": held.group,
+            "topic": held.queue.topic,
+            "broker": held.queue.broker_name,
+            "queue": held.queue.queue_id,
+            "client": &*held.client_id,
+            "ageMs": held.age_ms,
+        })
+    });
+    told(rows, None)
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -323,10 +340,30 @@ mod tests {
     }
 
     #[test]
+    fn locks_are_told_by_group_with_their_holders() {
+        let fixture = fixture();
+        let queue = wire::body::MessageQueue::new("Orders", "a", 1);
+        fixture.broker.locks.lock("Slow", "client-1", vec![queue], fixture.broker.now_ms());
+        let found = page(&fixture.broker, "locks", Page { contains: "Slow", ..ALL }).unwrap();
+        let row = &found["rows"][0];
+        assert_eq!(
+            (&row["client"], &row["topic"], &row["queue"]),
+            (&json!("client-1"), &json!("Orders"), &json!(1))
+        );
+        assert_eq!(names_of_locks(&found), ["Slow"]);
+        let others = page(&fixture.broker, "locks", Page { after: "Slow", ..ALL }).unwrap();
+        assert_eq!(names_of_locks(&others), [""; 0]);
+    }
+
+    fn names_of_locks(found: &Value) -> Vec<&str> {
+        found["rows"].as_array().unwrap().iter().map(|row| row["group"].as_str().unwrap()).collect()
+    }
+
+    #[test]
     fn what_cannot_be_paged_is_refused() {
         let fixture = fixture();
         let refused = |table, wanted| page(&fixture.broker, table, wanted).unwrap_err().remark.into_owned();
-        assert_eq!(refused("queues", ALL), "expected topics or groups as table, found queues");
+        assert_eq!(refused("queues", ALL), "expected topics, groups or locks as table, found queues");
         assert_eq!(
             refused("groups", Page { sort: "messages", ..ALL }),
             "expected name or lag as sort, found messages"

@@ -47,6 +47,22 @@ fn line_21_an_unlock_frees_only_what_the_client_holds() {
 }
 
 #[test]
+fn locks_that_are_held_are_told_with_their_holders() {
+    let locks = Locks::default();
+    check(&locks, "a", 0, &[1, 0], &[1, 0]);
+    check(&locks, "b", 50_000, &[2], &[2]);
+    let told = |contains, after, max, now_ms| {
+        let held = locks.held(contains, after, max, now_ms).into_iter();
+        held.map(|it| format!("{} {} {} {}", it.group, it.queue.queue_id, it.client_id, it.age_ms))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(told("", "", 9, 50_010), ["g 0 a 50010", "g 1 a 50010", "g 2 b 10"]);
+    assert_eq!(told("g", "f", 2, 50_010), ["g 0 a 50010", "g 1 a 50010"]);
+    assert_eq!(told("g", "", 9, 70_000), ["g 2 b 20000"], "the others have ended");
+    assert_eq!((told("h", "", 9, 0), told("", "g", 9, 0)), (Vec::new(), Vec::new()));
+}
+
+#[test]
 fn a_group_is_ordered_while_any_lock_of_it_lives() {
     let locks = Locks::default();
     assert!(!locks.is_locked_by_anyone("g", 0));
