@@ -6,6 +6,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 mod trust;
+mod validity;
 
 use std::io;
 use std::path::Path;
@@ -199,6 +200,23 @@ pub async fn connect_http2(host: &str, stream: TcpStream, trust: &Path) -> io::R
     let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
     let stream = in_time(TlsConnector::from(config).connect(name, stream)).await?;
     Ok(Stream::Tls(Box::new(TlsStream::Client(stream))))
+}
+
+/// When the certificate ends that the server at an address shows, in milliseconds since 1970. Whoever it belongs to is not looked at.
+///
+/// # Errors
+/// The server is not reached or speaks no TLS, or the handshake takes too long; the certificate cannot be read.
+pub async fn certificate_ends_ms(address: &str) -> io::Result<i64> {
+    let config = files::client_config(&TlsSettings::default()).map_err(io::Error::other)?;
+    let handshake = async {
+        let stream = TcpStream::connect(address).await?;
+        let name = stream.peer_addr()?.ip().into();
+        TlsConnector::from(config).connect(name, stream).await
+    };
+    let stream = in_time(handshake).await?;
+    let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+    let unreadable = || io::Error::new(io::ErrorKind::InvalidData, "the certificate cannot be read");
+    shown.and_then(|certificate| validity::ends_ms(certificate)).ok_or_else(unreadable)
 }
 
 /// A handshake that must not take longer than [`HANDSHAKE_TIMEOUT`].

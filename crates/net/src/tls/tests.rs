@@ -103,6 +103,21 @@ fn a_server_is_trusted_by_who_signed_it() {
 }
 
 #[test]
+fn the_end_of_a_servers_certificate_is_told_whoever_signed_it() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let ends_ms = |settings: &TlsSettings| {
+        let (workers, address) = serve(settings);
+        let ends_ms = runtime.block_on(super::certificate_ends_ms(&address.to_string()));
+        workers.shutdown();
+        ends_ms.ok()
+    };
+    let server = TlsSettings { server: identity(), test: Some(false), ..TlsSettings::default() };
+    assert_eq!(ends_ms(&server), Some(4_948_897_447_000), "2126-10-28 21:44:07 UTC");
+    let plain = TlsSettings { mode: TlsMode::Disabled, ..server };
+    assert_eq!(ends_ms(&plain), None);
+}
+
+#[test]
 fn a_server_of_http2_is_trusted_by_name_and_signature() {
     let serving = TlsSettings { server: identity(), test: Some(false), ..TlsSettings::default() };
     let mut config = (*super::files::server_config(&serving).unwrap()).clone();
