@@ -40,6 +40,8 @@ pub(crate) struct NameServer {
     pub sets: Vec<BrokerSet>,
     /// The queues of each topic, by its name.
     pub routes: BTreeMap<String, Vec<Route>>,
+    /// When the certificate of its port ends, ms since the epoch; absent when it speaks no TLS.
+    pub certificate_ends_ms: Option<i64>,
 }
 
 /// The brokers of one name, as a name server knows them.
@@ -89,6 +91,8 @@ pub(crate) struct Broker {
     pub halves: Option<Vec<Head>>,
     /// Records of popped messages that a master has not processed.
     pub revives: Option<Vec<Head>>,
+    /// When the certificate of its port ends, ms since the epoch; absent when it speaks no TLS.
+    pub certificate_ends_ms: Option<i64>,
 }
 
 /// What waits in an own queue of a broker, and the first of it, of which nothing is known when the broker does not give it to the tools.
@@ -205,6 +209,22 @@ pub(crate) struct Group {
     pub connections: Vec<Connection>,
     pub members: Vec<Member>,
     pub progress: Vec<Progress>,
+    /// The queue locks of a group with lag; absent when no broker told of any.
+    pub locks: Option<Vec<Lock>>,
+}
+
+/// A queue that a client of ordered consumption has locked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Lock {
+    pub group: String,
+    pub topic: String,
+    pub broker: String,
+    pub queue: i32,
+    /// Client id of the holder.
+    pub client: String,
+    /// How many milliseconds ago the holder took or renewed the lock.
+    pub age_ms: i64,
 }
 
 /// A connection of a member to one broker.

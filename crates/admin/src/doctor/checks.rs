@@ -1,6 +1,7 @@
 //! The table of checks, by what they look at. A new check is a row here in one of the parts, a fault in the tests, and a
 //! row of `docs/doctor.zh-CN.md`.
 
+mod certificates;
 mod groups;
 mod members;
 mod reach;
@@ -21,7 +22,7 @@ pub(crate) struct Part {
 }
 
 /// All checks.
-pub(crate) const PARTS: [Part; 8] = [
+pub(crate) const PARTS: [Part; 9] = [
     Part { title: "Reach", checks: reach::CHECKS },
     Part { title: "Consumer groups", checks: groups::CHECKS },
     Part { title: "Members of consumer groups", checks: members::CHECKS },
@@ -29,6 +30,7 @@ pub(crate) const PARTS: [Part; 8] = [
     Part { title: "Store", checks: store::CHECKS },
     Part { title: "Replicas", checks: replicas::CHECKS },
     Part { title: "Settings", checks: settings::CHECKS },
+    Part { title: "Certificates", checks: certificates::CHECKS },
     Part { title: "Machine", checks: machine::CHECKS },
 ];
 

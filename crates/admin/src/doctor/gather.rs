@@ -13,11 +13,14 @@ use crate::{Error, Session};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::time::Duration;
 use wire::body::{ClusterInfo, TopicRouteData, TopicStats, TopicTable, parse_key_values};
 use wire::codes::request;
 
 pub(super) use groups::look_again;
 
+/// Longest time for a TLS handshake with a server that answers requests.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Broker id of a master.
 const MASTER: i64 = 0;
 /// Topics that are looked at. Each costs a request to every name server and master, and the bundle holds all of their queues.
@@ -54,6 +57,12 @@ pub(super) async fn gather(session: &Session, scope: &Scope, clock: fn() -> i64)
         let known = Broker { cluster: set.cluster, name: set.name, id, address, ..Broker::default() };
         bundle.brokers.push(broker(session, known, clock).await);
     }
+    for server in bundle.name_servers.iter_mut().filter(|server| server.error.is_none()) {
+        server.certificate_ends_ms = certificate_ends_ms(&server.address).await;
+    }
+    for broker in bundle.brokers.iter_mut().filter(|broker| broker.error.is_none()) {
+        broker.certificate_ends_ms = certificate_ends_ms(&broker.address).await;
+    }
     for broker in bundle.brokers.iter_mut().filter(|broker| broker.id == MASTER && broker.error.is_none()) {
         broker.levels = levels::gather(session, broker).await;
         broker.halves = own_queues::halves(session, broker).await;
@@ -74,6 +83,11 @@ pub(super) async fn gather(session: &Session, scope: &Scope, clock: fn() -> i64)
     }
     bundle.topics = ranges(session, &bundle, names).await;
     Ok(bundle)
+}
+
+/// When the certificate of a port ends; `None` when it speaks no TLS.
+async fn certificate_ends_ms(address: &str) -> Option<i64> {
+    tokio::time::timeout(HANDSHAKE_TIMEOUT, client::certificate_ends_ms(address)).await.ok()?.ok()
 }
 
 /// Names of the topics, and how many there are. A name server of very many topics refuses to list them, because a frame does not hold

@@ -1,6 +1,6 @@
 //! What the members of consumer groups say of themselves, and how they fit together.
 
-use crate::doctor::bundle::{Bundle, Group, Member, Owned, Progress};
+use crate::doctor::bundle::{Bundle, Group, Lock, Member, Owned, Progress};
 use crate::doctor::finding::{Check, Found, Look, checks};
 use crate::text::time;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +14,7 @@ const CONSUME_MS: i64 = 60_000;
 /// Messages of a queue that a client holds before it stops pulling (`pullThresholdForQueue`).
 const CACHE: i64 = 1000;
 const RUNNING: &str = "GET_CONSUMER_RUNNING_INFO (307)";
+const LOCKS: &str = "table of locks (22094)";
 
 pub(super) const CHECKS: &[Check] = checks! {
     "member-silent", Warning, silent, "A connected member does not answer the broker",
@@ -35,6 +36,9 @@ pub(super) const CHECKS: &[Check] = checks! {
     "owner-does-not-consume", Critical, owner_does_not_consume,
         "A member holds messages, or as many as it may, and its listener finishes none",
         "answers of members of push groups";
+    "lock-held-idle", Critical, lock_held_idle,
+        "A queue of ordered consumption is locked by a client that does not consume it, while messages wait",
+        "locks of groups with lag (Vostok brokers), two looks at their progress (--sample), answers of members";
     "listener-hangs", Critical, listener_hangs,
         "A thread of a listener stands at the same place in two thread dumps, while its group does not move",
         "two thread dumps of members that hold messages of a group with lag (--sample; clients of Java)";
@@ -271,6 +275,52 @@ fn owner_does_not_consume(bundle: &Bundle) -> Look {
                 .collect(),
         )
     })
+}
+
+fn lock_held_idle(bundle: &Bundle) -> Look {
+    Look::each(&bundle.groups, |group| {
+        let found = group.locks.as_ref()?.iter().filter_map(|lock| {
+            let is_meant = |topic: &str, broker: &str, queue| {
+                topic == lock.topic && broker == lock.broker && queue == lock.queue
+            };
+            let row = group.progress.iter().find(|row| is_meant(&row.topic, &row.broker, row.queue))?;
+            if row.lag() <= 0 || row.later?.committed > row.committed {
+                return None;
+            }
+            let why = match answered(group).find(|member| member.client_id == lock.client) {
+                Some(holder) => {
+                    let owned = holder.queues.iter().find(|it| is_meant(&it.topic, &it.broker, it.queue));
+                    idle_reason(bundle, owned)?
+                }
+                // A member that is connected and did not answer may consume.
+                None if group.connections.iter().any(|it| it.client_id == lock.client) => return None,
+                None => "which is not connected".to_owned(),
+            };
+            let figure = format!("locked by {}, {why}; {} messages wait", lock.client, row.lag());
+            Some(Found::new(format!("{} in {}", group.name, row.title()), figure, LOCKS, lock_fix(lock)))
+        });
+        Some(found.collect())
+    })
+}
+
+/// Why the holder of a lock does not consume the queue, of which it says `owned`; `None` when it does.
+fn idle_reason(bundle: &Bundle, owned: Option<&Owned>) -> Option<String> {
+    let Some(owned) = owned else { return Some("which does not have the queue".to_owned()) };
+    let is_old = |at_ms: i64, limit_ms| at_ms > 0 && bundle.taken_at_ms - at_ms > limit_ms;
+    match (owned.cached, owned.last_consume_ms, owned.last_pull_ms) {
+        (1.., at_ms, _) if is_old(at_ms, CONSUME_MS) => {
+            Some(format!("which finished its last message at {}", time(at_ms)))
+        }
+        (_, _, at_ms) if is_old(at_ms, PULL_MS) => Some(format!("whose last pull was at {}", time(at_ms))),
+        _ => None,
+    }
+}
+
+fn lock_fix(lock: &Lock) -> String {
+    format!(
+        "restart {}; its lock ends 60 s after it was renewed last, and another member takes the queue",
+        lock.client
+    )
 }
 
 fn listener_hangs(bundle: &Bundle) -> Look {

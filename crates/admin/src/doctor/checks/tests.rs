@@ -2,7 +2,7 @@
 
 use super::all;
 use crate::doctor::bundle::{
-    Broker, BrokerSet, Bundle, Connection, DelayLevel, EXAMPLE, FORMAT, Group, Head, Later, Member,
+    Broker, BrokerSet, Bundle, Connection, DelayLevel, EXAMPLE, FORMAT, Group, Head, Later, Lock, Member,
     NameServer, Owned, Progress, Queue, Replication, Route, Slave, Standing, Topic,
 };
 use crate::doctor::finding::{State, Verdict, judge};
@@ -10,6 +10,7 @@ use host::{BrokerProcess, Facts, Mount};
 use std::collections::{BTreeMap, BTreeSet};
 
 const NOW_MS: i64 = 1_700_000_000_000;
+const DAY_MS: i64 = 86_400_000;
 
 fn texts(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
@@ -82,6 +83,7 @@ fn broker(name: &str, id: i64, host: u8) -> Broker {
             ..Head::default()
         }]),
         revives: Some(vec![Head { waiting: 5, stored_ms: Some(NOW_MS - 60_000), ..Head::default() }]),
+        certificate_ends_ms: Some(NOW_MS + 90 * DAY_MS),
     }
 }
 
@@ -100,6 +102,7 @@ fn name_server(address: &str) -> NameServer {
             set("broker-b", &[(0, "10.0.0.3:10911")]),
         ],
         routes: BTreeMap::from([("T".to_owned(), vec![route("broker-a"), route("broker-b")])]),
+        certificate_ends_ms: Some(NOW_MS + 31 * DAY_MS),
     }
 }
 
@@ -169,9 +172,16 @@ pub(crate) fn healthy() -> Bundle {
             connections: vec![connection("one", 5000), connection("two", 5001)],
             members: vec![member("one", "broker-a"), member("two", "broker-b")],
             progress: vec![progress("broker-a"), progress("broker-b")],
+            locks: Some(vec![lock("one", "broker-a"), lock("two", "broker-b")]),
         }],
         host: Some(machine()),
     }
+}
+
+/// A lock on the queue of a broker.
+fn lock(client: &str, broker: &str) -> Lock {
+    let (group, topic) = ("G".into(), "T".into());
+    Lock { group, topic, broker: broker.into(), queue: 0, client: client.into(), age_ms: 5000 }
 }
 
 fn machine() -> Facts {
@@ -356,6 +366,20 @@ const FAULTS: &[Fault] = &[
         },
         "called by shop.Billing.charge(Billing.java:42)",
     ),
+    (
+        "lock-held-idle",
+        |it| {
+            stuck(it);
+            it.groups[0].locks = Some(vec![lock("gone", "broker-b")]);
+        },
+        "G in T/broker-b/0: locked by gone, which is not connected; 5 messages wait",
+    ),
+    ("certificate-expired", |it| it.brokers[2].certificate_ends_ms = Some(NOW_MS - 1), "broker-b"),
+    (
+        "certificate-ends-soon",
+        |it| it.name_servers[1].certificate_ends_ms = Some(NOW_MS + 29 * DAY_MS + 1),
+        "name server 10.0.0.6:9876: ends at 2023-12-13",
+    ),
     ("listener-fails", |it| *it.groups[0].members[1].failed.get_mut("T").unwrap() = 1.5, "two"),
     ("refused-fenced", |it| runtime(it, "refusedFenced", "1"), "broker-b"),
     ("refused-disk-full", |it| runtime(it, "refusedDiskFull", "1"), "broker-b"),
@@ -510,7 +534,9 @@ fn what_was_refused_or_not_asked_is_skipped() {
     for broker in &mut bundle.brokers {
         (broker.runtime, broker.settings, broker.topics, broker.replication) = (None, None, None, None);
         (broker.levels, broker.halves, broker.revives) = (None, None, None);
+        broker.certificate_ends_ms = None;
     }
+    bundle.name_servers.iter_mut().for_each(|server| server.certificate_ends_ms = None);
     for group in &mut bundle.groups {
         *group = Group { name: group.name.clone(), ..Group::default() };
     }
@@ -613,6 +639,38 @@ fn a_group_that_goes_on_is_not_stuck() {
     for code in ["group-not-moving", "owner-does-not-consume", "owner-does-not-pull"] {
         assert_eq!(verdict_of(&bundle, code).state, State::Pass, "{code}");
     }
+}
+
+#[test]
+fn the_holder_of_a_lock_is_idle_for_what_it_says_of_the_queue() {
+    let figure = |change: fn(&mut Bundle)| {
+        let mut bundle = healthy();
+        stuck(&mut bundle);
+        change(&mut bundle);
+        let findings = verdict_of(&bundle, "lock-held-idle").findings;
+        findings.first().map(|it| it.figure.clone()).unwrap_or_default()
+    };
+    assert_eq!(figure(|_| ()), "", "it consumes");
+    let at = "2023-11-14T22:03:20.000Z";
+    let pulls = figure(|it| owned(it).last_pull_ms = NOW_MS - 600_000);
+    assert!(pulls.starts_with(&format!("locked by two, whose last pull was at {at}")), "{pulls}");
+    let consumes = figure(|it| {
+        owned(it).cached = 5;
+        owned(it).last_consume_ms = NOW_MS - 600_000;
+    });
+    assert!(
+        consumes.starts_with(&format!("locked by two, which finished its last message at {at}")),
+        "{consumes}"
+    );
+    let lost = figure(|it| it.groups[0].members[1].queues.clear());
+    assert!(lost.starts_with("locked by two, which does not have the queue"), "{lost}");
+    let silent = figure(|it| it.groups[0].members[1].error = Some("timed out".into()));
+    assert_eq!(silent, "", "nobody knows whether a member that does not answer consumes");
+    let moves = figure(|it| {
+        it.groups[0].locks = Some(vec![lock("gone", "broker-b")]);
+        row(it).later = Some(Later { after_ms: 6000, committed: 12 });
+    });
+    assert_eq!(moves, "", "the queue goes on");
 }
 
 #[test]

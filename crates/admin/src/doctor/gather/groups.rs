@@ -1,13 +1,13 @@
 //! Gathers consumer groups: progress, connections, and what each member says of itself.
 
 use super::{Scope, masters};
-use crate::doctor::bundle::{Bundle, Connection, Group, Later, Member, Owned, Progress};
+use crate::doctor::bundle::{Bundle, Connection, Group, Later, Lock, Member, Owned, Progress};
 use crate::message::TOOLS_GROUP;
 use crate::request::{Request, body, for_each};
 use crate::text::version;
 use crate::{Error, Session};
 use client::{PullRequest, PullStatus, Received};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -33,6 +33,8 @@ const MEMBER_TIMEOUT: Duration = Duration::from_secs(3);
 const RECENT_MS: i64 = 3_600_000;
 /// Queues that are asked for the first waiting message.
 const FIRST_MAX: usize = 256;
+/// Locks that a broker is asked for.
+const LOCKS_MAX: usize = 2000;
 /// Members that do not answer before no further ones are asked.
 const SILENT_MAX: usize = 3;
 
@@ -70,6 +72,9 @@ pub(super) async fn gather(session: &Session, bundle: &Bundle, scope: &Scope) ->
     let mut silent = 0;
     for group in groups.values_mut() {
         members(session, group, &mut silent).await;
+        if is_lagging(group) {
+            group.locks = locks(session, bundle, &group.name).await;
+        }
     }
     let old_ms = bundle.taken_at_ms - RECENT_MS;
     let rows = groups.values_mut().flat_map(|group| &mut group.progress);
@@ -106,6 +111,28 @@ pub(super) async fn first_message(
         offset = pulled.min_offset.max(pulled.next_offset);
     }
     None
+}
+
+/// The answer to `VOSTOK_PAGE` for the table of locks.
+#[derive(Deserialize)]
+struct Locks {
+    rows: Vec<Lock>,
+}
+
+/// The queue locks of a group by the account of the masters; `None` when none of them tells, as RocketMQ's do not.
+async fn locks(session: &Session, bundle: &Bundle, group: &str) -> Option<Vec<Lock>> {
+    let mut told: Option<Vec<Lock>> = None;
+    for master in masters(bundle) {
+        let ask = Request::new(request::VOSTOK_PAGE)
+            .with("table", "locks")
+            .with("contains", group)
+            .with("limit", LOCKS_MAX);
+        let Ok(reply) = session.look(&master.address, &ask).await else { continue };
+        let Ok(page) = body::<Locks>(&master.address, &reply) else { continue };
+        // A group may have its name from another's.
+        told.get_or_insert_default().extend(page.rows.into_iter().filter(|lock| lock.group == group));
+    }
+    told
 }
 
 /// The progress of a group by a broker's account; nothing when it has none.
