@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use replica::roster::LeaderConfig;
 use wire::body::{KeyValuesError, format_key_values, parse_key_values};
+use wire::settings::{self, ConfigError, Effect, Setting, Warning};
 
 /// Configuration of the controller.
 #[derive(Debug, Clone, PartialEq)]
@@ -145,12 +146,7 @@ impl Config {
             value.trim().clone_into(inert);
             return Ok(true);
         }
-        let Some(property) = property(key) else { return Ok(false) };
-        (property.set)(self, value.trim()).map(|()| true).map_err(|expected| ConfigError {
-            key: key.to_owned(),
-            value: value.to_owned(),
-            expected,
-        })
+        property(key).map_or(Ok(false), |property| property.change(self, value).map(|()| true))
     }
 
     /// All keys and values in the format of a properties file.
@@ -184,111 +180,11 @@ fn is_refused(key: &str, value: &str) -> bool {
         && INERT.iter().any(|(name, default)| *name == key && *default != value)
 }
 
-/// Error: a value does not have its setting's type.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("setting {key} is `{value}`, expected {expected}")]
-pub struct ConfigError {
-    /// Name of the setting.
-    pub key: String,
-    /// The value that was found.
-    pub value: String,
-    /// Description of the values that are accepted.
-    pub expected: &'static str,
-}
-
-/// A problem in a configuration file that the operator should know of.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Warning {
-    /// No setting has this name.
-    #[error("unknown setting {0}: it has no effect")]
-    Unknown(String),
-    /// The value is invalid; the setting keeps its default.
-    #[error("{0}; the default stays")]
-    Invalid(ConfigError),
-    /// RocketMQ has this setting, Vostok does not.
-    #[error("setting {0}={1} has no effect here")]
-    Unsupported(String, String),
-}
-
-/// When a changed setting takes effect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effect {
-    /// The change takes effect immediately.
-    Live,
-    /// The change takes effect after a restart.
-    Restart,
-    /// The setting is only reported.
-    None,
-}
-
 /// A setting, as configuration files and requests name it.
-pub struct Property {
-    /// Key of the setting.
-    pub name: &'static str,
-    /// Description of the setting.
-    pub doc: &'static str,
-    /// When a change takes effect.
-    pub effect: Effect,
-    get: fn(&Config) -> String,
-    set: fn(&mut Config, &str) -> Result<(), &'static str>,
-}
-
-impl Property {
-    /// The setting's value in `config`.
-    #[must_use]
-    pub fn value(&self, config: &Config) -> String {
-        (self.get)(config)
-    }
-}
+pub type Property = settings::Property<Config>;
 
 fn property(key: &str) -> Option<&'static Property> {
     PROPERTIES.iter().find(|property| property.name == key)
-}
-
-/// A value type of settings.
-trait Setting: Sized {
-    fn parse(text: &str) -> Result<Self, &'static str>;
-    fn show(&self) -> String;
-}
-
-impl Setting for bool {
-    fn parse(text: &str) -> Result<Self, &'static str> {
-        Ok(text.eq_ignore_ascii_case("true"))
-    }
-
-    fn show(&self) -> String {
-        self.to_string()
-    }
-}
-
-impl Setting for u64 {
-    fn parse(text: &str) -> Result<Self, &'static str> {
-        text.parse().map_err(|_| "a number of 0 or more")
-    }
-
-    fn show(&self) -> String {
-        self.to_string()
-    }
-}
-
-impl Setting for String {
-    fn parse(text: &str) -> Result<Self, &'static str> {
-        Ok(text.to_owned())
-    }
-
-    fn show(&self) -> String {
-        self.clone()
-    }
-}
-
-impl Setting for PathBuf {
-    fn parse(text: &str) -> Result<Self, &'static str> {
-        Ok(text.into())
-    }
-
-    fn show(&self) -> String {
-        self.display().to_string()
-    }
 }
 
 macro_rules! properties {

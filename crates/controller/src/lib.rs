@@ -23,7 +23,7 @@ mod requests;
 mod server;
 mod service;
 
-pub use config::{Config, ConfigError, Effect, PROPERTIES, Property, Warning};
+pub use config::{Config, PROPERTIES, Property};
 pub use group::{Group, GroupError};
 pub use journal::{Journal, JournalError};
 pub use machine::{Action, Event, Machine, MachineError};

@@ -7,6 +7,7 @@ use std::time::Duration;
 use auth::AuthConfig;
 use net::{ConnectionLimits, TrustedProxies};
 use wire::body::{KeyValuesError, format_key_values, parse_key_values};
+use wire::settings::{self, ConfigError, Effect, Setting, Warning};
 
 /// Configuration of the name server (`NamesrvConfig`, `NettyServerConfig`).
 #[derive(Debug, Clone, PartialEq)]
@@ -133,12 +134,11 @@ impl Config {
                     warnings.push(Warning::Unknown(key));
                 }
                 Some(property) => {
-                    if let Err(error) = (property.set)(self, value.trim()) {
-                        warnings.push(Warning::Invalid(ConfigError { key, value, expected: error }));
-                    } else if property.effect == Effect::Unsupported
-                        && value.trim() != property.default_text()
-                    {
-                        warnings.push(Warning::Unsupported(key));
+                    let default = property.value(&Self::new(Path::new("")));
+                    if let Err(error) = property.change(self, &value) {
+                        warnings.push(Warning::Invalid(error));
+                    } else if property.effect == Effect::Unsupported && value.trim() != default {
+                        warnings.push(Warning::Unsupported(key, value));
                     }
                 }
             }
@@ -155,12 +155,7 @@ impl Config {
             value.clone_into(kept);
             return Ok(true);
         }
-        let Some(property) = property(key) else { return Ok(false) };
-        (property.set)(self, value.trim()).map(|()| true).map_err(|expected| ConfigError {
-            key: key.to_owned(),
-            value: value.to_owned(),
-            expected,
-        })
+        property(key).map_or(Ok(false), |property| property.change(self, value).map(|()| true))
     }
 
     /// All keys with their values, unknown ones included.
@@ -201,135 +196,11 @@ const LOCKED: [&str; 8] = [
     "rocketmqHome",
 ];
 
-/// Error: a value does not have its setting's type.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("setting {key} is `{value}`, expected {expected}")]
-pub struct ConfigError {
-    /// Name of the setting.
-    pub key: String,
-    /// The value that was found.
-    pub value: String,
-    /// Description of the values that are accepted.
-    pub expected: &'static str,
-}
-
-/// A problem in a configuration file that the operator should know of.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Warning {
-    /// No setting has this name.
-    #[error("unknown setting {0}: it has no effect")]
-    Unknown(String),
-    /// The value is invalid; the setting keeps its default.
-    #[error("{0}; the default stays")]
-    Invalid(ConfigError),
-    /// RocketMQ has this setting, Vostok does not.
-    #[error("setting {0} has no effect here")]
-    Unsupported(String),
-}
-
-/// When a changed setting takes effect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effect {
-    /// The change takes effect immediately.
-    Live,
-    /// The change takes effect after a restart.
-    Restart,
-    /// The setting has no effect: RocketMQ's threads and queues have no counterpart here.
-    None,
-    /// The setting has no effect, and an operator who sets it is warned.
-    Unsupported,
-}
-
 /// A setting, as configuration files and requests name it.
-pub struct Property {
-    /// Key of the setting.
-    pub name: &'static str,
-    /// Description of the setting.
-    pub doc: &'static str,
-    /// When a change takes effect.
-    pub effect: Effect,
-    get: fn(&Config) -> String,
-    set: fn(&mut Config, &str) -> Result<(), &'static str>,
-}
-
-impl Property {
-    /// The setting's value in `config`.
-    pub fn value(&self, config: &Config) -> String {
-        (self.get)(config)
-    }
-
-    fn default_text(&self) -> String {
-        (self.get)(&Config::new(Path::new("")))
-    }
-}
+pub type Property = settings::Property<Config>;
 
 fn property(key: &str) -> Option<&'static Property> {
     PROPERTIES.iter().find(|property| property.name == key)
-}
-
-/// A value type of settings.
-trait Setting: Sized {
-    fn parse(text: &str) -> Result<Self, &'static str>;
-    fn show(&self) -> String;
-}
-
-impl Setting for bool {
-    fn parse(text: &str) -> Result<Self, &'static str> {
-        Ok(text.eq_ignore_ascii_case("true"))
-    }
-
-    fn show(&self) -> String {
-        self.to_string()
-    }
-}
-
-impl Setting for String {
-    fn parse(text: &str) -> Result<Self, &'static str> {
-        Ok(text.to_owned())
-    }
-
-    fn show(&self) -> String {
-        self.clone()
-    }
-}
-
-impl Setting for PathBuf {
-    fn parse(text: &str) -> Result<Self, &'static str> {
-        Ok(text.into())
-    }
-
-    fn show(&self) -> String {
-        self.display().to_string()
-    }
-}
-
-impl Setting for TrustedProxies {
-    fn parse(text: &str) -> Result<Self, &'static str> {
-        text.parse().map_err(|_| "addresses or networks separated by ;, as 10.0.0.7;192.168.0.0/16;fd00::/8")
-    }
-
-    fn show(&self) -> String {
-        self.to_string()
-    }
-}
-
-macro_rules! numbers {
-    ($($type:ty: $expected:literal),*) => {$(
-        impl Setting for $type {
-            fn parse(text: &str) -> Result<Self, &'static str> {
-                text.parse().map_err(|_| $expected)
-            }
-
-            fn show(&self) -> String {
-                self.to_string()
-            }
-        }
-    )*};
-}
-
-numbers! {
-    u16: "a port number of 0 to 65535", u32: "a number of 0 or more", u64: "a number of 0 or more",
-    usize: "a number of 0 or more"
 }
 
 macro_rules! properties {

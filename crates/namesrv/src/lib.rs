@@ -17,7 +17,7 @@ mod routes;
 #[expect(clippy::disallowed_methods, reason = "the shell of the name server: its clock and its tasks")]
 mod server;
 
-pub use config::{Config, ConfigError, Effect, PROPERTIES, Property, Warning};
+pub use config::{Config, PROPERTIES, Property};
 pub use kv::{KvError, KvStore};
 pub use request_handler::RequestHandler;
 pub use routes::{

@@ -6,6 +6,8 @@ use std::net::IpAddr;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use wire::settings::Setting;
+
 /// The property that names these proxies.
 pub(crate) const SETTING: &str = "proxyProtocolTrustedAddresses";
 
@@ -71,6 +73,16 @@ impl Network {
         let ((own, width), (other, others)) = (bits(self.address), bits(remote));
         // A prefix of 0 shifts by the full width, which `checked_shr` refuses.
         width == others && (own ^ other).checked_shr(width - self.prefix).unwrap_or(0) == 0
+    }
+}
+
+impl Setting for TrustedProxies {
+    fn parse(text: &str) -> Result<Self, &'static str> {
+        text.parse().map_err(|_| "addresses or networks separated by ;, as 10.0.0.7;192.168.0.0/16;fd00::/8")
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
     }
 }
 

@@ -32,4 +32,5 @@ pub mod pop;
 pub mod properties;
 pub mod recall;
 pub mod record;
+pub mod settings;
 pub mod units;

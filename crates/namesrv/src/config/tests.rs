@@ -27,7 +27,7 @@ fn odd_keys_and_values_are_warnings() {
     assert_eq!(
         texts,
         [
-            "setting clusterTest has no effect here",
+            "setting clusterTest=true has no effect here",
             "setting listenPort is `abc`, expected a port number of 0 to 65535; the default stays",
             "unknown setting new: it has no effect",
         ]
