@@ -279,14 +279,26 @@ impl Auth {
         signature: Option<[u8; SIGNATURE_BYTES]>,
         parts: impl Iterator<Item = &'a [u8]>,
     ) -> Result<Identity, AuthError> {
-        let account = self.accounts().get(user).cloned();
+        let account = self.enabled(user, AuthError::UnknownUser);
         let key = account.as_ref().map_or(&self.decoy, |account| &account.key);
         let is_right = key.verify(parts, &signature.unwrap_or_default()) && signature.is_some();
-        let account = account.ok_or_else(|| AuthError::UnknownUser(shown(user)))?;
-        if account.status == UserStatus::Disable {
-            return Err(AuthError::DisabledUser(shown(user)));
-        }
+        let account = account?;
         if is_right { Ok(Identity::User(account.name.clone())) } else { Err(AuthError::Signature) }
+    }
+
+    /// A user who is served; `missing` is the error when there is none.
+    pub(crate) fn enabled(
+        &self,
+        user: &str,
+        missing: fn(String) -> AuthError,
+    ) -> Result<Arc<Account>, AuthError> {
+        match self.accounts().get(user) {
+            None => Err(missing(shown(user))),
+            Some(account) if account.status == UserStatus::Disable => {
+                Err(AuthError::DisabledUser(shown(user)))
+            }
+            Some(account) => Ok(account.clone()),
+        }
     }
 
     /// Decides whether a caller may send a request that needs all of `needed`. Whatever changed since the caller was verified
@@ -307,12 +319,10 @@ impl Auth {
             Switch::On => {}
         }
         let Identity::User(name) = identity else { return Ruling::deny(AuthError::NoSubject) };
-        let Some(account) = self.accounts().get(name).cloned() else {
-            return Ruling::deny(AuthError::RemovedUser(shown(name)));
+        let account = match self.enabled(name, AuthError::RemovedUser) {
+            Ok(account) => account,
+            Err(refusal) => return Ruling::deny(refusal),
         };
-        if account.status == UserStatus::Disable {
-            return Ruling::deny(AuthError::DisabledUser(shown(name)));
-        }
         if account.kind == UserType::Super {
             return Ruling::allow(Rule::Super);
         }
@@ -332,8 +342,9 @@ impl Auth {
         match identity {
             Identity::Off => self.settings.authentication == Switch::Off,
             Identity::Anonymous => false,
-            Identity::User(name) => (self.accounts().get(name))
-                .is_some_and(|it| it.kind == UserType::Super && it.status == UserStatus::Enable),
+            Identity::User(name) => {
+                self.enabled(name, AuthError::RemovedUser).is_ok_and(|it| it.kind == UserType::Super)
+            }
         }
     }
 

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use crate::auth::{Auth, Identity, Rule, Ruling};
 use crate::config::{Request, Switch};
-use crate::error::{AuthError, shown};
-use crate::names::{PolicyType, UserStatus};
+use crate::error::AuthError;
+use crate::names::PolicyType;
 use crate::policy::Policies;
 use crate::resource::Needed;
 
@@ -29,20 +29,16 @@ impl Auth {
         caller: IpAddr,
         needed: &[Needed<'_>],
     ) -> Explanation {
-        let accounts = self.accounts();
-        let account = accounts.get(user);
-        let refusal = match account.map(|account| account.status) {
-            Some(UserStatus::Enable) => None,
-            Some(UserStatus::Disable) => Some(AuthError::DisabledUser(shown(user))),
-            None => Some(AuthError::UnknownUser(shown(user))),
-        };
+        let account = self.enabled(user, AuthError::UnknownUser);
         let is_asked = self.settings().authentication == Switch::On;
-        let ruling = match refusal.filter(|_| is_asked && !self.settings().unsigned.contains(request)) {
-            Some(refusal) => Ruling::deny(refusal),
-            None => self.decide(&Identity::User(user.into()), request, caller, needed),
+        let ruling = match &account {
+            Err(refusal) if is_asked && !self.settings().unsigned.contains(request) => {
+                Ruling::deny(refusal.clone())
+            }
+            _ => self.decide(&Identity::User(user.into()), request, caller, needed),
         };
         let mut looks = String::new();
-        if let (Rule::Entry(_) | Rule::NoEntry, Some(account)) = (&ruling.rule, account) {
+        if let (Rule::Entry(_) | Rule::NoEntry, Ok(account)) = (&ruling.rule, account) {
             for needed in &needed[..=ruling.at] {
                 looks += &format!("needs {} on {}\n", needed.actions, needed.resource);
                 if !look_at(&account.policies, needed, caller, &mut looks) {

@@ -37,12 +37,10 @@ pub use error::AuthError;
 pub use explain::Explanation;
 pub use failures::{Answer, FREE_FAILURES, Failures, Mark, PACE_MS, WAIT_MAX_MS, WINDOW_MS};
 pub use file::{FileError, write as write_file};
-pub use names::{Action, Actions, Decision, PolicyType, ResourceType, UserStatus, UserType};
+pub use names::{Action, Actions, ResourceType};
 pub use plain::{
     CHECKED, PlainAccount, PlainAcl, PlainError, PlainFiles, PlainIdentity, PlainVersion, RELOAD_INTERVAL,
     RULE_REQUESTS,
 };
-pub use policy::{Entry, Policies, Policy};
-pub use resource::{Names, Needed, Pattern, Resource};
+pub use resource::{Needed, Resource};
 pub use signature::{ACCESS_KEY, Metadata, SECURITY_TOKEN, SIGNATURE, Signed};
-pub use source::Source;

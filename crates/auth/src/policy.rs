@@ -16,15 +16,15 @@ use crate::source::Source;
 
 /// One entry of a policy (`PolicyEntry`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// The resources that the entry is about.
-    pub pattern: Pattern,
+    pub(crate) pattern: Pattern,
     /// The actions that the entry is about.
-    pub actions: Actions,
+    pub(crate) actions: Actions,
     /// The callers that the entry is about; empty means all.
-    pub sources: Vec<Source>,
+    pub(crate) sources: Vec<Source>,
     /// What the entry says.
-    pub decision: Decision,
+    pub(crate) decision: Decision,
 }
 
 impl Entry {
@@ -66,7 +66,7 @@ impl fmt::Display for Entry {
 
 /// The entries of one policy of a user.
 #[derive(Clone, Debug, Default)]
-pub struct Policy {
+pub(crate) struct Policy {
     entries: Vec<Entry>,
     /// Invariant: every index of `entries` once, in the order of [`Entry::place`], `Deny` first where that is equal.
     ranked: Vec<u32>,
@@ -74,8 +74,7 @@ pub struct Policy {
 
 impl Policy {
     /// Makes a policy of entries.
-    #[must_use]
-    pub fn new(entries: Vec<Entry>) -> Self {
+    pub(crate) fn new(entries: Vec<Entry>) -> Self {
         let count = u32::try_from(entries.len()).expect("fewer entries than 2^32 fit in memory");
         let mut ranked: Vec<u32> = (0..count).collect();
         ranked.sort_by_cached_key(|at| {
@@ -86,15 +85,13 @@ impl Policy {
     }
 
     /// The entries in the order in which they came.
-    #[must_use]
-    pub fn entries(&self) -> &[Entry] {
+    pub(crate) fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
     /// The policy with these entries in it: they replace those with an equal pattern, others are added
     /// (`Policy.updateEntry`). Of several new entries with an equal pattern the last one stays.
-    #[must_use]
-    pub fn merged(&self, added: Vec<Entry>) -> Self {
+    pub(crate) fn merged(&self, added: Vec<Entry>) -> Self {
         let old_count = self.entries.len();
         let all = Self::new(self.entries.iter().cloned().chain(added).collect());
         let mut kept: Vec<(u32, u32)> = Vec::with_capacity(all.entries.len());
@@ -110,14 +107,12 @@ impl Policy {
     }
 
     /// The policy without the entries of a pattern.
-    #[must_use]
-    pub fn without(&self, pattern: &Pattern) -> Self {
+    pub(crate) fn without(&self, pattern: &Pattern) -> Self {
         Self::new(self.entries.iter().filter(|entry| entry.pattern != *pattern).cloned().collect())
     }
 
     /// Position in [`Policy::entries`] of the entry that decides about a request; `None` when no entry matches.
-    #[must_use]
-    pub fn decide(&self, needed: &Needed<'_>, caller: IpAddr) -> Option<usize> {
+    pub(crate) fn decide(&self, needed: &Needed<'_>, caller: IpAddr) -> Option<usize> {
         self.matching(needed.resource).find(|at| self.entries[*at].covers(needed.actions, caller))
     }
 
@@ -172,17 +167,16 @@ impl Policy {
 
 /// The two policies of a user (`Acl`).
 #[derive(Clone, Debug, Default)]
-pub struct Policies {
+pub(crate) struct Policies {
     /// The entries that are looked at first.
-    pub custom: Policy,
+    pub(crate) custom: Policy,
     /// The entries that count when no entry of `custom` matches.
-    pub default: Policy,
+    pub(crate) default: Policy,
 }
 
 impl Policies {
     /// The policy of a type.
-    #[must_use]
-    pub fn of(&self, kind: PolicyType) -> &Policy {
+    pub(crate) fn of(&self, kind: PolicyType) -> &Policy {
         match kind {
             PolicyType::Custom => &self.custom,
             PolicyType::Default => &self.default,
@@ -197,14 +191,12 @@ impl Policies {
     }
 
     /// Whether no policy has an entry.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.custom.entries.is_empty() && self.default.entries.is_empty()
     }
 
     /// The entry that decides about a request: its policy and its position there; `None` when no entry matches.
-    #[must_use]
-    pub fn decide(&self, needed: &Needed<'_>, caller: IpAddr) -> Option<(PolicyType, usize)> {
+    pub(crate) fn decide(&self, needed: &Needed<'_>, caller: IpAddr) -> Option<(PolicyType, usize)> {
         let of = |kind: PolicyType| Some((kind, self.of(kind).decide(needed, caller)?));
         of(PolicyType::Custom).or_else(|| of(PolicyType::Default))
     }

@@ -56,7 +56,7 @@ pub struct Needed<'a> {
 
 /// Which names of a kind a pattern matches. The order is the order in which entries decide.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Names {
+pub(crate) enum Names {
     /// One name.
     Literal(Box<str>),
     /// All names with this prefix.
@@ -67,23 +67,21 @@ pub enum Names {
 
 /// The resources that an entry of a policy is about: `*`, `Topic:*`, `Topic:orders` or `Topic:orders*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pattern {
+pub(crate) struct Pattern {
     /// The kind of the resources; `None` for resources of all kinds.
-    pub kind: Option<ResourceType>,
+    pub(crate) kind: Option<ResourceType>,
     /// The names of the resources.
-    pub names: Names,
+    pub(crate) names: Names,
 }
 
 impl Pattern {
     /// The pattern that matches exactly one resource.
-    #[must_use]
-    pub fn literal(resource: Resource<'_>) -> Self {
+    pub(crate) fn literal(resource: Resource<'_>) -> Self {
         Self { kind: Some(resource.kind), names: Names::Literal(resource.name.into()) }
     }
 
     /// Parses the text of a pattern; `None` when its kind is unknown (`Resource.parseResource`).
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         if text == "*" {
             return Some(Self { kind: None, names: Names::Any });
         }

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 /// Java compares ranges as plain numbers (`IPAddressUtils.isIPInRange`), so that `0.0.0.0/1` there matches the address `::1`.
 /// Here a range matches addresses of its own family only. An IPv4 address in IPv6 clothes (`::ffff:10.0.0.1`) is the IPv4 address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Source {
+pub(crate) struct Source {
     address: IpAddr,
     /// How many leading bits count; `None` for one address.
     bits: Option<u8>,
@@ -16,8 +16,7 @@ pub struct Source {
 
 impl Source {
     /// Parses an address or a range such as `10.0.0.0/8`; `None` when the text is neither.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let Some((address, bits)) = text.split_once('/') else {
             return Some(Self { address: text.parse().ok()?, bits: None });
         };
@@ -29,8 +28,7 @@ impl Source {
     }
 
     /// Whether a request from `caller` comes from here.
-    #[must_use]
-    pub fn matches(&self, caller: IpAddr) -> bool {
+    pub(crate) fn matches(&self, caller: IpAddr) -> bool {
         let caller = caller.to_canonical();
         let Some(bits) = self.bits else { return self.address.to_canonical() == caller };
         match (self.address, caller) {

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use super::yaml::Node;
 use crate::error::shown;
 use crate::file::{self, FileError};
+use crate::names::{Action, Actions};
+use crate::resource::Resource;
 
 /// Characters that access keys and secret keys must exceed (`AclConstants.ACCESS_KEY_MIN_LENGTH`).
 const KEY_CHARACTERS: usize = 6;
@@ -116,6 +118,14 @@ impl PlainAccount {
         })
     }
 
+    /// The topics and groups that the account lists, with what it may do to each.
+    pub(crate) fn permissions(&self) -> impl Iterator<Item = Result<(Resource<'_>, Actions), String>> {
+        let topics = self.topic_perms.iter().flatten();
+        let topics = topics.map(|text| permission_of("topic", text, Resource::topic));
+        let groups = self.group_perms.iter().flatten();
+        topics.chain(groups.map(|text| permission_of("group", text, Resource::group)))
+    }
+
     /// Checks the lengths of both keys.
     ///
     /// # Errors
@@ -129,6 +139,30 @@ impl PlainAccount {
             ));
         }
         Ok(())
+    }
+}
+
+/// Splits `name=permission` (`Permission.parseResourcePerms`).
+fn permission_of<'a>(
+    word: &str,
+    text: &'a str,
+    resource: fn(&'a str) -> Resource<'a>,
+) -> Result<(Resource<'a>, Actions), String> {
+    let parts: Vec<_> = text.split('=').filter(|part| !part.is_empty()).collect();
+    match parts[..] {
+        [name, permission] => Ok((resource(name.trim()), permitted(permission))),
+        _ => Err(format!("Parse resource permission failed for {word}:{}", shown(text))),
+    }
+}
+
+/// What the text of a permission permits (`Permission.parsePermFromString`): nothing for everything that is not one of four
+/// texts, `DENY` and `ANY` included.
+pub(crate) fn permitted(text: &str) -> Actions {
+    match text.trim() {
+        "PUB" => Actions::of(&[Action::Pub]),
+        "SUB" => Actions::of(&[Action::Sub]),
+        "PUB|SUB" | "SUB|PUB" => Actions::of(&[Action::Pub, Action::Sub]),
+        _ => Actions::default(),
     }
 }
 

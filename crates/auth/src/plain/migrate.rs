@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::files::PlainAccount;
-use super::rules::{Rules, permitted};
+use super::files::{PlainAccount, permitted};
+use super::rules::Rules;
 use crate::accounts::{Account, Accounts};
 use crate::error::shown;
 use crate::names::{Action, Actions, Decision, ResourceType, UserType};
 use crate::policy::{Entry, Policy};
-use crate::resource::{Names, Pattern, Resource};
+use crate::resource::{Names, Pattern};
 
 impl Rules {
     /// Adds the accounts that are not yet users. White lists are not migrated, as in RocketMQ. An account that cannot become a
@@ -35,16 +35,9 @@ impl Rules {
 /// The entries for the topics and groups that an account lists. A name with `*` is left out: it is the name of no topic, and as
 /// a pattern it would allow more than the account was allowed.
 fn listed(account: &PlainAccount) -> Vec<Entry> {
-    let topics = account.topic_perms.iter().flatten().map(|text| (text, ResourceType::Topic));
-    let groups = account.group_perms.iter().flatten().map(|text| (text, ResourceType::Group));
-    let entry = |(text, kind): (&String, ResourceType)| {
-        let (name, permission) = text.split_once('=')?;
-        let name = name.trim();
-        let resource =
-            if kind == ResourceType::Topic { Resource::topic(name) } else { Resource::group(name) };
-        (!name.contains('*')).then(|| entry(Pattern::literal(resource), permission))
-    };
-    topics.chain(groups).filter_map(entry).collect()
+    let permissions = account.permissions().flatten();
+    let permissions = permissions.filter(|(resource, _)| !resource.name.contains('*'));
+    permissions.map(|(resource, actions)| entry(Pattern::literal(resource), actions)).collect()
 }
 
 /// The entries for all other topics and groups.
@@ -53,15 +46,14 @@ fn defaults(account: &PlainAccount) -> Vec<Entry> {
     let group = (&account.default_group_perm, ResourceType::Group);
     let entry = |(text, kind): (&Option<String>, ResourceType)| {
         let permission = text.as_deref().filter(|text| !text.trim().is_empty())?;
-        Some(entry(Pattern { kind: Some(kind), names: Names::Any }, permission))
+        Some(entry(Pattern { kind: Some(kind), names: Names::Any }, permitted(permission)))
     };
     [topic, group].into_iter().filter_map(entry).collect()
 }
 
 /// `DENY` denies every action, and so does a text that ACL 1.0 took for `DENY`; RocketMQ makes an entry of the latter that
 /// allows everything.
-fn entry(pattern: Pattern, permission: &str) -> Entry {
-    let actions = permitted(permission);
+fn entry(pattern: Pattern, actions: Actions) -> Entry {
     let (actions, decision) = if actions.is_empty() {
         (Actions::of(&[Action::All]), Decision::Deny)
     } else {

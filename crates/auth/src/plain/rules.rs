@@ -10,7 +10,7 @@ use wire::codes::request;
 use wire::names::TRACE_TOPIC;
 
 use super::address::Addresses;
-use super::files::{PlainAccount, PlainError, PlainFiles, PlainVersion, texts_of};
+use super::files::{PlainAccount, PlainError, PlainFiles, PlainVersion, permitted, texts_of};
 use super::yaml::Node;
 use crate::error::{AuthError, shown};
 use crate::names::{Action, Actions, ResourceType};
@@ -58,17 +58,6 @@ const ADMINISTRATION: [i32; 7] = [
     request::DELETE_SUBSCRIPTIONGROUP,
 ];
 
-/// What the text of a permission permits (`Permission.parsePermFromString`): nothing for everything that is not one of four
-/// texts, `DENY` and `ANY` included.
-pub(crate) fn permitted(text: &str) -> Actions {
-    match text.trim() {
-        "PUB" => Actions::of(&[Action::Pub]),
-        "SUB" => Actions::of(&[Action::Sub]),
-        "PUB|SUB" | "SUB|PUB" => Actions::of(&[Action::Pub, Action::Sub]),
-        _ => Actions::default(),
-    }
-}
-
 /// An account that was checked.
 pub(crate) struct Account {
     pub(crate) written: PlainAccount,
@@ -96,14 +85,11 @@ impl Account {
             path,
             written: PlainAccount::default(),
         };
-        for (word, texts) in [("topic", &written.topic_perms), ("group", &written.group_perms)] {
-            for text in texts.iter().flatten() {
-                let (name, permission) = permission_of(word, text)?;
-                let resource = if word == "topic" { Resource::topic(name) } else { Resource::group(name) };
-                let is_group = resource.kind == ResourceType::Group;
-                let list = if is_group { &mut account.groups } else { &mut account.topics };
-                list.insert(resource.name.into(), permission);
-            }
+        for permission in written.permissions() {
+            let (Resource { kind, name }, actions) = permission?;
+            let is_group = kind == ResourceType::Group;
+            let list = if is_group { &mut account.groups } else { &mut account.topics };
+            list.insert(name.into(), actions);
         }
         account.written = written;
         Ok(account)
@@ -144,15 +130,6 @@ impl Account {
             }
         }
         Ok(())
-    }
-}
-
-/// Splits `name=permission` (`Permission.parseResourcePerms`).
-fn permission_of<'a>(word: &str, text: &'a str) -> Result<(&'a str, Actions), String> {
-    let parts: Vec<_> = text.split('=').filter(|part| !part.is_empty()).collect();
-    match parts[..] {
-        [name, permission] => Ok((name.trim(), permitted(permission))),
-        _ => Err(format!("Parse resource permission failed for {word}:{}", shown(text))),
     }
 }
 

@@ -135,7 +135,7 @@ fn every_text_but_four_is_deny() {
         ("pub", ""),
         ("", ""),
     ] {
-        assert_eq!(rules::permitted(text).to_string(), expected, "{text}");
+        assert_eq!(files::permitted(text).to_string(), expected, "{text}");
     }
 }
 
