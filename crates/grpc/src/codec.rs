@@ -7,7 +7,7 @@ use tonic::Status;
 use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
 /// First size of a call's buffers.
-const BUFFER_BYTES: usize = 1 << 10;
+const BUFFER_BYTES: usize = 512;
 
 /// Bytes after which what a stream has to say is written, though there is more.
 const WRITE_BYTES: usize = 32 << 10;

@@ -162,21 +162,28 @@ pub fn admitted<M: Guarded>(caller: Result<Call, Rejected>, message: &M) -> Resu
     Ok(call)
 }
 
-/// The call and the message of a request, with what the message takes of the memory budget. A refusal is answered late to an
-/// address that fails often; nothing of the request is in memory until then.
+/// The call and the message of a request, with what the message takes of the memory budget.
+type Opened<M> = (Call, M, Option<Charged>);
+
+/// Opens a request. A refusal is answered late to an address that fails often; nothing of the request is in memory until then.
 pub async fn opened<M: Guarded>(
     caller: Result<Call, Rejected>,
     request: Request<M>,
-) -> Result<(Call, M, Option<Charged>), Failure> {
+) -> Result<Opened<M>, Failure> {
+    match opened_now(caller, request) {
+        Ok(opened) => Ok(opened),
+        Err(rejected) => Err(rejected.due().await),
+    }
+}
+
+/// Opens a request like [`opened`]; the refusal is to wait until its answer is due.
+fn opened_now<M: Guarded>(
+    caller: Result<Call, Rejected>,
+    request: Request<M>,
+) -> Result<Opened<M>, Rejected> {
     let charged = request.extensions().get::<Charged>().cloned();
     let message = request.into_inner();
-    match admitted(caller, &message) {
-        Ok(call) => Ok((call, message, charged)),
-        Err(rejected) => {
-            drop((message, charged));
-            Err(rejected.due().await)
-        }
-    }
+    admitted(caller, &message).map(|call| (call, message, charged))
 }
 
 impl Rejected {
@@ -242,10 +249,8 @@ fn timeout_ms(text: &str) -> Option<i64> {
     })
 }
 
-/// Serves one request.
-pub async fn dispatch(origin: Origin, request: http::Request<Incoming>) -> http::Response<Body> {
-    let mut response = serve(origin, request).await;
-    // tonic calls a request over the limit out of range, RocketMQ's library exhausted.
+/// An answer as RocketMQ's library gives it: tonic calls a request over the limit out of range, that library exhausted.
+pub fn answered(mut response: http::Response<Body>) -> http::Response<Body> {
     if let Some(status) = response.headers_mut().get_mut(GrpcStatus::GRPC_STATUS)
         && status.as_bytes() == OUT_OF_RANGE
     {
@@ -254,10 +259,12 @@ pub async fn dispatch(origin: Origin, request: http::Request<Incoming>) -> http:
     response
 }
 
-type Answer = Pin<Box<dyn Future<Output = http::Response<Body>>>>;
+/// What answers a request.
+pub type Answer = Pin<Box<dyn Future<Output = http::Response<Body>>>>;
 
-/// What answers a request. The state of each method is in a box of its own size: that of the task that answers is copied several times.
-fn serve(origin: Origin, request: http::Request<Incoming>) -> Answer {
+/// Serves one request. The state of each method is in a box of its own size, and the request only there: the task that answers is copied
+/// several times, and a call that waits keeps it.
+pub fn dispatch(origin: Origin, request: http::Request<Incoming>) -> Answer {
     let Some(method) = request.uri().path().strip_prefix(SERVICE) else {
         return match reflection::is_at(request.uri().path()) {
             true => Box::pin(reflection::serve(request)),
@@ -287,11 +294,11 @@ fn serve(origin: Origin, request: http::Request<Incoming>) -> Answer {
         "ChangeInvisibleDuration" => Box::pin(unary(origin, request, calls::change_invisible)),
         "RecallMessage" => Box::pin(unary(origin, request, calls::recall)),
         "SyncLiteSubscription" => Box::pin(unary(origin, request, calls::sync_lite)),
-        "ReceiveMessage" => Box::pin(async move {
+        "ReceiveMessage" => {
             let mut grpc = origin.grpc();
             let (caller, request) = known::<ReceiveMessageRequest>(&origin, request);
-            grpc.server_streaming(Receive(Some(caller)), request).await
-        }),
+            Box::pin(async move { grpc.server_streaming(Receive(Some(Box::new(caller))), request).await })
+        }
         // Declared in the protocol, and not served by the reference either: PullMessage, UpdateOffset, GetOffset, QueryOffset.
         _ => unimplemented(),
     }
@@ -368,8 +375,9 @@ fn called_twice() -> Failure {
     Failure::new(Code::InternalError, "called twice")
 }
 
-/// ReceiveMessage of a caller. The call waits before its response begins, so that one that is cancelled is dropped while it waits.
-pub struct Receive(pub Option<Result<Call, Rejected>>);
+/// ReceiveMessage of a caller. The call waits before its response begins, so that one that is cancelled is dropped while it waits. Tonic
+/// keeps this as long as the call, so the caller is boxed.
+pub struct Receive(pub Option<Box<Result<Call, Rejected>>>);
 
 impl ServerStreamingService<ReceiveMessageRequest> for Receive {
     type Response = ReceiveMessageResponse;
@@ -377,14 +385,19 @@ impl ServerStreamingService<ReceiveMessageRequest> for Receive {
     type Future = Served<Self::ResponseStream>;
 
     fn call(&mut self, request: Request<ReceiveMessageRequest>) -> Self::Future {
-        let caller = self.0.take().unwrap_or_else(|| Err(called_twice().into()));
-        Box::pin(async move {
-            Ok(Response::new(match opened(caller, request).await {
-                // The bytes of the request are in memory until messages are found.
-                Ok((call, message, _charged)) => calls::receive(call, message).await,
-                Err(failure) => Delivery::of_status(failure.status(), None),
-            }))
-        })
+        let caller = self.0.take().map_or_else(|| Err(called_twice().into()), |caller| *caller);
+        // A future for each outcome: a call that waits for messages keeps nothing of the other one.
+        match opened_now(caller, request) {
+            // The bytes of the request are in memory until messages are found.
+            Ok((call, message, charged)) => Box::pin(async move {
+                let _charged = charged;
+                Ok(Response::new(calls::receive(call, message).await))
+            }),
+            Err(rejected) => Box::pin(async move {
+                let failure = rejected.due().await;
+                Ok(Response::new(Delivery::of_status(failure.status(), None)))
+            }),
+        }
     }
 }
 
@@ -397,19 +410,23 @@ impl StreamingService<TelemetryCommand> for Telemetry {
     type Future = Served<Self::ResponseStream>;
 
     fn call(&mut self, request: Request<Streaming<TelemetryCommand>>) -> Self::Future {
-        let origin = self.0.clone();
         let (writer, commands) = mpsc::channel(COMMANDS_MAX);
         let (metadata, _, inbound) = request.into_parts();
-        spawn_local(async move {
-            let call = match origin.authenticated::<TelemetryCommand>(metadata.as_ref()) {
-                Ok(call) => call.check().map(|()| call),
-                Err(rejected) => match rejected.due_on(&writer, &origin.proxy).await {
-                    Some(failure) => Err(failure),
-                    None => return,
-                },
-            };
-            telemetry::serve(call, inbound, writer).await;
-        });
+        // The metadata ends here: the stream lasts as long as its client.
+        let caller = self.0.authenticated::<TelemetryCommand>(metadata.as_ref());
+        match caller.and_then(|call| call.check().map(|()| call).map_err(Rejected::from)) {
+            Ok(call) => drop(spawn_local(telemetry::serve(call, inbound, writer))),
+            Err(rejected) => {
+                let proxy = self.0.proxy.clone();
+                spawn_local(async move {
+                    if let Some(failure) = rejected.due_on(&writer, &proxy).await {
+                        telemetry::refuse(&failure, &writer).await;
+                    }
+                    // The client may say something until the stream has ended.
+                    drop(inbound);
+                });
+            }
+        }
         Box::pin(async move { Ok(Response::new(ReceiverStream::new(commands))) })
     }
 }

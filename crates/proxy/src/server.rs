@@ -26,7 +26,7 @@ use crate::cluster::heartbeat_sync;
 use crate::cluster::port::Answers;
 use crate::cluster::read_users;
 use crate::config::Config;
-use crate::dispatch::{Origin, dispatch};
+use crate::dispatch::{Origin, answered, dispatch};
 use crate::{heartbeats, renewer};
 
 /// Bytes of a request that may be on the way before the server reads them.
@@ -267,7 +267,8 @@ async fn accept(port: Arc<Port>, origin: Origin) {
 
 /// Serves one connection by what it speaks. Its place is free again at the end.
 async fn welcome((stream, place): (TcpStream, Place), origin: Origin, port: Arc<Port>) {
-    let greeting = async {
+    // Boxed: a connection has no room for its TLS handshake once that is over.
+    let greeting = Box::pin(async {
         stream.set_nodelay(true)?;
         match port.speaks {
             Speaks::Grpc => {
@@ -276,7 +277,7 @@ async fn welcome((stream, place): (TcpStream, Place), origin: Origin, port: Arc<
             }
             Speaks::Either(_) => net::greet_either(stream, &port.security, &place).await,
         }
-    };
+    });
     let greeted = tokio::select! {
         greeted = greeting => greeted,
         () = origin.proxy.stopping() => return,
@@ -305,8 +306,8 @@ async fn serve(stream: Stream, origin: Origin, remote: SocketAddr) {
     let activity = Arc::new(Activity::new());
     let calls = activity.clone();
     let service = service_fn(move |request| {
-        let (origin, call) = (origin.clone(), Activity::call(&calls));
-        async move { Ok::<_, Infallible>(Keeping::until_written(dispatch(origin, request).await, call)) }
+        let (answer, call) = (dispatch(origin.clone(), request), Activity::call(&calls));
+        async move { Ok::<_, Infallible>(Keeping::until_written(answered(answer.await), call)) }
     });
     // Pings of clients are answered whenever they come: some clients send one a minute without a call.
     let connection = http2::Builder::new(Local)

@@ -1,9 +1,10 @@
 //! Pops, acknowledgements and changes of invisibility.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
 use wire::units::LogOffset;
 
 use super::waits::stopping;
@@ -48,15 +49,55 @@ impl ReplyWriter for Taken {
 enum Event {
     /// The pop is to be run again, by the task of its call.
     Run(Reply),
-    /// Boxed because the channel of every pop that waits has room for some events from the beginning.
-    Answered(Box<Answer>),
+    Answered(Answer),
+    /// The broker forgot the pop.
+    Forgotten,
+}
+
+/// The events of a pop that waits. They are few: a channel would have room for 32 from the beginning, for every pop.
+#[derive(Default)]
+struct Events {
+    queue: Mutex<VecDeque<Event>>,
+    changed: Notify,
+}
+
+impl Events {
+    fn push(&self, event: Event) {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).push_back(event);
+        self.changed.notify_one();
+    }
+
+    async fn next(&self) -> Event {
+        loop {
+            let event = self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            match event {
+                Some(event) => return event,
+                None => self.changed.notified().await,
+            }
+        }
+    }
 }
 
 /// The broker's side of a pop that waits.
 struct Sink {
     id: u64,
     cancelled: Arc<AtomicBool>,
-    events: mpsc::UnboundedSender<Event>,
+    /// Gone when the call has ended: what happens then is dropped.
+    events: Weak<Events>,
+}
+
+impl Sink {
+    fn push(&self, event: Event) {
+        if let Some(events) = self.events.upgrade() {
+            events.push(event);
+        }
+    }
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        self.push(Event::Forgotten);
+    }
 }
 
 impl ReplySink for Sink {
@@ -65,12 +106,12 @@ impl ReplySink for Sink {
     }
 
     fn is_closed(&self) -> bool {
-        self.cancelled.load(Ordering::SeqCst) || self.events.is_closed()
+        self.cancelled.load(Ordering::SeqCst) || self.events.strong_count() == 0
     }
 
     fn run(&self, reply: Reply) {
         // A call that has ended drops the work, which then wakes another pop.
-        let _ = self.events.send(Event::Run(reply));
+        self.push(Event::Run(reply));
     }
 
     fn write(&self, reply: &mut dyn FnMut(&mut dyn ReplyWriter)) {
@@ -78,7 +119,7 @@ impl ReplySink for Sink {
         reply(&mut taken);
         if let Some(answer) = taken.answer {
             // Messages of a call that has ended come again after their invisible time.
-            let _ = self.events.send(Event::Answered(Box::new(answer)));
+            self.push(Event::Answered(answer));
         }
     }
 
@@ -94,7 +135,7 @@ pub struct Held {
     cancelled: Arc<AtomicBool>,
     answer: Option<Answer>,
     /// `None` for a pop that was answered at once.
-    events: Option<mpsc::UnboundedReceiver<Event>>,
+    events: Option<Arc<Events>>,
 }
 
 impl Held {
@@ -106,21 +147,20 @@ impl Held {
         if let Some(answer) = self.answer.take() {
             return answer;
         }
-        let Some(events) = &mut self.events else { return Err(stopping()) };
-        while let Some(event) = events.recv().await {
-            let answer = match event {
-                Event::Answered(answer) => Some(*answer),
+        let Some(events) = &self.events else { return Err(stopping()) };
+        loop {
+            match events.next().await {
+                Event::Answered(answer) => return answer,
                 Event::Run(reply) => {
                     let mut taken = Taken::default();
                     reply(&mut taken);
-                    taken.answer
+                    if let Some(answer) = taken.answer {
+                        return answer;
+                    }
                 }
-            };
-            if let Some(answer) = answer {
-                return answer;
+                Event::Forgotten => return Err(stopping()),
             }
         }
-        Err(stopping())
     }
 }
 
@@ -143,9 +183,10 @@ impl Api {
             Held { api: self.clone(), id, cancelled: cancelled.clone(), answer: None, events: None };
         let waiting = Mutex::new(None);
         let later = || -> Arc<dyn ReplySink> {
-            let (events, receiver) = mpsc::unbounded_channel();
-            *waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(receiver);
-            Arc::new(Sink { id, cancelled: cancelled.clone(), events })
+            let events = Arc::<Events>::default();
+            let sink = Sink { id, cancelled: cancelled.clone(), events: Arc::downgrade(&events) };
+            *waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(events);
+            Arc::new(sink)
         };
         let mut taken = Taken::default();
         self.until_stored(|| pop::pop(&self.broker, request, &mut taken, &later)).await?;

@@ -27,24 +27,24 @@ const BATCH_MAX: i32 = 32;
 
 /// ReceiveMessage.
 pub async fn receive(call: Call, request: ReceiveMessageRequest) -> Delivery {
-    let is_local = call.proxy.brokers.only().is_some();
-    let received = async move {
-        let now_ms = || Some(call.proxy.brokers.now_ms());
-        match found(&call, &request).await {
-            Ok(mut delivery) => {
-                delivery.end(now_ms());
-                delivery
-            }
-            Err(failure) => Delivery::of_status(failure.status(), now_ms()),
-        }
-    };
-    if is_local {
-        return received.await;
+    if call.proxy.brokers.only().is_some() {
+        return received(&call, &request).await;
     }
     // A pop that waits at another broker cannot be taken back. When the call is cancelled, the messages of the pop reach the
     // delivery all the same, which gives them back when nobody takes it.
     let failed = |_| Delivery::of_status(Status::new(Code::InternalServerError, "the receive failed"), None);
-    spawn_local(received).await.unwrap_or_else(failed)
+    spawn_local(async move { received(&call, &request).await }).await.unwrap_or_else(failed)
+}
+
+async fn received(call: &Call, request: &ReceiveMessageRequest) -> Delivery {
+    let now_ms = || Some(call.proxy.brokers.now_ms());
+    match found(call, request).await {
+        Ok(mut delivery) => {
+            delivery.end(now_ms());
+            delivery
+        }
+        Err(failure) => Delivery::of_status(failure.status(), now_ms()),
+    }
 }
 
 /// How long the call may wait, in milliseconds.

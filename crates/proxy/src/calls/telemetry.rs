@@ -1,5 +1,6 @@
 //! The stream of settings and commands between a client and the server: Telemetry (`ClientActivity.telemetry`).
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use grpc::messages::{Code, Command, PubSub, Settings, Status, TelemetryCommand, name};
@@ -11,42 +12,57 @@ use crate::failure::Failure;
 use crate::registry::{Client, Stated, Writer, answer};
 use crate::{checks, settings};
 
-/// Serves the stream until one side ends it.
-pub async fn serve(call: Result<Call, Failure>, mut inbound: Streaming<TelemetryCommand>, writer: Writer) {
-    let call = match call {
-        Ok(call) => call,
-        Err(failure) => {
-            let _ = writer.send(Ok(refused(&failure))).await;
-            return;
+/// Serves the stream until one side ends it. A stream lasts as long as its client and takes commands hardly ever, so its state is small:
+/// what takes a command is boxed.
+#[expect(clippy::manual_async_fn, reason = "an async function keeps its arguments twice")]
+pub fn serve(
+    call: Call,
+    mut inbound: Streaming<TelemetryCommand>,
+    writer: Writer,
+) -> impl Future<Output = ()> {
+    async move {
+        let mut client = None;
+        loop {
+            let command = tokio::select! {
+                command = inbound.message() => command,
+                () = writer.closed() => break,
+                () = call.proxy.stopping() => break,
+            };
+            let Ok(Some(message)) = command else { break };
+            if Box::pin(take(&call, &mut client, &writer, message)).await.is_break() {
+                break;
+            }
         }
-    };
-    let mut client = None;
-    loop {
-        let command = tokio::select! {
-            command = inbound.message() => command,
-            () = writer.closed() => break,
-            () = call.proxy.stopping() => break,
-        };
-        let Ok(Some(message)) = command else { break };
-        if let Err(failure) = call.authorize(&message) {
-            let _ = writer.send(Ok(refused(&failure))).await;
-            break;
+        if let Some(client) = client {
+            client.leave(&writer);
         }
-        let TelemetryCommand { status, command: Some(command) } = message else { break };
-        // Boxed: a stream lasts as long as its client, and takes commands hardly ever.
-        if let Err(failure) = Box::pin(take(&call, &mut client, &writer, (status, command))).await {
-            let _ = writer.send(Err(ended(&failure))).await;
-            break;
-        }
-    }
-    if let Some(client) = client {
-        client.leave(&writer);
     }
 }
 
-/// What a client is told whose call is refused.
-fn refused(failure: &Failure) -> Box<TelemetryCommand> {
-    Box::new(TelemetryCommand { status: Some(failure.status()), command: None })
+/// Tells a client that its call is refused.
+pub async fn refuse(failure: &Failure, writer: &Writer) {
+    let refused = TelemetryCommand { status: Some(failure.status()), command: None };
+    // The stream may have ended meanwhile.
+    let _ = writer.send(Ok(Box::new(refused))).await;
+}
+
+/// Takes what a client says; whether the stream goes on.
+async fn take(
+    call: &Call,
+    client: &mut Option<Arc<Client>>,
+    writer: &Writer,
+    message: TelemetryCommand,
+) -> ControlFlow<()> {
+    if let Err(failure) = call.authorize(&message) {
+        refuse(&failure, writer).await;
+        return ControlFlow::Break(());
+    }
+    let TelemetryCommand { status, command: Some(command) } = message else { return ControlFlow::Break(()) };
+    if let Err(failure) = perform(call, client, writer, (status, command)).await {
+        let _ = writer.send(Err(ended(&failure))).await;
+        return ControlFlow::Break(());
+    }
+    ControlFlow::Continue(())
 }
 
 /// The status with which a stream ends because of a command that failed.
@@ -64,7 +80,7 @@ fn ended(failure: &Failure) -> GrpcStatus {
 /// What is said of settings of neither a producer nor a consumer.
 const NO_PUB_SUB: &str = "there is no publishing or subscription data in settings";
 
-async fn take(
+async fn perform(
     call: &Call,
     client: &mut Option<Arc<Client>>,
     writer: &Writer,

@@ -483,7 +483,7 @@ fn a_receive_that_waits_is_charged_for_its_request() {
     let request = ReceiveMessageRequest { long_polling_timeout: waits, ..Fixture::request() };
     fixture.run(async {
         let request = charged(&fixture.proxy, request);
-        let mut received = Receive(Some(Ok(fixture.call()))).call(request);
+        let mut received = Receive(Some(Box::new(Ok(fixture.call())))).call(request);
         assert!(once(received.as_mut()).is_none());
         assert_eq!(fixture.proxy.memory.used(), 1000);
         drop(received);
