@@ -389,10 +389,13 @@ impl ServerStreamingService<ReceiveMessageRequest> for Receive {
         // A future for each outcome: a call that waits for messages keeps nothing of the other one.
         match opened_now(caller, request) {
             // The bytes of the request are in memory until messages are found.
-            Ok((call, message, charged)) => Box::pin(async move {
-                let _charged = charged;
-                Ok(Response::new(calls::receive(call, message).await))
-            }),
+            Ok((call, message, charged)) => {
+                let received = Box::pin(calls::receive(call, message));
+                Box::pin(async move {
+                    let _charged = charged;
+                    Ok(Response::new(received.await))
+                })
+            }
             Err(rejected) => Box::pin(async move {
                 let failure = rejected.due().await;
                 Ok(Response::new(Delivery::of_status(failure.status(), None)))

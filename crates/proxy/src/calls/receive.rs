@@ -26,14 +26,21 @@ use crate::topic::Topic;
 const BATCH_MAX: i32 = 32;
 
 /// ReceiveMessage.
-pub async fn receive(call: Call, request: ReceiveMessageRequest) -> Delivery {
-    if call.proxy.brokers.only().is_some() {
-        return received(&call, &request).await;
+#[expect(
+    clippy::manual_async_fn,
+    reason = "an async function keeps its arguments twice, and thousands of receives wait"
+)]
+pub fn receive(call: Call, request: ReceiveMessageRequest) -> impl Future<Output = Delivery> {
+    async move {
+        if call.proxy.brokers.only().is_some() {
+            return received(&call, &request).await;
+        }
+        // A pop that waits at another broker cannot be taken back. When the call is cancelled, the messages of the pop reach the
+        // delivery all the same, which gives them back when nobody takes it.
+        let failed =
+            |_| Delivery::of_status(Status::new(Code::InternalServerError, "the receive failed"), None);
+        spawn_local(async move { received(&call, &request).await }).await.unwrap_or_else(failed)
     }
-    // A pop that waits at another broker cannot be taken back. When the call is cancelled, the messages of the pop reach the
-    // delivery all the same, which gives them back when nobody takes it.
-    let failed = |_| Delivery::of_status(Status::new(Code::InternalServerError, "the receive failed"), None);
-    spawn_local(async move { received(&call, &request).await }).await.unwrap_or_else(failed)
 }
 
 async fn received(call: &Call, request: &ReceiveMessageRequest) -> Delivery {

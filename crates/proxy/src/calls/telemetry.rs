@@ -14,7 +14,10 @@ use crate::{checks, settings};
 
 /// Serves the stream until one side ends it. A stream lasts as long as its client and takes commands hardly ever, so its state is small:
 /// what takes a command is boxed.
-#[expect(clippy::manual_async_fn, reason = "an async function keeps its arguments twice")]
+#[expect(
+    clippy::manual_async_fn,
+    reason = "an async function keeps its arguments twice, and thousands of streams wait"
+)]
 pub fn serve(
     call: Call,
     mut inbound: Streaming<TelemetryCommand>,

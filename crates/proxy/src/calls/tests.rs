@@ -491,6 +491,19 @@ fn a_receive_that_waits_is_charged_for_its_request() {
     });
 }
 
+/// What lasts as long as an idle client is counted by the thousand.
+#[test]
+fn what_waits_for_a_client_is_small() {
+    use tonic::codec::Codec as _;
+    let fixture = Fixture::new();
+    let receive = receive(fixture.call(), Fixture::request());
+    assert!(size_of_val(&receive) <= 2048, "a receive takes {} bytes", size_of_val(&receive));
+    let decoder = grpc::ProstCodec::<TelemetryCommand, TelemetryCommand>::default().decoder();
+    let inbound = tonic::Streaming::new_empty(decoder, tonic::body::Body::empty());
+    let stream = telemetry::serve(fixture.call(), inbound, tokio::sync::mpsc::channel(1).0);
+    assert!(size_of_val(&stream) <= 1280, "a stream of settings takes {} bytes", size_of_val(&stream));
+}
+
 /// With the vector of RocketMQ's signature: user, secret, date-time and what they give.
 #[test]
 fn a07_calls_of_nobody_are_unauthorized() {
