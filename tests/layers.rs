@@ -23,7 +23,7 @@ const LAYERS: [(&str, &[&str]); 17] = [
     ("lab", &["wire", "net", "grpc", "client"]),
     ("admin", &["wire", "client", "host"]),
     ("console", &["wire", "net", "auth", "admin"]),
-    ("sim", &["wire", "store", "replica"]),
+    ("sim", &["wire", "store", "replica", "controller"]),
     (
         "vostok",
         &[
