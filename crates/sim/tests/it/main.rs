@@ -20,6 +20,8 @@ const FAILED_ONCE: &[(u64, &str)] = &[
     // A master whose messages nobody confirmed came back, and the new one had none of its epochs.
     (40_001_317, "cut-off"),
     (40_002_534, "controller-sync"),
+    // A checkpoint that found no space forgot the queues it had not written.
+    (1_795_718_776_102, "classic-all-async"),
 ];
 
 #[test]

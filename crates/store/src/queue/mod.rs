@@ -412,11 +412,10 @@ impl Queue {
         unwritten: &Mutex<Vec<Arc<Self>>>,
         touched: &mut files::Touched,
     ) -> std::io::Result<u64> {
-        let mut tail = lock(&self.tail);
+        let tail = lock(&self.tail);
         let (from, skip) = (tail.written, tail.unwritten());
         let count = usize::try_from(planned.max - from).expect("planned from this tail");
         let units: Vec<Unit> = tail.units.range(skip, skip + count).collect();
-        tail.listed = false;
         drop(tail);
         // Only this function changes `written`, and one thread at a time runs it.
         self.files.write(from, &units, planned.min, touched)?;
@@ -444,6 +443,11 @@ impl Queue {
     /// Wipes the units `from..until` and the rest of the last one's file.
     pub(crate) fn wipe(&self, from: u64, until: u64, touched: &mut files::Touched) -> std::io::Result<()> {
         self.files.wipe(from, until, touched)
+    }
+
+    /// Notes that a checkpoint took the queue from the list of queues that it writes.
+    pub(crate) fn unlist(&self) {
+        lock(&self.tail).listed = false;
     }
 
     /// Puts the queue on the list of queues for the next checkpoint.

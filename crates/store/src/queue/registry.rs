@@ -195,6 +195,8 @@ impl Queues {
     /// Takes the list of queues with unwritten units.
     pub(crate) fn take_unwritten(&self) -> Vec<Arc<Queue>> {
         self.ripe.store(0, Ordering::Relaxed);
-        std::mem::take(&mut *lock(&self.unwritten))
+        let taken = std::mem::take(&mut *lock(&self.unwritten));
+        taken.iter().for_each(|queue| queue.unlist());
+        taken
     }
 }

@@ -345,3 +345,31 @@ fn many_queues_are_durable_after_a_checkpoint() {
         }
     }
 }
+
+/// A checkpoint that ends early, wherever it finds no space, takes no queue from those that come after it.
+#[test]
+fn a_checkpoint_without_space_forgets_no_queue() {
+    for space in (0..).step_by(100) {
+        let disk = FakeDisk::new(512);
+        let store = open(&disk);
+        let queues = [0, 1, 2].map(|id| store.queue("Topic", id).unwrap());
+        for queue in &queues {
+            append(&store, queue, b"first", 0);
+        }
+        disk.faults(|faults| faults.space_left = Some(space));
+        let is_done = store.checkpoint().is_ok();
+        disk.faults(|faults| faults.space_left = None);
+        for queue in &queues {
+            append(&store, queue, b"second", 0);
+        }
+        store.checkpoint().unwrap();
+        let store = open(&disk.power_cut(1));
+        for id in 0..3 {
+            let found = bodies(&store, &store.find_queue("Topic", id).unwrap(), 0);
+            assert_eq!(found, [&b"first"[..], b"second"], "queue {id}, {space} bytes");
+        }
+        if is_done {
+            break;
+        }
+    }
+}
