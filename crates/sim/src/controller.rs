@@ -35,7 +35,7 @@ pub enum Action {
     End(String),
 }
 
-/// A controller's process.
+/// A controller's process: what it remembers, beside its journal, ends with it.
 pub struct Controller {
     machine: Machine,
     journal: Journal,

@@ -25,7 +25,7 @@ const PART_BYTES: usize = if cfg!(test) { 1 << 10 } else { 64 << 10 };
 /// A text, or data points, that are being written.
 pub(super) struct Exposition {
     text: String,
-    /// Who takes the text in parts, so that a page of many series is never in memory as a whole.
+    /// Who takes the text in parts, and can send the first while the others are made.
     parts: Option<UnboundedSender<String>>,
     form: Form,
     /// Labels of every series.

@@ -9,7 +9,7 @@ use crate::settings::{BROKERS, NODES, NodeId};
 use replica::roster::ConnectionId;
 use store::FakeDisk;
 
-/// A controller's machine.
+/// The machine that a controller runs on: its disk stays when the process ends.
 pub(super) struct Station {
     pub(super) controller: Option<Box<Controller>>,
     pub(super) disk: FakeDisk,
