@@ -140,6 +140,11 @@ impl Clients {
         self.readers.iter_mut().for_each(|reader| reader.next = Default::default());
     }
 
+    /// What readers are being answered counts no more: a slave may have sent them what its master lost.
+    pub fn forget_reads(&mut self) {
+        self.reads.clear();
+    }
+
     /// A reader is answered; the queue of its call.
     pub fn found(&mut self, call: u64, found: &[(u64, u64)]) -> Option<i32> {
         let (reader, queue) = self.reads.remove(&call)?;

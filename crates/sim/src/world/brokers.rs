@@ -189,7 +189,9 @@ impl World {
                 self.history.check(&log, begin)
             }
         });
-        self.nodes[0].lost_since_ms = None;
+        if self.nodes[0].lost_since_ms.take().is_some() {
+            self.clients.forget_reads();
+        }
         self.fail(checked);
         for slave in (1..BROKERS).map(NodeId) {
             if self.nodes[slave.0].end_max > end {
