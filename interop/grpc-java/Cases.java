@@ -303,6 +303,9 @@ public final class Cases {
             remoting.send(new Message(stage.topic, ("old " + index).getBytes()));
         }
         Stage.await("delivery to the old client", 40, () -> found.size() >= count);
+        // What a listener has not returned from when the client shuts down comes again.
+        var queues = old.getDefaultMQPushConsumerImpl().getRebalanceImpl().getProcessQueueTable();
+        Stage.await("consumption", 10, () -> queues.values().stream().allMatch(queue -> queue.getMsgCount().get() == 0));
         old.shutdown();
         for (int index = 0; index < count; index++) {
             producer.send(stage.message("new " + index).build());
