@@ -11,6 +11,8 @@ from store_compare import Ledger, changed_configuration, configuration, differen
 
 OUR_TOPICS = {"Plain": 4, "Wide": 16, "Bodies": 2, "Batches": 2, "Delayed": 2, "Timers": 2, "DueLevels": 1, "DueTimers": 1, "Retried": 1,
               "Transactions": 2, "Inner": 2, "Fresh1": 2, "Fresh2": 2, "Fresh3": 2, "%DLQ%G_retry": 1, "%RETRY%G_retry": 1, "Load": 1}
+# Asked about even before their queues have directories: Vostok makes those with the first checkpoint after a message.
+SYSTEM_TOPICS = {"SCHEDULE_TOPIC_XXXX": 18, "RMQ_SYS_TRANS_HALF_TOPIC": 1, "RMQ_SYS_TRANS_OP_HALF_TOPIC": 1, "rmq_sys_wheel_timer": 1}
 OFFSETS = [("G_first", "Plain", 4), ("G_second", "Wide", 16), ("G_resume", "Plain", 4)]
 # Pending messages arrive in these while other things are compared.
 MOVING = {"DueLevels", "DueTimers", "%RETRY%G_retry"}
@@ -77,9 +79,9 @@ class Case:
             raise RuntimeError(f"{steps} failed against {broker.name}; see {log.name}")
 
     def request(self, broker):
-        """All queues that ever had a directory here, and ours."""
+        """All queues that ever had a directory here, ours, and those of the broker."""
         self.queues |= {(directory.parent.name, int(directory.name)) for directory in (broker.store / "consumequeue").glob("*/*")}
-        self.queues |= {(topic, queue) for topic, count in OUR_TOPICS.items() for queue in range(count)}
+        self.queues |= {(topic, queue) for topic, count in (OUR_TOPICS | SYSTEM_TOPICS).items() for queue in range(count)}
         file = self.directory / f"request-{self.number}"
         lines = [f"Q {topic} {queue}" for topic, queue in sorted(self.queues)]
         lines += [f"O {group} {topic} {queue}" for group, topic, count in OFFSETS for queue in range(count)]
