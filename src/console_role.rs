@@ -29,7 +29,8 @@ pub struct Settings {
     /// File with accessKey and secretKey, with which the console signs its requests; else conf/tools.yml of ROCKETMQ_HOME.
     #[arg(long = "console-keys", value_name = "FILE")]
     pub keys: Option<PathBuf>,
-    /// Directory below which runs of vostok lab lie (their --out); the console shows their reports.
+    /// Directory below which runs of vostok lab lie (their --out); else lab in the data directory. The console shows their
+    /// reports, and an administrator starts runs there.
     #[arg(long = "console-runs", value_name = "DIR")]
     pub runs: Option<PathBuf>,
     /// PEM file of the certificate chain with which the console serves HTTPS; a changed file is read again.
@@ -76,7 +77,8 @@ pub fn start(
             "whoever reaches the console on this machine acts with the keys of --console-keys; make logins with: vostok console user NAME --data DIR"
         );
     }
-    let (names, runs) = (settings.names.clone(), settings.runs.clone());
+    let names = settings.names.clone();
+    let runs = settings.runs.clone().unwrap_or_else(|| home.join("lab"));
     let config = console::Config { listens, names, home: home.join("console"), runs, tls };
     match RunningConsole::start(config, cluster) {
         Ok(running) => Ok(Some(running)),

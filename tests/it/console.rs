@@ -115,7 +115,7 @@ impl Console {
     }
 
     /// Logs in; the session with its token.
-    fn log_in(&self, name: &str, password: &str) -> (String, String) {
+    pub fn log_in(&self, name: &str, password: &str) -> (String, String) {
         let anonymous = self.session("/login");
         let answer = self.post("/login", &anonymous, &format!("name={name}&password={password}"));
         assert_eq!(answer.status, 303, "{}", answer.body);

@@ -15,7 +15,7 @@ use wire::frame::{Command, frame_length};
 
 use crate::common::server::free_ports;
 use crate::common::wire_client::PATIENCE;
-use crate::console::{Console, setup};
+use crate::console::{Console, login, setup};
 use crate::stage::eventually;
 
 /// Largest page of a list in bytes.
@@ -248,4 +248,39 @@ fn runs_of_the_lab_are_listed_opened_and_compared() {
     ] {
         assert_eq!(console.ask(&format!("/report?{outside}"), &[], None).status, 404, "{outside}");
     }
+}
+
+#[test]
+fn an_administrator_starts_and_stops_a_run_of_the_lab() {
+    let home = tempfile::tempdir().unwrap();
+    let console = Console::start(home);
+    let session = console.session("/runs");
+    assert_eq!(console.post("/runs", &session, "what=start&kind=kill&threads=--out").status, 400);
+    let form = "what=start&kind=async&threads=2&size=100&duration=600";
+    assert_eq!(console.post("/runs", &session, form).status, 303);
+    eventually("the run is listed", || (data(&console, "/runs")["found"] == 1).then_some(()));
+    let started = data(&console, "/runs")["started_here"].clone();
+    assert!(
+        started["goes_on"] == true && started["run"].as_str().unwrap().starts_with("async-"),
+        "{started}"
+    );
+    assert_eq!(console.post("/runs", &session, form).status, 409, "one at a time");
+    assert_eq!(console.post("/runs", &session, "what=stop").status, 303);
+    eventually("the run ends", || {
+        (data(&console, "/runs")["started_here"]["goes_on"] == false).then_some(())
+    });
+    let audit = console.ask("/api/v1/audit", &[], None).body;
+    assert!(
+        audit.contains("lab modes --local 2m2s --repl async") && audit.contains("lab run stop"),
+        "{audit}"
+    );
+}
+
+#[test]
+fn an_operator_starts_no_run() {
+    let home = tempfile::tempdir().unwrap();
+    let (_, password) = (login(home.path(), "root", "admin"), login(home.path(), "op", "operator"));
+    let console = Console::start(home);
+    let session = console.log_in("op", &password);
+    assert_eq!(console.post("/runs", &session, "what=start&kind=kill").status, 403);
 }

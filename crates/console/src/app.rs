@@ -5,6 +5,7 @@ pub(crate) mod servers;
 use crate::answers::{now_ms, without_hidden};
 use crate::audit::{Audit, Line};
 use crate::guard::Tokens;
+use crate::lab::Lab;
 use crate::lag::Lags;
 use crate::live::Live;
 use crate::refusal::Refusal;
@@ -34,8 +35,8 @@ pub struct Config {
     pub names: Vec<String>,
     /// Directory of users and audit log.
     pub home: PathBuf,
-    /// Directory with the directories of runs of `vostok lab`, whose reports are shown.
-    pub runs: Option<PathBuf>,
+    /// Directory with the directories of runs of `vostok lab`, whose reports are shown and where new ones are written.
+    pub runs: PathBuf,
     /// TLS with browsers; without, pages and passwords can be read on the way.
     pub tls: Option<Arc<ServerTls>>,
 }
@@ -88,6 +89,7 @@ pub(crate) struct App {
     pub tokens: Tokens,
     pub live: Live,
     pub lags: Lags,
+    pub lab: Lab,
     /// Passwords that may be checked at once; each takes a core for a while.
     pub logins: tokio::sync::Semaphore,
     /// Forms that may be read at once; each may be as large as a message.
@@ -108,6 +110,7 @@ impl App {
             tokens: Tokens::new(secret),
             live: Live::default(),
             lags: Lags::default(),
+            lab: Lab::default(),
             logins: tokio::sync::Semaphore::new(2),
             forms: tokio::sync::Semaphore::new(8),
             answers: Mutex::default(),

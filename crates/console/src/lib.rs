@@ -11,6 +11,7 @@ mod command;
 mod connections;
 mod guard;
 mod history;
+mod lab;
 mod lag;
 mod live;
 mod pages;

@@ -115,6 +115,7 @@ pub(crate) async fn post(app: &App, who: &Visitor, path: &str, form: &Fields) ->
         "/logout" => login::end(app, who),
         "/dlq" => dead_letters::resend(app, who, form).await.map(Reply::Page),
         "/logins" => logins::change(app, who, form).await.map(Reply::Page),
+        "/runs" => runs::change(app, who, form).map(Reply::Redirect),
         path => match path.strip_prefix("/op/").and_then(|rest| rest.split_once('/')) {
             Some(name) => operations::change(app, who, name, form).await.map(Reply::Page),
             None => Err(Refusal::missing(format!("there is no form {path}"))),

@@ -82,6 +82,7 @@ impl RunningConsole {
                     _ = stopped => {}
                 }
             });
+            app.lab.stop();
             app.cluster.close();
         })?;
         Ok(Self { address, scheme, stop, thread })

@@ -1,12 +1,14 @@
-//! Runs of the lab: those below a directory, the report of one, two side by side.
+//! Runs of the lab: those below a directory, the report of one, two side by side, and starting one.
 
-use crate::answers::rows;
+use crate::answers::{now_ms, rows};
 use crate::app::{App, Visitor};
+use crate::lab::{self, FIGURES, KINDS};
 use crate::refusal::Refusal;
 use crate::request::{Fields, query};
-use crate::view::{Page, cell_text, columns_table, table, told};
+use crate::users::Role;
+use crate::view::{Page, cell_text, columns_table, table, token, told};
 use crate::words::Lang;
-use maud::html;
+use maud::{Markup, html};
 use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::io::Read;
@@ -22,8 +24,7 @@ const PAGES: [(&str, &str); 2] = [("report.html", "Open the report"), ("compare.
 /// A directory of a run that is named as one of the entries of the directory of runs.
 fn directory(app: &App, id: &str) -> Result<PathBuf, Refusal> {
     let missing = || Refusal::missing(format!("there is no run {id}"));
-    let home = app.config.runs.as_deref().ok_or_else(missing)?;
-    directories(home).into_iter().find(|run| name(run) == id).ok_or_else(missing)
+    directories(&app.config.runs).into_iter().find(|run| name(run) == id).ok_or_else(missing)
 }
 
 fn name(run: &Path) -> String {
@@ -56,12 +57,8 @@ pub(crate) fn report(app: &App, fields: &Fields) -> Result<String, Refusal> {
 /// The runs, the latest first.
 pub(super) fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Refusal> {
     let lang = who.lang;
-    let Some(home) = app.config.runs.as_deref() else {
-        let body = html! { p { (lang.say("No directory of runs was given. Start the console with --console-runs DIR, the directory below which vostok lab writes its runs")) } };
-        return Ok(Page::new(lang.say("Lab runs"), json!([]), body));
-    };
     let time = |value: &Value| value.as_i64().map(admin::time);
-    let mut runs: Vec<Value> = directories(home)
+    let mut runs: Vec<Value> = directories(&app.config.runs)
         .iter()
         .filter_map(|run| {
             let found = json_of(run, "run.json")?;
@@ -78,12 +75,70 @@ pub(super) fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Re
     runs.sort_by_key(|run| std::cmp::Reverse(run["started"].as_str().map(str::to_owned)));
     let part = super::list::part(&runs, "run", fields, |_| true);
     let columns = ["run", "scenario", "target", "cells", "started", "ended"];
+    let started = app.lab.state();
     let body = html! {
-        p.small { (lang.say("Runs are started on the command line")) ": " code { "vostok lab" } }
         (columns_table(lang, &part.rows, &columns))
         (part.links(lang, "/runs", fields))
+        @if !started.is_null() { (last_started(who, &started)) }
+        @if who.role == Role::Admin { (start_form(who)) }
     };
-    Ok(Page::new(lang.say("Lab runs"), json!({"found": part.found(), "runs": part.rows}), body))
+    let data = json!({"found": part.found(), "runs": part.rows, "started_here": started});
+    Ok(Page::new(lang.say("Lab runs"), data, body))
+}
+
+/// The run that was started here last: whether it goes on, and its last words.
+fn last_started(who: &Visitor, started: &Value) -> Markup {
+    let (lang, goes_on) = (who.lang, started["goes_on"] == true);
+    html! {
+        h2 { (lang.say("Started here last")) ": " (cell_text(&started["run"])) }
+        p role="status" {
+            @if goes_on { (lang.say("It goes on; load the page again to see how far it is")) }
+            @else { (lang.say("It has ended")) ": " (cell_text(&started["outcome"])) }
+        }
+        pre { @for line in rows(&started["words"]) { (cell_text(line)) "\n" } }
+        @if goes_on && who.role == Role::Admin {
+            form method="post" action="/runs" { (token(who)) button.danger name="what" value="stop" { (lang.say("Stop it")) } }
+        }
+    }
+}
+
+fn start_form(who: &Visitor) -> Markup {
+    let lang = who.lang;
+    html! {
+        h2 { (lang.say("Start a run")) }
+        p.small { (lang.say("It starts a cluster of its own on this machine, loads it and removes it. Not on a machine whose brokers serve others: it takes their processors and disk. Other runs are started with")) " " code { "vostok lab" } }
+        form.stacked method="post" action="/runs" {
+            (token(who))
+            label { span { (lang.say("Scenario")) } select name="kind" {
+                @for kind in &KINDS { option value=(kind.name) { (lang.say(kind.text)) } }
+            } }
+            @for figure in &FIGURES {
+                @let [least, usual, largest] = figure.range;
+                label { span { (lang.say(figure.text)) } input name=(figure.name) type="number" min=(least) max=(largest) value=(usual) required; }
+            }
+            div.actions { button name="what" value="start" { (lang.say("Start")) } }
+        }
+    }
+}
+
+/// Starts a run, or stops the one that was started here.
+///
+/// # Errors
+/// [`Refusal`] when the visitor is no administrator, a value is wrong, another run goes on, or the system refuses it.
+pub(super) fn change(app: &App, who: &Visitor, form: &Fields) -> Result<String, Refusal> {
+    if who.role != Role::Admin {
+        return Err(Refusal::forbidden(who.lang.say("Your role does not allow this")));
+    }
+    if form.text("what") == "stop" {
+        app.note(who, "lab run stop", "begun")?;
+        app.lab.stop();
+        return Ok("/runs".to_owned());
+    }
+    let arguments = lab::arguments(form)?;
+    let run = app.config.runs.join(format!("{}-{}", form.text("kind"), now_ms()));
+    app.note(who, &format!("{} --out {}", arguments.join(" "), run.display()), "begun")?;
+    app.lab.start(&run, &arguments)?;
+    Ok("/runs".to_owned())
 }
 
 /// One run: its verdict, its pages, its cells beside those of another run.

@@ -1,0 +1,210 @@
+//! A run of the lab that an administrator started: `vostok lab` as a process of its own, with a cluster of its own on this machine.
+
+use crate::refusal::Refusal;
+use crate::request::Fields;
+use http::StatusCode;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard};
+
+/// The program that runs, even where an upgrade has replaced its file.
+const PROGRAM: &str = "/proc/self/exe";
+/// File with the words of the run, in its directory.
+const LOG: &str = "console.log";
+/// Lines of the words of a run that are shown.
+const LINES_MAX: usize = 8;
+
+/// A kind of run: its name in forms, its English text, its scenario and the local cluster.
+pub(crate) struct Kind {
+    pub name: &'static str,
+    pub text: &'static str,
+    arguments: &'static [&'static str],
+    is_failover: bool,
+}
+
+const fn failover(name: &'static str, text: &'static str, arguments: &'static [&'static str]) -> Kind {
+    Kind { name, text, arguments, is_failover: true }
+}
+
+const fn modes(name: &'static str, text: &'static str, arguments: &'static [&'static str]) -> Kind {
+    Kind { name, text, arguments, is_failover: false }
+}
+
+/// What can be started.
+pub(crate) const KINDS: [Kind; 5] = [
+    failover("kill", "Failover of 1m2s: kill the master", &["--local", "1m2s", "--fault", "leader-kill"]),
+    failover("pause", "Failover of 1m2s: pause the master", &["--local", "1m2s", "--fault", "leader-pause"]),
+    failover("switch", "Failover of 1m2s: planned switch", &["--local", "1m2s", "--fault", "switch"]),
+    modes("async", "Throughput of 2m2s, asynchronous replication", &["--local", "2m2s", "--repl", "async"]),
+    modes("sync", "Throughput of 2m2s, synchronous double write", &["--local", "2m2s", "--repl", "sync"]),
+];
+
+/// A number of the form, with the flag it becomes.
+pub(crate) struct Figure {
+    pub name: &'static str,
+    pub text: &'static str,
+    /// Least, usual and largest value.
+    pub range: [u64; 3],
+}
+
+/// The numbers of the form. Rounds count for failover, seconds for throughput.
+pub(crate) const FIGURES: [Figure; 4] = [
+    Figure { name: "threads", text: "Threads", range: [1, 64, 1024] },
+    Figure { name: "size", text: "Body size in bytes", range: [1, 1024, 4 << 20] },
+    Figure { name: "rounds", text: "Rounds (failover)", range: [1, 5, 1000] },
+    Figure { name: "duration", text: "Seconds (throughput)", range: [1, 30, 3600] },
+];
+
+/// The arguments of `vostok lab` for a form, without the directory.
+///
+/// # Errors
+/// [`Refusal`] when the kind is none of [`KINDS`] or a number is outside its range.
+pub(crate) fn arguments(form: &Fields) -> Result<Vec<String>, Refusal> {
+    let kind = KINDS.iter().find(|kind| kind.name == form.text("kind")).ok_or_else(|| {
+        let known: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();
+        Refusal::wrong(format!("kind is {:?}, expected one of {}", form.text("kind"), known.join(", ")))
+    })?;
+    let scenario = if kind.is_failover { "failover" } else { "modes" };
+    let mut arguments: Vec<String> =
+        ["lab", scenario].iter().chain(kind.arguments).map(|it| (*it).into()).collect();
+    let left_out = if kind.is_failover { "duration" } else { "rounds" };
+    for Figure { name, range: [least, usual, largest], .. } in FIGURES.iter().filter(|it| it.name != left_out)
+    {
+        let given = form.get(name).map_or(Ok(*usual), str::parse);
+        let value = given.ok().filter(|value| (*least..=*largest).contains(value)).ok_or_else(|| {
+            Refusal::wrong(format!("{name} is {:?}, expected {least} to {largest}", form.text(name)))
+        })?;
+        arguments.extend([format!("--{name}"), value.to_string()]);
+    }
+    Ok(arguments)
+}
+
+struct Run {
+    directory: PathBuf,
+    process: Child,
+}
+
+/// The run that was started last; one at a time, because two would measure each other.
+#[derive(Default)]
+pub(crate) struct Lab(Mutex<Option<Run>>);
+
+impl Lab {
+    /// Starts a run in a directory that does not exist yet.
+    ///
+    /// # Errors
+    /// [`Refusal`] when another run goes on, or the system refuses the directory or the process.
+    pub fn start(&self, directory: &Path, arguments: &[String]) -> Result<(), Refusal> {
+        let mut last = self.last();
+        if last.as_mut().is_some_and(Run::goes_on) {
+            let text = "a run goes on; wait for its end, or stop it".to_owned();
+            return Err(Refusal { status: StatusCode::CONFLICT, text });
+        }
+        let process = spawn(directory, arguments).map_err(|error| {
+            let text = format!("the run was not started in {}: {error}", directory.display());
+            Refusal { status: StatusCode::INTERNAL_SERVER_ERROR, text }
+        })?;
+        *last = Some(Run { directory: directory.to_owned(), process });
+        Ok(())
+    }
+
+    /// Asks the run to end as Ctrl-C does; it takes its cluster with it. Whether one went on.
+    pub fn stop(&self) -> bool {
+        let mut last = self.last();
+        let Some(run) = last.as_mut() else { return false };
+        let pid = Pid::from_raw(run.process.id().cast_signed());
+        run.goes_on() && pid.is_some_and(|pid| kill_process(pid, Signal::INT).is_ok())
+    }
+
+    /// The run that was started last: its name, whether it goes on, how it ended, its last words.
+    pub fn state(&self) -> Value {
+        let mut last = self.last();
+        let Some(run) = last.as_mut() else { return Value::Null };
+        let outcome = run.process.try_wait().ok().flatten();
+        let words = fs::read_to_string(run.directory.join(LOG)).unwrap_or_default();
+        let lines: Vec<&str> = words.lines().rev().filter(|line| !line.is_empty()).take(LINES_MAX).collect();
+        json!({
+            "run": run.directory.file_name().unwrap_or_default().to_string_lossy(),
+            "goes_on": outcome.is_none(),
+            "outcome": outcome.map(|it| it.to_string()),
+            "words": lines.into_iter().rev().collect::<Vec<_>>(),
+        })
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<Run>> {
+        self.0.lock().expect("short section")
+    }
+}
+
+impl Run {
+    fn goes_on(&mut self) -> bool {
+        matches!(self.process.try_wait(), Ok(None))
+    }
+}
+
+/// A process group of its own: Ctrl-C ends the console first, which ends the run.
+fn spawn(directory: &Path, arguments: &[String]) -> io::Result<Child> {
+    fs::create_dir_all(directory)?;
+    let log = File::create_new(directory.join(LOG))?;
+    Command::new(PROGRAM)
+        .arg0("vostok")
+        .args(arguments)
+        .arg("--out")
+        .arg(directory)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .process_group(0)
+        .spawn()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::words::Lang;
+
+    #[test]
+    fn forms_become_arguments_of_the_lab() {
+        let of = |form: &str| arguments(&Fields::parse(form));
+        let kill = of("kind=kill&threads=8&rounds=2&duration=9").unwrap().join(" ");
+        assert_eq!(kill, "lab failover --local 1m2s --fault leader-kill --threads 8 --size 1024 --rounds 2");
+        let sync = of("kind=sync&size=16").unwrap().join(" ");
+        assert_eq!(sync, "lab modes --local 2m2s --repl sync --threads 64 --size 16 --duration 30");
+        for wrong in
+            ["", "kind=%2Dx", "kind=kill&threads=0", "kind=kill&threads=--out", "kind=sync&duration=3601"]
+        {
+            assert_eq!(of(wrong).unwrap_err().status, StatusCode::BAD_REQUEST, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_form_is_in_chinese_too() {
+        let texts = KINDS.iter().map(|kind| kind.text).chain(FIGURES.iter().map(|figure| figure.text));
+        for text in texts {
+            assert_ne!(Lang::Zh.say(text), text);
+        }
+    }
+
+    #[test]
+    fn one_run_at_a_time_and_its_end_is_told() {
+        let home = tempfile::tempdir().unwrap();
+        let lab = Lab::default();
+        assert_eq!((lab.state(), lab.stop()), (Value::Null, false));
+        // This test as the program: an argument that it does not know ends it with a message.
+        lab.start(&home.path().join("one"), &["--no-such-flag".to_owned()]).unwrap();
+        while lab.state()["goes_on"] == true {
+            std::thread::yield_now();
+        }
+        let state = lab.state();
+        assert!(state["run"] == "one" && state["outcome"].to_string().contains("exit status"), "{state}");
+        assert!(state["words"].to_string().contains("no-such-flag"), "{state}");
+        assert_eq!(
+            lab.start(&home.path().join("one"), &[]).unwrap_err().status,
+            StatusCode::INTERNAL_SERVER_ERROR
+        );
+    }
+}
