@@ -56,8 +56,8 @@ def discard(work):
 class Kept:
     """A server of `servers` whose data stays when it stops, until `remove`."""
 
-    def __init__(self, name, chosen, sync=False, conf=(), binary=None, grpc=False):
-        self.name, self.sync, self.binary = name, sync, binary
+    def __init__(self, name, chosen, sync=False, conf=(), binary=None, grpc=False, options=()):
+        self.name, self.sync, self.binary, self.options = name, sync, binary, options
         self.conf = [*chosen.conf, *conf]
         self.heap, self.cpus = chosen.heap, "0" if chosen.pin else ""
         self.load_cpus = "1" if chosen.pin else ""
@@ -89,7 +89,7 @@ class Kept:
         with open(log, "ab") as out:
             self.process = children.start(
                 [*pin, self.binary or servers.VOSTOK, "serve", "--data", self.work / "data", "--namesrv-port", str(self.namesrv_port),
-                 "--broker-port", str(self.broker_port), "-c", file, *self.grpc], stdout=out, stderr=out, stdin=subprocess.DEVNULL)
+                 "--broker-port", str(self.broker_port), "-c", file, *self.grpc, *self.options], stdout=out, stderr=out, stdin=subprocess.DEVNULL)
         self.pid = self.process.pid
         local.await_ports(self.process, [self.namesrv_port, self.broker_port], 600, log)
         return CLOCK() - began
