@@ -267,20 +267,28 @@ impl Family<'_> {
             let ends = bounds.iter().map(|bound| number(*bound as f64));
             self.ends = ends.chain(["+Inf".to_owned()]).collect();
         }
-        let mut line = |suffix: &str, labels: [&str; 3], value: std::fmt::Arguments<'_>| {
-            [self.metric.name, suffix].into_iter().chain(labels).for_each(|part| text.push_str(part));
-            let _ = text.write_fmt(value);
-        };
-        let (mut labels, mut below) = (String::new(), 0);
-        let end_at = self.labels.ranges.write(values, &mut labels);
+        // The series of a range up to where it ends, and the text from there to the count.
+        let mut series = [self.metric.name, "_bucket"].concat();
+        let end_at = self.labels.ranges.write(values, &mut series);
+        series.push(' ');
+        let (mut digits, mut below) = (itoa::Buffer::new(), 0);
         for (end, count) in self.ends.iter().zip(counts) {
             below += count;
-            line("_bucket", [&labels[..end_at], end, &labels[end_at..]], format_args!(" {below}\n"));
+            let parts = [&series[..end_at], end, &series[end_at..], digits.format(below), "\n"];
+            parts.into_iter().for_each(|part| text.push_str(part));
         }
-        labels.clear();
-        self.labels.series.write(values, &mut labels);
-        line("_count", [&labels, "", ""], format_args!(" {below}\n"));
-        line("_sum", [&labels, "", ""], format_args!(" {}\n", number(sum)));
+        for suffix in ["_count", "_sum"] {
+            text.push_str(self.metric.name);
+            text.push_str(suffix);
+            self.labels.series.write(values, text);
+            text.push(' ');
+            if suffix == "_count" {
+                text.push_str(digits.format(below))
+            } else {
+                write_number(text, sum)
+            }
+            text.push('\n');
+        }
         self.exposition.hand_on();
     }
 }
@@ -296,14 +304,16 @@ pub(super) fn number(value: f64) -> String {
 const WHOLE_MAX: f64 = 1e15;
 
 fn write_number(text: &mut String, value: f64) {
-    let _ = match value {
-        value if value.is_nan() => text.write_str("NaN"),
-        value if value.is_infinite() => text.write_str(if value > 0.0 { "+Inf" } else { "-Inf" }),
-        value if value.fract() == 0.0 && value > 0.0 && value < WHOLE_MAX => {
-            write!(text, "{}.0", value as u64)
-        }
-        value => write!(text, "{value:?}"),
-    };
+    if value.is_nan() {
+        text.push_str("NaN");
+    } else if value.is_infinite() {
+        text.push_str(if value > 0.0 { "+Inf" } else { "-Inf" });
+    } else if value.fract() == 0.0 && value > 0.0 && value < WHOLE_MAX {
+        text.push_str(itoa::Buffer::new().format(value as u64));
+        text.push_str(".0");
+    } else {
+        let _ = write!(text, "{value:?}");
+    }
 }
 
 /// Appends a text with what the format gives a meaning escaped: backslashes and ends of lines, and quotation marks in values of
