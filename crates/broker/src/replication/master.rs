@@ -3,7 +3,9 @@
 
 mod admission;
 mod connection;
+mod in_sync;
 mod machine;
+mod sending;
 #[cfg(test)]
 mod tests;
 
@@ -14,10 +16,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use net::Stream;
-use replica::acks::{AckStatus, Need, Ticket, Wait};
+use replica::acks::Ticket;
 use replica::in_sync::SetEpoch;
 use replica::transfer::{LogRange, PeerId};
-use store::{Read, Store, WaitOutcome};
+use store::{Store, WaitOutcome};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -27,11 +29,11 @@ use super::Clock;
 use super::files::EpochFile;
 use crate::broker::Broker;
 use crate::replicas::SlaveProgress;
-use admission::{Admission, Verdict};
+use admission::Admission;
 use connection::{Event, read, write};
 pub(crate) use machine::Decided;
 pub(super) use machine::Machine;
-use machine::{Action, Event as MachineEvent, Head};
+use machine::{Action, Event as MachineEvent};
 
 /// Bytes put together for one connection from which on no further frame is added before the socket has taken them.
 const BUFFER_BYTES: usize = 512 << 10;
@@ -332,185 +334,6 @@ impl Shell {
             Action::WakeAt(at_ms) => self.wake_at_ms = Some(at_ms),
         }
         None
-    }
-
-    /// Proposes a set to the controllers: at once, or when the slaves that it adds have the tables.
-    fn propose(&mut self, members: BTreeSet<BrokerId>, epoch: SetEpoch) {
-        let Some(proposals) = &self.proposals else { return };
-        let Some((committed, _)) = self.machine.in_sync() else { return };
-        let newcomers: BTreeSet<_> = members.difference(&committed.members).copied().collect();
-        if newcomers.is_empty() {
-            // The agent is gone only when the broker stops.
-            let _ = proposals.send((members, epoch));
-            return;
-        }
-        // As published last, before this proposal.
-        let proposed = self.broker.replicas.elected().proposed.clone();
-        self.admission = Some(Admission::new(&self.broker, (members, epoch), newcomers, &proposed));
-    }
-
-    /// Goes on with the proposal that waits.
-    fn admit(&mut self) {
-        while let Some(mut admission) = self.admission.take() {
-            match admission.look(&self.broker, &self.machine) {
-                Verdict::Wait => {
-                    self.admission = Some(admission);
-                    return;
-                }
-                Verdict::Count => {
-                    admission.uncounted.clear();
-                    self.publish();
-                    admission.counted(&self.broker);
-                    self.admission = Some(admission);
-                }
-                Verdict::Propose => {
-                    if let Some(proposals) = &self.proposals {
-                        let _ = proposals.send(admission.proposal);
-                    }
-                }
-                Verdict::Drop => {
-                    let members = admission.proposal.0;
-                    tracing::warn!(
-                        ?members,
-                        "a slave has the log, but not the tables of topics, groups and offsets: it is added to the in-sync set later"
-                    );
-                    self.step(MachineEvent::Decided(Decided::Refused));
-                }
-                Verdict::Forget => {}
-            }
-        }
-    }
-
-    /// Ends the connections of slaves that hold up answers about tables. They leave the in-sync set, and come back when they have the tables.
-    fn put_out(&mut self, slaves: &[BrokerId]) {
-        for slave in slaves {
-            if let Some(id) = self.machine.peer_of(*slave) {
-                tracing::warn!(
-                    broker_id = slave.get(),
-                    "a slave of the in-sync set does not ask for the tables of topics, groups and offsets any more; its connection is closed"
-                );
-                self.remove(id);
-                self.step(MachineEvent::Closed(id));
-            }
-        }
-    }
-
-    /// Answers wait for the store's watermark and not for the machine, so that it does not see who holds them up. One wait of
-    /// its own for all of them tells it.
-    fn probe(&mut self) -> Option<MachineEvent> {
-        let need = self.need()?.ok().filter(|need| *need != Need::Master)?;
-        let end = self.machine.log_end();
-        if self.probe.is_some() || self.machine.reached(need) >= Some(end) {
-            return None;
-        }
-        self.last_probe += 1;
-        let ticket = Ticket(self.last_probe);
-        self.probe = Some(ticket);
-        Some(MachineEvent::Wait(Wait { ticket, end, need }))
-    }
-
-    fn need(&self) -> Option<Result<Need, AckStatus>> {
-        self.machine.need(self.broker.acting.alive())
-    }
-
-    /// Tells the broker what answers wait for, and up to where the log is replicated.
-    fn publish(&self) {
-        let durability = &self.broker.durability;
-        let Some(need) = self.need() else { return };
-        durability.set_lacks_replicas(need.is_err());
-        match need {
-            Ok(Need::Master) => durability.ignore_slaves(),
-            Ok(need) => {
-                durability.wait_for_slaves();
-                if let Some(end) = self.machine.reached(need) {
-                    self.broker.store.set_replicated(Some(end));
-                }
-            }
-            Err(_) => {}
-        }
-        if let Some((committed, proposed)) = self.machine.in_sync() {
-            let mut elected = self.broker.replicas.elected();
-            let uncounted = self.admission.as_ref().map(|admission| &admission.uncounted);
-            let is_counted = |it: &&BrokerId| !uncounted.is_some_and(|uncounted| uncounted.contains(it));
-            elected.proposed = proposed.iter().filter(is_counted).copied().collect();
-            if elected.in_sync != *committed {
-                tracing::info!(members = ?committed.members, epoch = committed.epoch.0, "the in-sync set");
-                elected.in_sync = committed.clone();
-            }
-        }
-    }
-
-    /// Adds a frame to a connection's buffer. Returns whether there is room for the next one now.
-    fn send(&mut self, id: PeerId, head: Head) -> bool {
-        let Some(peer) = self.peers.get_mut(&id) else { return false };
-        let (from, length) = head.piece();
-        let begin = peer.buffer.len();
-        head.append_to(&mut peer.buffer);
-        let body = peer.buffer.len();
-        let read = match length {
-            0 => Ok(Read::Done),
-            length => self.broker.store.read_log(from, length, &mut peer.buffer),
-        };
-        peer.progress.next.store(from.get() + length as u64, Ordering::Relaxed);
-        match read {
-            Ok(Read::Done) if peer.buffer.len() == body + length => {
-                peer.is_held = peer.buffer.len() >= BUFFER_BYTES;
-                !peer.is_held
-            }
-            Ok(_) => {
-                peer.buffer.truncate(begin);
-                self.read_from_disk(id, head);
-                false
-            }
-            Err(error) => {
-                tracing::error!(slave = %peer.progress.remote, offset = %from, %error, "the log cannot be read for a slave");
-                self.forget(id);
-                false
-            }
-        }
-    }
-
-    /// Reads the body of a frame on a thread that may wait for the disk.
-    fn read_from_disk(&self, id: PeerId, head: Head) {
-        let (store, events) = (self.broker.store.clone(), self.events.clone());
-        tokio::task::spawn_blocking(move || {
-            let (from, length) = head.piece();
-            let mut frame = Vec::new();
-            head.append_to(&mut frame);
-            let whole = frame.len() + length;
-            let read = store.read_log_blocking(from, length, &mut frame);
-            if let Err(error) = &read {
-                tracing::error!(offset = %from, %error, "the log cannot be read for a slave");
-            }
-            let frame = (read.is_ok() && frame.len() == whole).then_some(frame);
-            // The thread has ended when nobody receives this.
-            let _ = events.blocking_send((id, Event::Read(frame)));
-        });
-    }
-
-    /// Gives the writing task of a connection what was put together meanwhile.
-    fn flush(&mut self, id: PeerId) {
-        let Some(peer) = self.peers.get_mut(&id) else { return };
-        if !peer.is_writing && !peer.buffer.is_empty() {
-            // A writing task that has ended has said so.
-            peer.is_writing = peer.outgoing.try_send(std::mem::take(&mut peer.buffer)).is_ok();
-        }
-    }
-
-    /// Publishes what slaves have: for operators, and for the answers that wait for slaves.
-    fn note_progress(&self, id: PeerId) {
-        if let Some(peer) = self.peers.get(&id)
-            && let Some(acknowledged) = self.machine.acknowledged(id)
-        {
-            self.broker.replicas.note_report(&peer.progress, acknowledged.get());
-        }
-        let config = &self.broker.config.replication;
-        if config.waits_for_slaves()
-            && self.need().is_none()
-            && let Some(end) = self.machine.reached(Need::Acks(config.in_sync_replicas))
-        {
-            self.broker.store.set_replicated(Some(end));
-        }
     }
 
     fn forget(&mut self, id: PeerId) {

@@ -1,0 +1,136 @@
+//! What answers wait for, and the in-sync set that an elected master proposes to the controllers.
+
+use std::collections::BTreeSet;
+
+use replica::acks::{AckStatus, Need, Ticket, Wait};
+use replica::in_sync::SetEpoch;
+use replica::transfer::PeerId;
+use wire::ha::BrokerId;
+
+use super::Shell;
+use super::admission::{Admission, Verdict};
+use super::machine::{Decided, Event as MachineEvent};
+
+impl Shell {
+    /// Proposes a set to the controllers: at once, or when the slaves that it adds have the tables.
+    pub(super) fn propose(&mut self, members: BTreeSet<BrokerId>, epoch: SetEpoch) {
+        let Some(proposals) = &self.proposals else { return };
+        let Some((committed, _)) = self.machine.in_sync() else { return };
+        let newcomers: BTreeSet<_> = members.difference(&committed.members).copied().collect();
+        if newcomers.is_empty() {
+            // The agent is gone only when the broker stops.
+            let _ = proposals.send((members, epoch));
+            return;
+        }
+        // As published last, before this proposal.
+        let proposed = self.broker.replicas.elected().proposed.clone();
+        self.admission = Some(Admission::new(&self.broker, (members, epoch), newcomers, &proposed));
+    }
+
+    /// Goes on with the proposal that waits.
+    pub(super) fn admit(&mut self) {
+        while let Some(mut admission) = self.admission.take() {
+            match admission.look(&self.broker, &self.machine) {
+                Verdict::Wait => {
+                    self.admission = Some(admission);
+                    return;
+                }
+                Verdict::Count => {
+                    admission.uncounted.clear();
+                    self.publish();
+                    admission.counted(&self.broker);
+                    self.admission = Some(admission);
+                }
+                Verdict::Propose => {
+                    if let Some(proposals) = &self.proposals {
+                        let _ = proposals.send(admission.proposal);
+                    }
+                }
+                Verdict::Drop => {
+                    let members = admission.proposal.0;
+                    tracing::warn!(
+                        ?members,
+                        "a slave has the log, but not the tables of topics, groups and offsets: it is added to the in-sync set later"
+                    );
+                    self.step(MachineEvent::Decided(Decided::Refused));
+                }
+                Verdict::Forget => {}
+            }
+        }
+    }
+
+    /// Ends the connections of slaves that hold up answers about tables. They leave the in-sync set, and come back when they have the tables.
+    pub(super) fn put_out(&mut self, slaves: &[BrokerId]) {
+        for slave in slaves {
+            if let Some(id) = self.machine.peer_of(*slave) {
+                tracing::warn!(
+                    broker_id = slave.get(),
+                    "a slave of the in-sync set does not ask for the tables of topics, groups and offsets any more; its connection is closed"
+                );
+                self.remove(id);
+                self.step(MachineEvent::Closed(id));
+            }
+        }
+    }
+
+    /// Answers wait for the store's watermark and not for the machine, so that it does not see who holds them up. One wait of
+    /// its own for all of them tells it.
+    pub(super) fn probe(&mut self) -> Option<MachineEvent> {
+        let need = self.need()?.ok().filter(|need| *need != Need::Master)?;
+        let end = self.machine.log_end();
+        if self.probe.is_some() || self.machine.reached(need) >= Some(end) {
+            return None;
+        }
+        self.last_probe += 1;
+        let ticket = Ticket(self.last_probe);
+        self.probe = Some(ticket);
+        Some(MachineEvent::Wait(Wait { ticket, end, need }))
+    }
+
+    pub(super) fn need(&self) -> Option<Result<Need, AckStatus>> {
+        self.machine.need(self.broker.acting.alive())
+    }
+
+    /// Tells the broker what answers wait for, and up to where the log is replicated.
+    pub(super) fn publish(&self) {
+        let durability = &self.broker.durability;
+        let Some(need) = self.need() else { return };
+        durability.set_lacks_replicas(need.is_err());
+        match need {
+            Ok(Need::Master) => durability.ignore_slaves(),
+            Ok(need) => {
+                durability.wait_for_slaves();
+                if let Some(end) = self.machine.reached(need) {
+                    self.broker.store.set_replicated(Some(end));
+                }
+            }
+            Err(_) => {}
+        }
+        if let Some((committed, proposed)) = self.machine.in_sync() {
+            let mut elected = self.broker.replicas.elected();
+            let uncounted = self.admission.as_ref().map(|admission| &admission.uncounted);
+            let is_counted = |it: &&BrokerId| !uncounted.is_some_and(|uncounted| uncounted.contains(it));
+            elected.proposed = proposed.iter().filter(is_counted).copied().collect();
+            if elected.in_sync != *committed {
+                tracing::info!(members = ?committed.members, epoch = committed.epoch.0, "the in-sync set");
+                elected.in_sync = committed.clone();
+            }
+        }
+    }
+
+    /// Publishes what slaves have: for operators, and for the answers that wait for slaves.
+    pub(super) fn note_progress(&self, id: PeerId) {
+        if let Some(peer) = self.peers.get(&id)
+            && let Some(acknowledged) = self.machine.acknowledged(id)
+        {
+            self.broker.replicas.note_report(&peer.progress, acknowledged.get());
+        }
+        let config = &self.broker.config.replication;
+        if config.waits_for_slaves()
+            && self.need().is_none()
+            && let Some(end) = self.machine.reached(Need::Acks(config.in_sync_replicas))
+        {
+            self.broker.store.set_replicated(Some(end));
+        }
+    }
+}
