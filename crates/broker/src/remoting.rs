@@ -51,11 +51,12 @@ use crate::{Refusal, pop, send};
 pub(crate) use answer::Answer;
 pub(crate) use forward::{Forwards, run as forward_taken};
 pub(crate) use incoming::Request;
-#[cfg(test)]
-pub(crate) use link::link;
-pub use needs::{Named, needs_of_code};
+pub use link::link;
+pub use needs::{Named, needs_of_code, needs_of_request};
 pub(crate) use port::Port;
+pub use port::served_by_proxy;
 use request_table::Serve;
+pub use route::{ToldRoute, no_route};
 use sink::Form;
 #[cfg(test)]
 pub(crate) use {detached::postpone, sink::Call};

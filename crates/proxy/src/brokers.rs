@@ -10,7 +10,7 @@ use broker::api::{
 use wire::body::{HeartbeatData, SubscriptionGroupConfig};
 use wire::units::LogOffset;
 
-use crate::cluster::{Cluster, Users};
+use crate::cluster::{Cluster, Met, Users};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::receipt::Changed;
@@ -155,7 +155,14 @@ impl Brokers {
             }
             // The brokers check expressions when messages are popped, and learn of producers by the heartbeats of `cluster`.
             Self::Cluster(cluster) => {
-                cluster.consumer_met(member, stated, data);
+                let met = Met {
+                    remote: member.link.remote(),
+                    stated: Some(stated),
+                    client_id: &member.client_id,
+                    language: member.language,
+                    version: member.version,
+                };
+                cluster.consumer_met(&met, &data.consumer_data_set);
                 Ok(())
             }
         }

@@ -9,6 +9,7 @@ mod consumers;
 mod heartbeat;
 pub mod heartbeat_sync;
 pub mod port;
+mod remoting_clients;
 mod requests;
 mod users;
 
@@ -30,7 +31,9 @@ use crate::failure::Failure;
 use crate::topic::{QueuesOf, Topic, message_type};
 use cache::Cache;
 use consumers::Consumers;
+pub(crate) use heartbeat_sync::Met;
 use heartbeat_sync::Outbox;
+use remoting_clients::RemotingClients;
 pub(crate) use users::{Users, run as read_users};
 
 /// Longest time for a request that does not wait for messages (`DefaultMQAdminExt`, `mqClientApiTimeout`).
@@ -43,6 +46,8 @@ type Addresses = BTreeMap<String, BrokerData>;
 pub struct Cluster {
     pub(crate) client: Client,
     topics: Cache<Topic>,
+    /// Routes as remoting clients ask for them.
+    routes: Cache<TopicRouteData>,
     groups: Cache<SubscriptionGroupConfig>,
     /// All brokers, under the empty name.
     addresses: Cache<Addresses>,
@@ -56,6 +61,8 @@ pub struct Cluster {
     pub(crate) users: Option<Users>,
     /// The consumers of this proxy and of others.
     pub(crate) consumers: Consumers,
+    /// The clients of the remoting port of this proxy.
+    remoting: RemotingClients,
     /// What other proxies are to be told.
     outbox: Outbox,
     /// Topic on which proxies tell each other their consumers; empty for none.
@@ -92,6 +99,7 @@ impl Cluster {
     pub(crate) fn new(client: Client, users: Option<Users>, config: &Config) -> Arc<Self> {
         Arc::new(Self {
             topics: Cache::default(),
+            routes: Cache::default(),
             groups: Cache::default(),
             addresses: Cache::default(),
             name: config.cluster.clone(),
@@ -99,6 +107,7 @@ impl Cluster {
             producers_changed: Notify::new(),
             users,
             consumers: Consumers::default(),
+            remoting: RemotingClients::default(),
             outbox: Outbox::default(),
             sync_topic: config.sync_topic.clone(),
             id: format!("{}%{}%{}", client.id(), config.remoting_port, config.port),
@@ -112,11 +121,20 @@ impl Cluster {
         self.topics.get(name, || self.fetch_topic(name)).await
     }
 
+    /// The route of a topic as the name server tells it (105); `None` when the topic does not exist.
+    async fn route(&self, name: &str) -> Result<Option<Arc<TopicRouteData>>, Failure> {
+        self.routes.get(name, || self.fetch_route(name)).await
+    }
+
+    async fn fetch_route(&self, name: &str) -> Result<Option<TopicRouteData>, Failure> {
+        match self.client.fetch_route(name).await {
+            Err(error) if error.code() == Some(response::TOPIC_NOT_EXIST) => Ok(None),
+            route => Ok(Some(route?)),
+        }
+    }
+
     async fn fetch_topic(&self, name: &str) -> Result<Option<Topic>, Failure> {
-        let route = match self.client.fetch_route(name).await {
-            Err(error) if error.code() == Some(response::TOPIC_NOT_EXIST) => return Ok(None),
-            route => route?,
-        };
+        let Some(route) = self.fetch_route(name).await? else { return Ok(None) };
         let addresses = route.broker_datas.iter().filter_map(|broker| preferred(broker));
         let found = self
             .first(addresses, |address| async move {

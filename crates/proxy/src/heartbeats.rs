@@ -25,7 +25,7 @@ pub async fn run(proxy: Arc<Proxy>, cluster: Arc<Cluster>) {
         if proxy.registry.forget_silent(before_ms) {
             proxy.renewals.given_back.notify_one();
         }
-        cluster.consumers.forget_silent(before_ms);
+        cluster.forget_silent_consumers(before_ms);
         cluster.heartbeat(&proxy.registry).await;
     }
 }

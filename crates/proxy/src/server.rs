@@ -183,7 +183,7 @@ impl RunningProxy {
                 let frames = match &proxy.brokers {
                     Brokers::Local(api) => api.frames(workers, index, told.clone())?,
                     Brokers::Cluster(cluster) => {
-                        workers.adopter(index, Arc::new(Answers(cluster.clone())))?
+                        workers.adopter(index, Arc::new(Answers::new(cluster.clone(), told.clone())))?
                     }
                 };
                 ports.push(port(remoting.try_clone()?, Speaks::Either(frames)));

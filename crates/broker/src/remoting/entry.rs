@@ -87,7 +87,7 @@ impl Dispatcher {
             needs::of_plain(command)
         } else if gate.is_authorizing() {
             let is_strict = gate.auth().settings().is_strict;
-            needs::of_request(command, &self.broker.config.broker_cluster_name, is_strict)
+            needs::needs_of_request(command, &self.broker.config.broker_cluster_name, is_strict)
         } else {
             Ok(Vec::new())
         };

@@ -22,7 +22,7 @@ struct Link {
 type WriteFrame = Box<dyn FnOnce(FrameWriter<'_>) + Send>;
 
 /// The client at the other end of a connection.
-pub(crate) fn link(peer: &Arc<ConnectionHandle>) -> Arc<dyn ClientLink> {
+pub fn link(peer: &Arc<ConnectionHandle>) -> Arc<dyn ClientLink> {
     Arc::new(Link { peer: peer.clone() })
 }
 

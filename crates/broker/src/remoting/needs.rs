@@ -132,7 +132,7 @@ const UNKNOWN: Needs = Needs::cluster(Action::Update).only_if_strict();
 ///
 /// # Errors
 /// [`AuthError::Invalid`] for a body that cannot be read.
-pub(super) fn of_request<'a>(
+pub fn needs_of_request<'a>(
     command: &Command<'a>,
     cluster: &'a str,
     is_strict: bool,

@@ -43,13 +43,18 @@ const OF_PROXY: [i32; 24] = [
     code::CHANGE_MESSAGE_INVISIBLETIME,
 ];
 
+/// Whether the port of a proxy serves the requests with a code.
+pub fn served_by_proxy(code: i32) -> bool {
+    OF_PROXY.binary_search(&code).is_ok()
+}
+
 impl Port {
     /// Whether the port serves the requests with a code; `on_fast_port` says whether the fast port would.
     pub(super) fn serves(&self, code: i32, on_fast_port: bool) -> bool {
         match self {
             Self::Own => code != code::GET_ROUTEINFO_BY_TOPIC,
             Self::Fast => on_fast_port && code != code::GET_ROUTEINFO_BY_TOPIC,
-            Self::Proxy(_) => OF_PROXY.binary_search(&code).is_ok(),
+            Self::Proxy(_) => served_by_proxy(code),
         }
     }
 }

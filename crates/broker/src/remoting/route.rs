@@ -1,7 +1,10 @@
 //! The route that the proxy's port tells.
 
+use std::net::SocketAddr;
+
 use wire::body::{BrokerData, QueueData, TopicRouteData};
 use wire::codes::{VERSION_4_9_4, response};
+use wire::frame::Command;
 use wire::json::Dialect;
 
 use super::answer::Answer;
@@ -9,22 +12,52 @@ use super::incoming::Request;
 use super::port::Port;
 use crate::Refusal;
 
-/// The route of a topic on this broker, at the address by which the client came (`GetTopicRouteActivity`).
+/// How the port of a proxy tells a route (105) to a client: each broker at the address by which the client came, in JSON that the client
+/// reads (`GetTopicRouteActivity`).
+pub struct ToldRoute {
+    address: String,
+    dialect: Dialect,
+}
+
+impl ToldRoute {
+    /// How the route that `command` asks for is told on a connection to the address `local`; `told` is named instead when it is set.
+    pub fn new(command: &Command<'_>, told: Option<&str>, local: SocketAddr) -> Self {
+        let is_standard =
+            command.version >= VERSION_4_9_4 || command.fields.flag_or("acceptStandardJsonOnly", false);
+        Self {
+            address: told.map_or_else(|| local.to_string(), str::to_owned),
+            dialect: if is_standard { Dialect::Standard } else { Dialect::Plain },
+        }
+    }
+
+    /// The body of the answer. Where logical queues of static topics lie is left out.
+    pub fn body(&self, mut route: TopicRouteData) -> Vec<u8> {
+        let addresses = route.broker_datas.iter_mut().flat_map(|broker| broker.broker_addrs.values_mut());
+        addresses.for_each(|address| address.clone_from(&self.address));
+        route.topic_queue_mapping_by_broker = None;
+        route.encode(self.dialect)
+    }
+}
+
+/// The refusal of a request for the route of a topic that does not exist.
+pub fn no_route(topic: &str) -> Refusal {
+    let remark = format!("No topic route info in name server for the topic: {topic}");
+    Refusal::new(response::TOPIC_NOT_EXIST, remark)
+}
+
+/// The route of a topic on this broker.
 pub(super) fn route(request: &Request<'_>) -> Result<Answer, Refusal> {
     let Request { broker, peer, command, port, .. } = *request;
     let name = command.fields.need("topic")?;
-    let topic = broker.topics.find(name).ok_or_else(|| {
-        let remark = format!("No topic route info in name server for the topic: {name}");
-        Refusal::new(response::TOPIC_NOT_EXIST, remark)
-    })?;
+    let topic = broker.topics.find(name).ok_or_else(|| no_route(name))?;
     let told = match port {
-        Port::Proxy(Some(told)) => told.to_string(),
-        _ => peer.local().to_string(),
+        Port::Proxy(told) => told.as_deref(),
+        _ => None,
     };
     let (topic, own) = (&topic.config, &broker.config);
     let route = TopicRouteData {
         broker_datas: vec![BrokerData {
-            broker_addrs: [(broker.role.id(), told)].into(),
+            broker_addrs: [(broker.role.id(), String::new())].into(),
             broker_name: own.broker_name.clone(),
             cluster: own.broker_cluster_name.clone(),
             ..BrokerData::default()
@@ -38,7 +71,5 @@ pub(super) fn route(request: &Request<'_>) -> Result<Answer, Refusal> {
         }],
         ..TopicRouteData::default()
     };
-    let is_standard =
-        command.version >= VERSION_4_9_4 || command.fields.flag_or("acceptStandardJsonOnly", false);
-    Ok(Answer::success().body(route.encode(if is_standard { Dialect::Standard } else { Dialect::Plain })))
+    Ok(Answer::success().body(ToldRoute::new(command, told, peer.local()).body(route)))
 }

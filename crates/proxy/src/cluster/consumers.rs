@@ -3,7 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use wire::body::{Connection, ConsumerConnection, HeartbeatSyncerData, HeartbeatType, RemoteChannel};
+use broker::Refusal;
+use wire::body::{
+    Connection, ConsumerConnection, HeartbeatSyncerData, HeartbeatType, RemoteChannel, SubscriptionData,
+};
+use wire::codes::response;
 use wire::json;
 
 /// Most consumers; a further one is not shown to operators.
@@ -25,34 +29,58 @@ pub struct Consumers {
 }
 
 impl Consumers {
-    /// Notes that a consumer is there or left. A client that goes on through another proxy is not lost by what its former one tells.
-    pub fn take(&self, told: HeartbeatSyncerData, now_ms: i64) {
+    /// Notes that a consumer is there or left; true when the members of its group changed by that. A client that goes on through another proxy is not lost by what its former one tells.
+    pub fn take(&self, told: HeartbeatSyncerData, now_ms: i64) -> bool {
         let mut groups = self.groups();
         if told.heartbeat_type == HeartbeatType::Register {
             let is_known = groups.get(&told.group).is_some_and(|group| group.contains_key(&told.client_id));
             if !is_known && groups.values().map(BTreeMap::len).sum::<usize>() >= CONSUMERS_MAX {
                 tracing::debug!(client = told.client_id, "a consumer is not shown: there are too many");
-                return;
+                return false;
             }
             let channel = json::from_slice::<RemoteChannel>(told.channel_data.as_bytes());
             let address = channel.map(|channel| channel.remote_address).unwrap_or_default();
             let group = groups.entry(told.group.clone()).or_default();
-            group.insert(told.client_id.clone(), Consumer { told, address, seen_ms: now_ms });
-            return;
+            return group.insert(told.client_id.clone(), Consumer { told, address, seen_ms: now_ms }).is_none();
         }
-        let Some(group) = groups.get_mut(&told.group) else { return };
-        if group.get(&told.client_id).is_some_and(|it| it.told.local_proxy_id == told.local_proxy_id) {
+        let Some(group) = groups.get_mut(&told.group) else { return false };
+        let is_gone = group.get(&told.client_id).is_some_and(|it| it.told.local_proxy_id == told.local_proxy_id);
+        if is_gone {
             group.remove(&told.client_id);
         }
-        groups.retain(|_, group| !group.is_empty());
+        if group.is_empty() {
+            groups.remove(&told.group);
+        }
+        is_gone
     }
 
-    /// Forgets consumers that were last heard of before a time.
-    pub fn forget_silent(&self, before_ms: i64) {
-        self.groups().retain(|_, group| {
+    /// Forgets consumers that were last heard of before a time; the groups whose members changed by that.
+    pub fn forget_silent(&self, before_ms: i64) -> Vec<String> {
+        let mut changed = Vec::new();
+        self.groups().retain(|name, group| {
+            let count = group.len();
             group.retain(|_, consumer| consumer.seen_ms >= before_ms);
+            if group.len() < count {
+                changed.push(name.clone());
+            }
             !group.is_empty()
         });
+        changed
+    }
+
+    /// What a group consumes of a topic, by the newest that its members say (`PullMessageActivity`).
+    ///
+    /// # Errors
+    /// `SUBSCRIPTION_NOT_LATEST` when no member of the group is known, `SUBSCRIPTION_NOT_EXIST` when none names the topic.
+    pub fn subscription(&self, group: &str, topic: &str) -> Result<SubscriptionData, Refusal> {
+        let groups = self.groups();
+        let text = || format!("the consumer group {group} has no connected member at the proxy");
+        let members =
+            groups.get(group).ok_or_else(|| Refusal::new(response::SUBSCRIPTION_NOT_LATEST, text()))?;
+        let subscriptions = members.values().flat_map(|it| it.told.subscription_data_set.iter().flatten());
+        let found = subscriptions.filter(|it| it.topic == topic).max_by_key(|it| it.sub_version);
+        let text = || format!("the consumer group {group} does not subscribe to {topic}");
+        found.cloned().ok_or_else(|| Refusal::new(response::SUBSCRIPTION_NOT_EXIST, text()))
     }
 
     /// The client ids of a group, sorted; empty when no member is connected.

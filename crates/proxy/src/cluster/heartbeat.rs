@@ -23,14 +23,16 @@ const GROUPS_MAX: usize = 100;
 
 impl Cluster {
     /// Passes what brokers ask producers to the clients of a registry from now on.
-    pub(crate) fn answer_checks(&self, registry: &Arc<Registry>) {
-        let registry = Arc::downgrade(registry);
-        self.client.on_transaction_check(move |command| check(&registry, command));
+    pub(crate) fn answer_checks(self: &Arc<Self>, registry: &Arc<Registry>) {
+        let (cluster, registry) = (Arc::downgrade(self), Arc::downgrade(registry));
+        self.client.on_transaction_check(move |command| check(&cluster, &registry, command));
     }
 
-    /// Tells all brokers which topics have producers of transactions here. The producer group of a topic has the topic's name.
+    /// Tells all brokers which producer groups have producers of transactions here: those of remoting clients, and for clients of gRPC
+    /// the topics, whose names are those of their groups.
     pub(crate) async fn heartbeat(&self, registry: &Registry) {
-        let mut groups = Vec::new();
+        let transactional = self.remoting.transactional().into_iter();
+        let mut groups: Vec<_> = transactional.map(|group_name| ProducerData { group_name }).collect();
         for topic in registry.published() {
             let known = self.topic(&topic).await;
             let takes = |kind: &str| matches!(kind, "TRANSACTION" | "MIXED");
@@ -58,8 +60,9 @@ impl Cluster {
 }
 
 /// Asks a producer of the message's group for its decision. The broker asks again when nobody answers.
-fn check(registry: &Weak<Registry>, command: &Command<'_>) {
+fn check(cluster: &Weak<Cluster>, registry: &Weak<Registry>, command: &Command<'_>) {
     let asked = || {
+        let cluster = cluster.upgrade()?;
         let registry = registry.upgrade()?;
         let number = |name: &str| command.fields.text(name)?.parse::<i64>().ok();
         let record = RecordView::parse(command.body).ok()?;
@@ -73,7 +76,8 @@ fn check(registry: &Weak<Registry>, command: &Command<'_>) {
             id: OffsetId { store_host: record.store_host(), log_offset },
             record: command.body,
         };
-        let is_told = registry.tell_producer(group, &notice);
+        let turn = usize::try_from(command.opaque).unwrap_or_default();
+        let is_told = cluster.remoting.tell_producer(group, turn, &notice) || registry.tell_producer(group, &notice);
         if !is_told {
             tracing::debug!(group, "no producer of this proxy can be asked for its decision");
         }

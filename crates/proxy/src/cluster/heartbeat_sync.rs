@@ -3,20 +3,24 @@
 //! Each heartbeat of a consumer is one message, so nothing has to be kept: who misses a message hears of the consumer with the next
 //! one, and forgets it after two minutes.
 
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use broker::api::Member;
 use client::{Message, Producer, ProducerConfig, PullConsumer};
 use tokio::sync::mpsc;
-use wire::body::{ConsumerData, HeartbeatData, HeartbeatSyncerData, HeartbeatType, RemoteChannel};
-use wire::codes::response;
+use wire::body::{ConsumerData, HeartbeatSyncerData, HeartbeatType, RemoteChannel};
+use wire::codes::{Language, response};
 use wire::json;
 
 use super::Cluster;
 use crate::registry::{Client, Stated};
 use grpc::messages::settings_json;
+
+/// How a client speaks, as proxies name it (`ChannelProtocolType`).
+const GRPC: &str = "GRPC_V2";
+const REMOTING: &str = "REMOTING";
 
 /// Time between two looks for queues of the topic.
 const PERIOD: Duration = Duration::from_secs(20);
@@ -50,28 +54,43 @@ impl Default for Outbox {
     }
 }
 
+/// Who sent a heartbeat.
+pub(crate) struct Met<'a> {
+    pub remote: SocketAddr,
+    /// What a client of gRPC stated; `None` for one of remoting.
+    pub stated: Option<&'a Stated>,
+    pub client_id: &'a str,
+    pub language: Option<Language>,
+    pub version: i32,
+}
+
 fn text(json: Vec<u8>) -> String {
     String::from_utf8(json).unwrap_or_default()
 }
 
 impl Cluster {
     /// Notes the heartbeat of a consumer of this proxy, and tells other proxies.
-    pub(crate) fn consumer_met(&self, member: &Member, stated: &Stated, data: &HeartbeatData) {
-        for consumer in &data.consumer_data_set {
+    pub(crate) fn consumer_met(&self, met: &Met<'_>, consumers: &[ConsumerData]) {
+        for consumer in consumers {
             let ConsumerData { consume_from_where, consume_type, message_model, .. } = *consumer;
+            let kind = if met.stated.is_some() { GRPC } else { REMOTING };
+            let attribute = match met.stated {
+                Some(stated) => settings_json(&stated.settings).to_string(),
+                None => text(json::to_vec(&consumer.subscription_data_set)),
+            };
             self.tell(HeartbeatSyncerData {
-                channel_data: self.channel(member.link.remote().to_string(), Some(stated)),
-                client_id: member.client_id.clone(),
+                channel_data: self.channel(kind, met.remote, Some(attribute)),
+                client_id: met.client_id.to_owned(),
                 consume_from_where: Some(consume_from_where),
                 consume_type: Some(consume_type),
                 group: consumer.group_name.clone(),
                 heartbeat_type: HeartbeatType::Register,
-                language: member.language.map(|language| language.name().to_owned()),
-                last_update_timestamp: member.seen_ms,
+                language: met.language.map(|language| language.name().to_owned()),
+                last_update_timestamp: client::now_ms(),
                 local_proxy_id: self.id.clone(),
                 message_model: Some(message_model),
                 subscription_data_set: Some(consumer.subscription_data_set.clone()),
-                version: member.version,
+                version: met.version,
             });
         }
     }
@@ -79,25 +98,34 @@ impl Cluster {
     /// Notes that a client of this proxy left, and tells other proxies.
     pub(crate) fn client_left(&self, client: &Client) {
         if let Some(group) = client.consumer_group() {
-            self.tell(HeartbeatSyncerData {
-                channel_data: self.channel(client.remote.to_string(), None),
-                client_id: client.id.clone(),
-                group,
-                heartbeat_type: HeartbeatType::Unregister,
-                last_update_timestamp: client::now_ms(),
-                local_proxy_id: self.id.clone(),
-                ..HeartbeatSyncerData::default()
-            });
+            self.gone(self.channel(GRPC, client.remote, None), group, client.id.clone());
         }
     }
 
-    fn channel(&self, remote_address: String, stated: Option<&Stated>) -> String {
+    /// Notes that a client of the remoting port left a group, and tells other proxies.
+    pub(super) fn consumer_left(&self, remote: SocketAddr, group: String, client_id: String) {
+        self.gone(self.channel(REMOTING, remote, None), group, client_id);
+    }
+
+    fn gone(&self, channel_data: String, group: String, client_id: String) {
+        self.tell(HeartbeatSyncerData {
+            channel_data,
+            client_id,
+            group,
+            heartbeat_type: HeartbeatType::Unregister,
+            last_update_timestamp: client::now_ms(),
+            local_proxy_id: self.id.clone(),
+            ..HeartbeatSyncerData::default()
+        });
+    }
+
+    fn channel(&self, kind: &str, remote: SocketAddr, extend_attribute: Option<String>) -> String {
         text(json::to_vec(&RemoteChannel {
-            extend_attribute: stated.map(|stated| settings_json(&stated.settings).to_string()),
+            extend_attribute,
             local_address: format!("{}:{}", self.client.ip(), self.port),
-            remote_address,
+            remote_address: remote.to_string(),
             remote_proxy_ip: self.client.ip().to_string(),
-            r#type: "GRPC_V2".to_owned(),
+            r#type: kind.to_owned(),
         }))
     }
 
@@ -105,13 +133,27 @@ impl Cluster {
         if !self.sync_topic.is_empty() {
             let _ = self.outbox.sender.try_send(Message::new(self.sync_topic.as_str(), json::to_vec(&told)));
         }
-        self.consumers.take(told, client::now_ms());
+        self.take(told);
+    }
+
+    /// Notes what is told of a consumer; the other members of its group at the remoting port hear when it is new or gone.
+    fn take(&self, told: HeartbeatSyncerData) {
+        let group = told.group.clone();
+        if self.consumers.take(told, client::now_ms()) {
+            self.remoting.members_changed(&group);
+        }
+    }
+
+    /// Forgets consumers that were last heard of before a time.
+    pub(crate) fn forget_silent_consumers(&self, before_ms: i64) {
+        let changed = self.consumers.forget_silent(before_ms);
+        changed.iter().for_each(|group| self.remoting.members_changed(group));
     }
 
     /// Takes what a proxy told; that of this one is passed over.
     pub(super) fn hear(&self, body: &[u8]) {
         match json::from_slice::<HeartbeatSyncerData>(body) {
-            Ok(told) if told.local_proxy_id != self.id => self.consumers.take(told, client::now_ms()),
+            Ok(told) if told.local_proxy_id != self.id => self.take(told),
             Ok(_) => {}
             Err(error) => tracing::warn!(%error, "what another proxy told of a consumer cannot be read"),
         }

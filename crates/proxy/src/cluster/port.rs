@@ -1,58 +1,156 @@
-//! The remoting port of a proxy without a broker: what operators ask about consumers (`ConsumerManagerActivity`).
+//! The remoting port of a proxy without a broker (`RemotingProtocolServer`): routes, and who is in which group, are answered here;
+//! what concerns messages, offsets and locks goes to the broker that the request names.
+
+mod forward;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use auth::{Action, Actions, Needed, Resource};
-use net::{ConnectionHandle, Service};
-use wire::body::ConsumerListByGroup;
+use broker::Refusal;
+use broker::api::{ToldRoute, no_route, served_by_proxy};
+use net::{ConnectionHandle, Reply, Service};
+use tokio::task::spawn_local;
+use wire::body::{ConsumerListByGroup, HeartbeatData};
 use wire::codes::{request, response};
 use wire::frame::Command;
 use wire::json;
+use wire::record::sys_flag;
 
 use super::Cluster;
+use super::heartbeat_sync::Met;
+use super::remoting_clients::Kind;
+use forward::{Forward, give, lacks_subscription, refusal};
 
 /// Answers the requests of remoting connections.
-pub struct Answers(pub Arc<Cluster>);
+pub struct Answers {
+    cluster: Arc<Cluster>,
+    /// Address that routes name; `None` for the one that the connection came to.
+    told: Option<Arc<str>>,
+}
+
+/// The body of an answer; `None` when the answer comes later.
+type Answer = Result<Option<Vec<u8>>, Refusal>;
 
 impl Answers {
+    /// Answers at the port of a cluster; routes name `told` when it is set.
+    pub fn new(cluster: Arc<Cluster>, told: Option<Arc<str>>) -> Self {
+        Self { cluster, told }
+    }
+
     /// Whether a request may be answered. An address that fails often loses its connection instead of an answer that comes late.
-    fn admit(&self, command: &Command<'_>, connection: &ConnectionHandle) -> Result<(), (i32, String)> {
-        let Some(users) = &self.0.users else { return Ok(()) };
-        let actions: &[Action] = match command.code {
-            request::GET_CONSUMER_LIST_BY_GROUP => &[Action::Sub, Action::Get],
-            _ => &[Action::Get],
-        };
-        let group = Resource::group(command.fields.text("consumerGroup").unwrap_or_default());
-        let needed = Needed { resource: group, actions: Actions::of(actions) };
-        users.admit(client::now_ms(), command, connection, needed).map_err(|refused| {
+    fn admit(&self, command: &Command<'_>, connection: &ConnectionHandle) -> Result<(), Refusal> {
+        let Some(users) = &self.cluster.users else { return Ok(()) };
+        users.admit(client::now_ms(), command, connection, &self.cluster.name).map_err(|refused| {
             if refused.wait != Some(Duration::ZERO) {
                 connection.abort();
             }
-            (refused.refusal.code, refused.refusal.remark.into_owned())
+            refused.refusal
         })
     }
 
-    fn answer(&self, command: &Command<'_>, connection: &ConnectionHandle) -> Result<Vec<u8>, (i32, String)> {
+    fn answer(&self, command: &Command<'_>, connection: &Arc<ConnectionHandle>) -> Answer {
         self.admit(command, connection)?;
-        let consumers = &self.0.consumers;
         let group = command.fields.text("consumerGroup").unwrap_or_default();
         match command.code {
             request::GET_CONSUMER_CONNECTION_LIST => {
-                let online = consumers.connections(group).ok_or_else(|| {
-                    (response::CONSUMER_NOT_ONLINE, format!("the consumer group[{group}] not online"))
-                });
-                online.map(|found| json::to_vec(&found))
+                let online = self.cluster.consumers.connections(group).ok_or_else(|| {
+                    let text = format!("the consumer group[{group}] not online");
+                    Refusal::new(response::CONSUMER_NOT_ONLINE, text)
+                })?;
+                Ok(Some(json::to_vec(&online)))
             }
             request::GET_CONSUMER_LIST_BY_GROUP => {
-                Ok(json::to_vec(&ConsumerListByGroup { consumer_id_list: consumers.client_ids(group) }))
+                let consumer_id_list = self.cluster.consumers.client_ids(group);
+                Ok(Some(json::to_vec(&ConsumerListByGroup { consumer_id_list })))
             }
+            request::HEART_BEAT => self.heartbeat(command, connection),
+            request::UNREGISTER_CLIENT => Ok(self.unregister(command, connection)),
+            request::GET_ROUTEINFO_BY_TOPIC => self.route(command, connection),
+            code if served_by_proxy(code) => self.forward(command, connection),
             code => {
-                let text = format!(
-                    "request {code} is not served by a proxy without a broker; clients of remoting connect to the brokers"
-                );
-                Err((response::REQUEST_CODE_NOT_SUPPORTED, text))
+                let text = format!("request {code} is not served by a proxy without a broker; ask the brokers");
+                Err(Refusal::new(response::REQUEST_CODE_NOT_SUPPORTED, text))
             }
+        }
+    }
+
+    /// 34. Brokers hear of producers of transactions only (`heartbeat`).
+    fn heartbeat(&self, command: &Command<'_>, connection: &Arc<ConnectionHandle>) -> Answer {
+        let failed = |text: String| Refusal::new(response::SYSTEM_ERROR, text);
+        let data: HeartbeatData =
+            json::from_slice(command.body).map_err(|error| failed(error.to_string()))?;
+        if !self.cluster.remoting.met(connection, &data) {
+            return Err(failed("too many groups on one connection".to_owned()));
+        }
+        let met = Met {
+            remote: connection.remote(),
+            stated: None,
+            client_id: &data.client_id,
+            language: command.language,
+            version: command.version,
+        };
+        self.cluster.consumer_met(&met, &data.consumer_data_set);
+        Ok(Some(Vec::new()))
+    }
+
+    /// 35.
+    fn unregister(&self, command: &Command<'_>, connection: &ConnectionHandle) -> Option<Vec<u8>> {
+        if let Some(group) = command.fields.text("producerGroup") {
+            self.cluster.remoting.left(connection.id(), Kind::Producer, group);
+        }
+        if let Some(group) = command.fields.text("consumerGroup")
+            && let Some(client_id) = self.cluster.remoting.left(connection.id(), Kind::Consumer, group)
+        {
+            self.cluster.consumer_left(connection.remote(), group.to_owned(), client_id);
+        }
+        Some(Vec::new())
+    }
+
+    /// 105.
+    fn route(&self, command: &Command<'_>, connection: &Arc<ConnectionHandle>) -> Answer {
+        let topic = command.fields.need("topic").map_err(Refusal::from)?.to_owned();
+        let told = ToldRoute::new(command, self.told.as_deref(), connection.local());
+        let (cluster, connection, head) =
+            (self.cluster.clone(), connection.clone(), command.reply(response::SUCCESS));
+        let charge = connection.charge(topic.len());
+        spawn_local(async move {
+            let found = cluster.route(&topic).await.map_err(refusal);
+            let reply = match found.and_then(|route| route.ok_or_else(|| no_route(&topic))) {
+                Ok(route) => Reply { body: told.body(route.as_ref().clone()), ..Reply::default() },
+                Err(Refusal { code, remark, .. }) => {
+                    Reply { code, remark: Some(remark.into_owned()), ..Reply::default() }
+                }
+            };
+            give(&connection, head, reply);
+            drop(charge);
+        });
+        Ok(None)
+    }
+
+    fn forward(&self, command: &Command<'_>, connection: &Arc<ConnectionHandle>) -> Answer {
+        self.note_half_message(command, connection);
+        let subscription = lacks_subscription(command).then(|| {
+            let text = |name| command.fields.text(name).unwrap_or_default();
+            self.cluster.consumers.subscription(text("consumerGroup"), text("topic"))
+        });
+        let forward = Forward::new(command, subscription.transpose()?.as_ref())?;
+        spawn_local(forward.run(self.cluster.clone(), connection.clone()));
+        Ok(None)
+    }
+
+    /// The broker of a half message asks for the decision later: it is to know by then whom to ask.
+    fn note_half_message(&self, command: &Command<'_>, connection: &Arc<ConnectionHandle>) {
+        let (flags, group) = match command.code {
+            request::SEND_MESSAGE => ("sysFlag", "producerGroup"),
+            request::SEND_MESSAGE_V2 => ("f", "a"),
+            _ => return,
+        };
+        let flags = command.fields.number_or(flags, 0).unwrap_or(0);
+        if sys_flag::transaction(flags) == sys_flag::TRANSACTION_PREPARED
+            && let Some(group) = command.fields.text(group)
+            && self.cluster.remoting.half_sent(connection, group)
+        {
+            self.cluster.producers_changed.notify_one();
         }
     }
 }
@@ -69,12 +167,23 @@ impl Service for Answers {
         command: Command<'_>,
         out: &mut Vec<u8>,
     ) {
-        if command.is_response() || command.is_one_way() {
+        if command.is_response() {
             return;
         }
-        match self.answer(&command, connection) {
-            Ok(body) => command.reply(response::SUCCESS).write(out, &body),
-            Err((code, remark)) => command.reply(code).remark(&remark).write(out, b""),
+        let answer = self.answer(&command, connection);
+        if command.is_one_way() {
+            return;
+        }
+        match answer {
+            Ok(Some(body)) => command.reply(response::SUCCESS).write(out, &body),
+            Ok(None) => {}
+            Err(refused) => command.reply(refused.code).remark(&refused.remark).write(out, b""),
+        }
+    }
+
+    fn closed(&self, connection: &Arc<ConnectionHandle>) {
+        for (group, client_id) in self.cluster.remoting.closed(connection.id()) {
+            self.cluster.consumer_left(connection.remote(), group, client_id);
         }
     }
 }

@@ -11,7 +11,7 @@ use auth::audit::{self, Origin};
 use auth::{
     Attempt, Auth, AuthConfig, AuthError, Identity, Metadata, Needed, Request, Signed, StartError, Switch,
 };
-use broker::api::{Need, Refused};
+use broker::api::{Need, Refused, needs_of_request};
 use client::AccessLists;
 use net::ConnectionHandle;
 use wire::frame::Command;
@@ -53,20 +53,28 @@ impl Users {
         self.verified(attempt, || self.auth.verify_grpc(metadata))
     }
 
-    /// Whether a remoting request is of a user who has what it needs.
+    /// Whether a remoting request is of a user who has what it needs, by the route table of the broker; `cluster` is the name of its cluster.
     pub(crate) fn admit(
         &self,
         now_ms: i64,
         command: &Command<'_>,
         connection: &ConnectionHandle,
-        needed: Needed<'_>,
+        cluster: &str,
     ) -> Result<(), Refused> {
         let user = command.fields.text(auth::ACCESS_KEY).unwrap_or_default();
         let (remote, request) = (connection.remote(), Request::Code(command.code));
         let address = origin(remote).address;
         let attempt = Attempt { now_ms, address, request, user, mark: connection.mark() };
         let identity = self.verified(attempt, || self.auth.verify(&Signed::from(command)))?;
-        Ok(self.decide((&identity, request), remote, &[needed])?)
+        if !self.is_authorizing() {
+            return Ok(());
+        }
+        let needs = needs_of_request(command, cluster, self.auth.settings().is_strict).inspect_err(|error| {
+            let line = audit::refusal(&identity, origin(remote), request, &error.to_string());
+            tracing::info!(target: "auth_audit", "{line}");
+        })?;
+        let needed: Vec<_> = needs.iter().map(Need::needed).collect();
+        Ok(self.decide((&identity, request), remote, &needed)?)
     }
 
     /// Has a request verified in its turn, and writes the audit line of a failure.

@@ -263,7 +263,7 @@ fn a20_a22_a23_every_row_needs_its_grants_and_no_more() {
         let (fields, body) = sample(code);
         let mut bytes = frame(None, code, &fields, body);
         let command = Command::decode(&mut bytes).unwrap();
-        let needed = needs::of_request(&command, "DefaultCluster", true).unwrap();
+        let needed = needs::needs_of_request(&command, "DefaultCluster", true).unwrap();
         let grants: BTreeMap<String, String> =
             needed.iter().filter_map(|need| need.to_string().rsplit_once(' ').map(owned)).collect();
         assert!(!grants.is_empty(), "{code} needs something");
@@ -293,7 +293,7 @@ fn what_requests_need_is_what_rocketmq_asks_for() {
         let (_, body) = sample(code);
         let mut bytes = frame(None, code, fields, body);
         let command = Command::decode(&mut bytes).unwrap();
-        let needed = needs::of_request(&command, "C", false).unwrap();
+        let needed = needs::needs_of_request(&command, "C", false).unwrap();
         let texts: Vec<_> = needed.iter().map(ToString::to_string).collect();
         assert_eq!(texts.join("; "), expected, "{code}");
     };
@@ -331,7 +331,7 @@ fn a23_strict_the_retry_topic_of_another_group_is_that_group() {
     let check = |code: i32, fields: Fields<'_>, body: &str, expected: &str| {
         let mut bytes = frame(None, code, fields, body.as_bytes());
         let command = Command::decode(&mut bytes).unwrap();
-        let needed = needs::of_request(&command, "C", true).unwrap();
+        let needed = needs::needs_of_request(&command, "C", true).unwrap();
         let texts: Vec<_> = needed.iter().map(ToString::to_string).collect();
         assert_eq!(texts.join("; "), expected, "{code}");
     };
@@ -729,7 +729,7 @@ fn what_is_explained_is_needed_by_every_row() {
         let mut bytes = frame(None, route.code, &fields, body);
         let command = Command::decode(&mut bytes).unwrap();
         for is_strict in [false, true] {
-            let needed = needs::of_request(&command, named.cluster, is_strict).unwrap();
+            let needed = needs::needs_of_request(&command, named.cluster, is_strict).unwrap();
             let explained = crate::needs_of_code(route.code, named, is_strict);
             assert_eq!(sorted(explained), sorted(needed), "{} {is_strict}", route.code);
         }

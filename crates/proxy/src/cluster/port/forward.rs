@@ -1,0 +1,224 @@
+//! A request of a remoting client on its way to the broker that it names (`AbstractRemotingActivity.request`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use broker::Refusal;
+use grpc::messages::Code;
+use net::{ConnectionHandle, Reply};
+use wire::body::{LockBatchBody, SubscriptionData};
+use wire::codes::{request, response};
+use wire::frame::{Command, Encoding, FrameWriter, Head};
+use wire::header::pull_flag;
+use wire::json;
+
+use super::super::{Cluster, TIMEOUT};
+use crate::failure::Failure;
+
+/// How much longer an answer may take than a request waits for messages.
+const MARGIN: Duration = Duration::from_secs(10);
+
+/// Longest time that a request may wait for messages.
+const HELD_MAX: Duration = Duration::from_secs(300);
+
+/// Memory of a request under way beside its frame, about.
+const WAITING_BYTES: usize = 1024;
+
+/// Fields of the client's signature, in whose place comes that of the proxy.
+const OF_SIGNATURE: [&str; 3] = ["AccessKey", "Signature", "SecurityToken"];
+
+/// Which broker a request is for.
+#[derive(Debug, PartialEq, Eq)]
+enum Target {
+    Named(String),
+    /// The only broker of this topic, or of the cluster: clients in Go name no broker.
+    Only(Option<String>),
+    /// Any broker: each gives the same answer.
+    Any,
+}
+
+/// A request that does not need the buffer it came in any more.
+#[derive(Debug)]
+pub struct Forward {
+    code: i32,
+    target: Target,
+    timeout: Duration,
+    /// Fields and body, as [`Command::decode_own`] reads them.
+    frame: Vec<u8>,
+    /// Head of the answer; `None` for a one-way request.
+    head: Option<Head<'static>>,
+}
+
+/// The failure of what is asked of brokers as an answer of the remoting protocol.
+pub fn refusal(failure: Failure) -> Refusal {
+    let code = match failure.code {
+        Code::TooManyRequests => response::SYSTEM_BUSY,
+        _ => response::SYSTEM_ERROR,
+    };
+    Refusal::new(code, failure.message)
+}
+
+fn is_short(code: i32) -> bool {
+    matches!(code, request::SEND_MESSAGE_V2 | request::SEND_BATCH_MESSAGE)
+}
+
+fn target(command: &Command<'_>) -> Result<Target, Refusal> {
+    let fields = &command.fields;
+    let (broker, topic) = match command.code {
+        request::LOCK_BATCH_MQ | request::UNLOCK_BATCH_MQ => {
+            let body: LockBatchBody = json::from_slice(command.body)
+                .map_err(|error| Refusal::new(response::SYSTEM_ERROR, error.to_string()))?;
+            return Ok(body.mq_set.into_iter().next().map_or(Target::Any, |it| Target::Named(it.broker_name)));
+        }
+        request::CHECK_CLIENT_CONFIG => return Ok(Target::Any),
+        code if is_short(code) => (fields.text("n").or_else(|| fields.text("bname")), fields.text("b")),
+        request::CONSUMER_SEND_MSG_BACK => (fields.text("bname"), fields.text("originTopic")),
+        _ => (fields.text("bname"), fields.text("topic")),
+    };
+    let given = |text: &&str| !text.is_empty();
+    Ok(match broker.filter(given) {
+        Some(broker) => Target::Named(broker.to_owned()),
+        None => Target::Only(topic.filter(given).map(str::to_owned)),
+    })
+}
+
+fn timeout(command: &Command<'_>) -> Duration {
+    let field = match command.code {
+        request::PULL_MESSAGE | request::LITE_PULL_MESSAGE => "suspendTimeoutMillis",
+        request::POP_MESSAGE => "pollTime",
+        _ => return TIMEOUT,
+    };
+    let held_ms: i64 = command.fields.number_or(field, 0).unwrap_or(0);
+    Duration::from_millis(u64::try_from(held_ms).unwrap_or(0)).min(HELD_MAX) + MARGIN
+}
+
+/// Whether a pull leaves out its subscription, which brokers know from heartbeats of consumers that do not come by a proxy.
+pub fn lacks_subscription(command: &Command<'_>) -> bool {
+    let flags = || command.fields.number_or("sysFlag", 0).unwrap_or(0);
+    matches!(command.code, request::PULL_MESSAGE | request::LITE_PULL_MESSAGE)
+        && flags() & pull_flag::SUBSCRIPTION == 0
+}
+
+/// The fields of a pull that say its subscription (`PullMessageActivity`).
+fn subscribed(command: &Command<'_>, data: &SubscriptionData) -> [(&'static str, String); 4] {
+    let flags = command.fields.number_or("sysFlag", 0).unwrap_or(0) | pull_flag::SUBSCRIPTION;
+    [
+        ("sysFlag", flags.to_string()),
+        ("subscription", data.sub_string.clone()),
+        ("subVersion", data.sub_version.to_string()),
+        ("expressionType", data.expression_type.clone()),
+    ]
+}
+
+/// Copies fields and body of a request. A name counts once, with the value that was looked at when the request was let in, and a
+/// name that JSON would escape is refused: no field reaches a broker that the gate has not seen.
+fn copy(command: &Command<'_>, replaced: &[(&'static str, String)]) -> Result<Vec<u8>, Refusal> {
+    let mut frame = Vec::new();
+    let mut writer = FrameWriter::begin(&mut frame, Head::request(Encoding::Binary, 0, 0));
+    for (name, value) in command.fields.iter() {
+        let is_plain = |letter: &u8| letter.is_ascii_graphic() && !matches!(letter, b'"' | b'\\');
+        let name = std::str::from_utf8(name).ok();
+        let Some(name) = name.filter(|it| it.len() <= 255 && it.as_bytes().iter().all(is_plain)) else {
+            let text = "expected names of header fields in ASCII, found another";
+            writer.finish(b"");
+            return Err(Refusal::new(response::SYSTEM_ERROR, text));
+        };
+        let is_looked_at = command.fields.bytes(name).is_some_and(|seen| std::ptr::eq(seen, value));
+        let is_replaced = OF_SIGNATURE.contains(&name) || replaced.iter().any(|(other, _)| *other == name);
+        if is_looked_at && !is_replaced {
+            writer = writer.bytes(name, value);
+        }
+    }
+    replaced.iter().fold(writer, |writer, (name, value)| writer.text(name, value)).finish(command.body);
+    Ok(frame)
+}
+
+impl Forward {
+    /// The request as it goes to its broker; a pull with this subscription, when it has none of its own.
+    ///
+    /// # Errors
+    /// `SYSTEM_ERROR` for a request that cannot be passed on.
+    pub fn new(command: &Command<'_>, subscription: Option<&SubscriptionData>) -> Result<Self, Refusal> {
+        let replaced = subscription.map(|data| subscribed(command, data));
+        Ok(Self {
+            code: command.code,
+            target: target(command)?,
+            timeout: timeout(command),
+            frame: copy(command, replaced.as_ref().map_or(&[], |fields| fields))?,
+            head: (!command.is_one_way()).then(|| command.reply(response::SUCCESS)),
+        })
+    }
+
+    /// Asks the broker, and gives its answer to the client, as it is. Nobody is told the outcome of a one-way request.
+    pub async fn run(self, cluster: Arc<Cluster>, connection: Arc<ConnectionHandle>) {
+        let charge = connection.charge(self.frame.len() + WAITING_BYTES);
+        let head = self.head;
+        let answer = self.ask(&cluster).await;
+        let Some(head) = head else {
+            if let Err(refusal) = answer {
+                tracing::info!(%refusal, "a one-way request of a client did not reach its broker");
+            }
+            return;
+        };
+        let reply = answer.unwrap_or_else(|refusal| Reply {
+            code: refusal.code,
+            remark: Some(refusal.remark.into_owned()),
+            ..Reply::default()
+        });
+        give(&connection, head, reply);
+        drop(charge);
+    }
+
+    async fn ask(mut self, cluster: &Cluster) -> Result<Reply, Refusal> {
+        let broker = cluster.target(self.target).await?;
+        let command = Command::decode_own(&mut self.frame)
+            .map_err(|error| Refusal::new(response::SYSTEM_ERROR, error.to_string()))?;
+        let write = |frame: FrameWriter<'_>| {
+            let fields = command.fields.iter();
+            let fields = fields.filter_map(|(key, value)| Some((std::str::from_utf8(key).ok()?, value)));
+            fields.fold(frame, |frame, (key, value)| frame.bytes(key, value)).finish(command.body);
+        };
+        let limits = (self.timeout, command.body.len());
+        cluster.ask(&broker, self.code, limits, write).await.map_err(refusal)
+    }
+}
+
+/// Gives an answer to a client, which is charged for it until it is written.
+pub fn give(connection: &Arc<ConnectionHandle>, head: Head<'static>, reply: Reply) {
+    let charge = connection.charge(reply.body.len());
+    // A client that has disconnected waits for nothing.
+    let _ = connection.put_back(Box::new(move |_, out| {
+        let head = Head { code: reply.code, remark: reply.remark.as_deref(), ..head };
+        let writer = FrameWriter::begin(out, head);
+        let fields = reply.fields.iter();
+        fields.fold(writer, |writer, (key, value)| writer.text(key, value)).finish(&reply.body);
+        drop(charge);
+    }));
+}
+
+impl Cluster {
+    async fn target(&self, target: Target) -> Result<String, Refusal> {
+        let (topic, is_any) = match target {
+            Target::Named(broker) => return Ok(broker),
+            Target::Only(topic) => (topic, false),
+            Target::Any => (None, true),
+        };
+        let route = match topic {
+            Some(topic) => self.route(&topic).await.map_err(refusal)?,
+            None => None,
+        };
+        let mut names = match route {
+            Some(route) => route.broker_datas.iter().map(|broker| broker.broker_name.clone()).collect(),
+            None => self.brokers().await.map_err(refusal)?.keys().cloned().collect::<Vec<_>>(),
+        };
+        match names.len() {
+            0 => Err(Refusal::new(response::SYSTEM_ERROR, "the name servers know no broker")),
+            1 => Ok(names.remove(0)),
+            _ if is_any => Ok(names.remove(0)),
+            _ => Err(Refusal::new(response::VERSION_NOT_SUPPORTED, "Request doesn't have field bname")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
