@@ -19,7 +19,7 @@ const CHANGES_ROUTES: &str =
     "User:alice has no permission to access Cluster: from 127.0.0.1, no matched policies.";
 
 /// Asks with a signature.
-fn ask(address: SocketAddr, (user, secret): (&str, &str), code: i32, fields: &[(&str, &str)]) -> Arrived {
+pub fn ask(address: SocketAddr, (user, secret): (&str, &str), code: i32, fields: &[(&str, &str)]) -> Arrived {
     let mut fields = [fields, &[(client::ACCESS_KEY, user)]].concat();
     fields.sort_unstable();
     let signature =

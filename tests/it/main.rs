@@ -34,6 +34,7 @@ mod mtls;
 mod pops;
 mod process;
 mod proxy;
+mod proxy_port;
 mod pulls;
 mod queries;
 mod replication;

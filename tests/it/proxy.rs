@@ -12,18 +12,18 @@ use crate::stage::{Stage, eventually, open, setup};
 
 const OK: &str = "20000";
 /// Users and acls as a broker keeps them.
-const USERS: &str = r#"[{"username":"inner","password":"inner-secret","userType":"Super","userStatus":"enable"},{"username":"alice","password":"alice-secret","userType":"Normal","userStatus":"enable"}]"#;
+pub const USERS: &str = r#"[{"username":"inner","password":"inner-secret","userType":"Super","userStatus":"enable"},{"username":"alice","password":"alice-secret","userType":"Normal","userStatus":"enable"}]"#;
 const ACLS: &str = r#"[{"subject":"User:alice","policies":[{"policyType":"Custom","entries":[{"resource":"Topic:T","actions":["Pub"],"decision":"Allow"}]}]}]"#;
 
 /// A proxy before the broker of a stage, and where it listens.
-struct Proxy {
+pub struct Proxy {
     server: Server,
     address: SocketAddr,
 }
 
 impl Proxy {
     /// Starts a proxy with these settings, in a directory of its own.
-    fn start(stage: &Stage, name: &str, settings: &str) -> Self {
+    pub fn start(stage: &Stage, name: &str, settings: &str) -> Self {
         let home = stage.home.path().join(name);
         std::fs::create_dir_all(&home).unwrap();
         let file = home.join("rmq-proxy.json");
@@ -39,9 +39,14 @@ impl Proxy {
         Self { server, address }
     }
 
+    /// Where the proxy serves remoting clients.
+    pub fn remoting(&self) -> SocketAddr {
+        told(self.server.setup(), "the proxy for remoting clients is at ")
+    }
+
     /// The client ids of a consumer group that the proxy tells operators; none when the group is not online.
     fn consumers(&self, group: &str) -> Vec<String> {
-        let address = told(self.server.setup(), "the proxy for remoting clients is at ");
+        let address = self.remoting();
         let code = request::GET_CONSUMER_CONNECTION_LIST;
         let answer = open(address).call(code, |writer| writer.text("consumerGroup", group), b"");
         let online: ConsumerConnection = match answer.code {
@@ -72,7 +77,7 @@ fn port(listens: &str) -> SocketAddr {
 }
 
 /// Creates a topic on the broker, and waits until the name server knows it.
-fn topic(stage: &Stage, name: &str, kind: &str) {
+pub fn topic(stage: &Stage, name: &str, kind: &str) {
     let made = stage.connect().call(
         request::UPDATE_AND_CREATE_TOPIC,
         |writer| {
@@ -261,7 +266,7 @@ const OF_ALICE: &str = "74B9E65EC699EB3110E8032EBAAA1C1AC59A2EAC";
 const OF_NOBODY: &str = "B46028C77AF9175B0AD1B9E946755B3EFE96E1B2";
 
 /// A broker with these users, at which the test makes topics and changes a user without a signature.
-fn guarded(users: &str, lines: &[&str]) -> (Setup, tempfile::TempDir) {
+pub fn guarded(users: &str, lines: &[&str]) -> (Setup, tempfile::TempDir) {
     let class = |word: &str, kind: &str| {
         format!("{kind}MetadataProvider=org.apache.rocketmq.auth.{kind}.provider.Local{word}MetadataProvider")
     };
@@ -278,10 +283,10 @@ fn guarded(users: &str, lines: &[&str]) -> (Setup, tempfile::TempDir) {
 }
 
 /// A proxy that serves the users of the brokers only.
-fn guarded_proxy(stage: &Stage) -> Proxy {
+pub fn guarded_proxy(stage: &Stage) -> Proxy {
     let keys = r#""{\"accessKey\":\"inner\",\"secretKey\":\"inner-secret\"}""#;
     let settings = format!(
-        "{{\"authenticationEnabled\":true,\"authorizationEnabled\":true,\"innerClientAuthenticationCredentials\":{keys}}}"
+        "{{\"remotingListenPort\":0,\"authenticationEnabled\":true,\"authorizationEnabled\":true,\"innerClientAuthenticationCredentials\":{keys}}}"
     );
     Proxy::start(stage, "guarded", &settings)
 }

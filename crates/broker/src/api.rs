@@ -19,8 +19,8 @@ pub use crate::client_link::{AskError, Asked, ClientAnswer, ClientLink, Notice, 
 pub use crate::clients::Member;
 pub use crate::gate::Need;
 pub use crate::pop::{Invisible, Polling, PopRequest, PopTarget, PoppedMessage};
-pub use crate::reply_sink::PopStatus;
 pub use crate::remoting::{ToldRoute, link, needs_of_request, no_route, served_by_proxy};
+pub use crate::reply_sink::PopStatus;
 pub use crate::reply_sink::Popped;
 pub use crate::send::{RecallRequest, SendRequest};
 pub use crate::transaction::{Decision, EndTransaction};

@@ -52,6 +52,20 @@ impl Client {
         self.inner.remote.ask_large(address, code, timeout, bytes, write).await
     }
 
+    /// Sends any one-way request of about `bytes` bytes to a server.
+    ///
+    /// # Errors
+    /// [`Error::Connect`], [`Error::Busy`] or [`Error::Call`] when it cannot be sent.
+    pub async fn tell(
+        &self,
+        address: &str,
+        code: i32,
+        bytes: usize,
+        write: impl FnOnce(wire::frame::FrameWriter<'_>),
+    ) -> Result<(), Error> {
+        self.inner.remote.tell(address, code, bytes, write).await
+    }
+
     /// Passes every transaction check of a broker (`CHECK_TRANSACTION_STATE`) to `take` from now on, on the thread of its
     /// connection, instead of to producers of this client. The first caller counts.
     pub fn on_transaction_check(&self, take: impl Fn(&wire::frame::Command<'_>) + Send + Sync + 'static) {

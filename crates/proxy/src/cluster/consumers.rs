@@ -41,10 +41,13 @@ impl Consumers {
             let channel = json::from_slice::<RemoteChannel>(told.channel_data.as_bytes());
             let address = channel.map(|channel| channel.remote_address).unwrap_or_default();
             let group = groups.entry(told.group.clone()).or_default();
-            return group.insert(told.client_id.clone(), Consumer { told, address, seen_ms: now_ms }).is_none();
+            return group
+                .insert(told.client_id.clone(), Consumer { told, address, seen_ms: now_ms })
+                .is_none();
         }
         let Some(group) = groups.get_mut(&told.group) else { return false };
-        let is_gone = group.get(&told.client_id).is_some_and(|it| it.told.local_proxy_id == told.local_proxy_id);
+        let is_gone =
+            group.get(&told.client_id).is_some_and(|it| it.told.local_proxy_id == told.local_proxy_id);
         if is_gone {
             group.remove(&told.client_id);
         }

@@ -77,7 +77,8 @@ fn check(cluster: &Weak<Cluster>, registry: &Weak<Registry>, command: &Command<'
             record: command.body,
         };
         let turn = usize::try_from(command.opaque).unwrap_or_default();
-        let is_told = cluster.remoting.tell_producer(group, turn, &notice) || registry.tell_producer(group, &notice);
+        let is_told =
+            cluster.remoting.tell_producer(group, turn, &notice) || registry.tell_producer(group, &notice);
         if !is_told {
             tracing::debug!(group, "no producer of this proxy can be asked for its decision");
         }

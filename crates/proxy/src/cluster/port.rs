@@ -68,7 +68,8 @@ impl Answers {
             request::GET_ROUTEINFO_BY_TOPIC => self.route(command, connection),
             code if served_by_proxy(code) => self.forward(command, connection),
             code => {
-                let text = format!("request {code} is not served by a proxy without a broker; ask the brokers");
+                let text =
+                    format!("request {code} is not served by a proxy without a broker; ask the brokers");
                 Err(Refusal::new(response::REQUEST_CODE_NOT_SUPPORTED, text))
             }
         }

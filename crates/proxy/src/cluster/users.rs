@@ -69,10 +69,11 @@ impl Users {
         if !self.is_authorizing() {
             return Ok(());
         }
-        let needs = needs_of_request(command, cluster, self.auth.settings().is_strict).inspect_err(|error| {
-            let line = audit::refusal(&identity, origin(remote), request, &error.to_string());
-            tracing::info!(target: "auth_audit", "{line}");
-        })?;
+        let needs =
+            needs_of_request(command, cluster, self.auth.settings().is_strict).inspect_err(|error| {
+                let line = audit::refusal(&identity, origin(remote), request, &error.to_string());
+                tracing::info!(target: "auth_audit", "{line}");
+            })?;
         let needed: Vec<_> = needs.iter().map(Need::needed).collect();
         Ok(self.decide((&identity, request), remote, &needed)?)
     }

@@ -68,7 +68,11 @@ fn target(command: &Command<'_>) -> Result<Target, Refusal> {
         request::LOCK_BATCH_MQ | request::UNLOCK_BATCH_MQ => {
             let body: LockBatchBody = json::from_slice(command.body)
                 .map_err(|error| Refusal::new(response::SYSTEM_ERROR, error.to_string()))?;
-            return Ok(body.mq_set.into_iter().next().map_or(Target::Any, |it| Target::Named(it.broker_name)));
+            return Ok(body
+                .mq_set
+                .into_iter()
+                .next()
+                .map_or(Target::Any, |it| Target::Named(it.broker_name)));
         }
         request::CHECK_CLIENT_CONFIG => return Ok(Target::Any),
         code if is_short(code) => (fields.text("n").or_else(|| fields.text("bname")), fields.text("b")),
@@ -153,7 +157,7 @@ impl Forward {
     pub async fn run(self, cluster: Arc<Cluster>, connection: Arc<ConnectionHandle>) {
         let charge = connection.charge(self.frame.len() + WAITING_BYTES);
         let head = self.head;
-        let answer = self.ask(&cluster).await;
+        let answer = self.pass(&cluster).await;
         let Some(head) = head else {
             if let Err(refusal) = answer {
                 tracing::info!(%refusal, "a one-way request of a client did not reach its broker");
@@ -169,7 +173,8 @@ impl Forward {
         drop(charge);
     }
 
-    async fn ask(mut self, cluster: &Cluster) -> Result<Reply, Refusal> {
+    /// The answer of the broker; an empty one to a one-way request, to which some brokers give none (an undecided transaction).
+    async fn pass(mut self, cluster: &Cluster) -> Result<Reply, Refusal> {
         let broker = cluster.target(self.target).await?;
         let command = Command::decode_own(&mut self.frame)
             .map_err(|error| Refusal::new(response::SYSTEM_ERROR, error.to_string()))?;
@@ -178,8 +183,13 @@ impl Forward {
             let fields = fields.filter_map(|(key, value)| Some((std::str::from_utf8(key).ok()?, value)));
             fields.fold(frame, |frame, (key, value)| frame.bytes(key, value)).finish(command.body);
         };
-        let limits = (self.timeout, command.body.len());
-        cluster.ask(&broker, self.code, limits, write).await.map_err(refusal)
+        let bytes = command.body.len();
+        if self.head.is_none() {
+            let address = cluster.address(&broker).await.map_err(refusal)?;
+            let told = cluster.client.tell(&address, self.code, bytes, write).await;
+            return told.map(|()| Reply::default()).map_err(|error| refusal(error.into()));
+        }
+        cluster.ask(&broker, self.code, (self.timeout, bytes), write).await.map_err(refusal)
     }
 }
 
