@@ -34,6 +34,7 @@ sim:
 
 interop: build
 	interop/run --against vostok
+	interop/run --through-proxy
 	interop/mqadmin
 
 # Power cuts of loop-mounted file systems (ext4, xfs) under load; needs root. make powercut N=5000 for more; SEED=S repeats.
