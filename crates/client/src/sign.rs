@@ -95,7 +95,7 @@ impl Signed {
 }
 
 fn decode(frame: &mut [u8]) -> Command<'_> {
-    Command::decode(frame).expect("it was written here")
+    Command::decode_own(frame).expect("it was written here")
 }
 
 #[cfg(test)]
@@ -134,6 +134,15 @@ mod tests {
             frame.finish(b"Hello");
         };
         check(write, b"Hello", "9AVnQ9zPlCcdYZLijlEWv0haWbo=");
+    }
+
+    #[test]
+    fn an_empty_field_is_sent() {
+        let signed =
+            Signed::new(&Credentials::new("user", "secret"), |frame| frame.text("i", "").finish(b""));
+        let mut frame = Vec::new();
+        signed.write(FrameWriter::begin(&mut frame, Head::request(Encoding::Json, 310, 7)));
+        assert_eq!(Command::decode(&mut frame).unwrap().fields.text("i"), Some(""));
     }
 
     #[test]
