@@ -135,7 +135,8 @@ impl Answers {
             self.cluster.consumers.subscription(text("consumerGroup"), text("topic"))
         });
         let forward = Forward::new(command, subscription.transpose()?.as_ref())?;
-        spawn_local(forward.run(self.cluster.clone(), connection.clone()));
+        let charge = forward.charge(connection);
+        spawn_local(forward.run(self.cluster.clone(), connection.clone(), charge));
         Ok(None)
     }
 

@@ -52,9 +52,8 @@ fn other_proxies_hear_when_a_consumer_comes_and_goes() {
         subscription_data_set: vec![subscribed],
         ..ConsumerData::default()
     };
-    let data = HeartbeatData { consumer_data_set: vec![consumer], ..HeartbeatData::default() };
     let language = Some(Language::Go);
-    let member = Member { client_id: "c".to_owned(), language, version: 9, link: client.clone(), seen_ms: 7 };
+    let met = Met { remote, stated: Some(&stated), client_id: "c", language, version: 9 };
     let mut sent = told.outbox.waiting.lock().unwrap().take().unwrap();
     let mut pass = || {
         let body = sent.try_recv().unwrap().body;
@@ -63,7 +62,7 @@ fn other_proxies_hear_when_a_consumer_comes_and_goes() {
         hearing.hear(&body);
         [&told, &hearing].map(|cluster| cluster.consumers.connections("g"))
     };
-    told.consumer_met(&member, &stated, &data);
+    told.consumer_met(&met, &[consumer]);
     let [own, heard] = pass();
     assert_eq!(own, heard);
     let heard = heard.unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use broker::Refusal;
 use grpc::messages::Code;
-use net::{ConnectionHandle, Reply};
+use net::{ConnectionHandle, MemoryCharge, Reply};
 use wire::body::{LockBatchBody, SubscriptionData};
 use wire::codes::{request, response};
 use wire::frame::{Command, Encoding, FrameWriter, Head};
@@ -23,6 +23,9 @@ const HELD_MAX: Duration = Duration::from_secs(300);
 
 /// Memory of a request under way beside its frame, about.
 const WAITING_BYTES: usize = 1024;
+
+/// Most header fields of a request; those of RocketMQ's clients have a few dozen.
+const FIELDS_MAX: usize = 256;
 
 /// Fields of the client's signature, in whose place comes that of the proxy.
 const OF_SIGNATURE: [&str; 3] = ["AccessKey", "Signature", "SecurityToken"];
@@ -117,15 +120,18 @@ fn subscribed(command: &Command<'_>, data: &SubscriptionData) -> [(&'static str,
 /// Copies fields and body of a request. A name counts once, with the value that was looked at when the request was let in, and a
 /// name that JSON would escape is refused: no field reaches a broker that the gate has not seen.
 fn copy(command: &Command<'_>, replaced: &[(&'static str, String)]) -> Result<Vec<u8>, Refusal> {
+    let refused = |text: &str| Refusal::new(response::SYSTEM_ERROR, text.to_owned());
+    if command.fields.len() > FIELDS_MAX {
+        return Err(refused("expected a header of at most 256 fields, found more"));
+    }
     let mut frame = Vec::new();
     let mut writer = FrameWriter::begin(&mut frame, Head::request(Encoding::Binary, 0, 0));
     for (name, value) in command.fields.iter() {
         let is_plain = |letter: &u8| letter.is_ascii_graphic() && !matches!(letter, b'"' | b'\\');
         let name = std::str::from_utf8(name).ok();
         let Some(name) = name.filter(|it| it.len() <= 255 && it.as_bytes().iter().all(is_plain)) else {
-            let text = "expected names of header fields in ASCII, found another";
             writer.finish(b"");
-            return Err(Refusal::new(response::SYSTEM_ERROR, text));
+            return Err(refused("expected names of header fields in ASCII, found another"));
         };
         let is_looked_at = command.fields.bytes(name).is_some_and(|seen| std::ptr::eq(seen, value));
         let is_replaced = OF_SIGNATURE.contains(&name) || replaced.iter().any(|(other, _)| *other == name);
@@ -153,9 +159,13 @@ impl Forward {
         })
     }
 
+    /// The memory that the request takes until it is answered.
+    pub fn charge(&self, connection: &Arc<ConnectionHandle>) -> MemoryCharge {
+        connection.charge(self.frame.len() + WAITING_BYTES)
+    }
+
     /// Asks the broker, and gives its answer to the client, as it is. Nobody is told the outcome of a one-way request.
-    pub async fn run(self, cluster: Arc<Cluster>, connection: Arc<ConnectionHandle>) {
-        let charge = connection.charge(self.frame.len() + WAITING_BYTES);
+    pub async fn run(self, cluster: Arc<Cluster>, connection: Arc<ConnectionHandle>, charge: MemoryCharge) {
         let head = self.head;
         let answer = self.pass(&cluster).await;
         let Some(head) = head else {

@@ -64,6 +64,8 @@ fn no_field_reaches_a_broker_that_the_gate_has_not_seen() {
         let refused = forward(request::GET_MAX_OFFSET, &[(name, "v")], b"").unwrap_err();
         assert_eq!(refused.code, response::SYSTEM_ERROR, "{name}");
     }
+    let many = vec![("topic", "T"); FIELDS_MAX + 1];
+    assert_eq!(forward(request::GET_MAX_OFFSET, &many, b"").unwrap_err().code, response::SYSTEM_ERROR);
 }
 
 #[test]
