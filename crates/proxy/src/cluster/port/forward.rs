@@ -185,6 +185,9 @@ impl Forward {
 
     /// The answer of the broker; an empty one to a one-way request, to which some brokers give none (an undecided transaction).
     async fn pass(mut self, cluster: &Cluster) -> Result<Reply, Refusal> {
+        if matches!(self.target, Target::Only(_)) {
+            tracing::trace!(code = self.code, "a request names no broker");
+        }
         let broker = cluster.target(self.target).await?;
         let command = Command::decode_own(&mut self.frame)
             .map_err(|error| Refusal::new(response::SYSTEM_ERROR, error.to_string()))?;
