@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::option;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +18,9 @@ use prost::Message;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout};
+use tokio_stream::adapters::Chain;
 use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Iter, StreamExt};
 use tonic::body::Body;
 use tonic::server::{Grpc, ServerStreamingService, StreamingService, UnaryService};
 use tonic::{Code as GrpcCode, Request, Response, Status as GrpcStatus, Streaming};
@@ -404,16 +407,19 @@ impl ServerStreamingService<ReceiveMessageRequest> for Receive {
     }
 }
 
-/// Telemetry: lasts as long as its client.
-struct Telemetry(Origin);
+/// Telemetry: lasts as long as its client. The response begins with the first command, as that of RocketMQ's library does: clients
+/// take its head for the word that the server has their settings, and receive at once.
+pub struct Telemetry(pub Origin);
+
+type Commanded = Result<Box<TelemetryCommand>, GrpcStatus>;
 
 impl StreamingService<TelemetryCommand> for Telemetry {
     type Response = Box<TelemetryCommand>;
-    type ResponseStream = ReceiverStream<Result<Box<TelemetryCommand>, GrpcStatus>>;
+    type ResponseStream = Chain<Iter<option::IntoIter<Commanded>>, ReceiverStream<Commanded>>;
     type Future = Served<Self::ResponseStream>;
 
     fn call(&mut self, request: Request<Streaming<TelemetryCommand>>) -> Self::Future {
-        let (writer, commands) = mpsc::channel(COMMANDS_MAX);
+        let (writer, mut commands) = mpsc::channel(COMMANDS_MAX);
         let (metadata, _, inbound) = request.into_parts();
         // The metadata ends here: the stream lasts as long as its client.
         let caller = self.0.authenticated::<TelemetryCommand>(metadata.as_ref());
@@ -430,7 +436,10 @@ impl StreamingService<TelemetryCommand> for Telemetry {
                 });
             }
         }
-        Box::pin(async move { Ok(Response::new(ReceiverStream::new(commands))) })
+        Box::pin(async move {
+            let first = commands.recv().await.transpose()?.map(Ok);
+            Ok(Response::new(tokio_stream::iter(first).chain(ReceiverStream::new(commands))))
+        })
     }
 }
 

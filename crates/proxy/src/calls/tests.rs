@@ -11,7 +11,7 @@ use tokio_stream::StreamExt;
 
 use super::*;
 use crate::body::Charged;
-use crate::dispatch::{Origin, Receive, Rejected, opened};
+use crate::dispatch::{Origin, Receive, Rejected, Telemetry, opened};
 use crate::registry::Stated;
 
 struct Fixture {
@@ -502,6 +502,34 @@ fn what_waits_for_a_client_is_small() {
     let inbound = tonic::Streaming::new_empty(decoder, tonic::body::Body::empty());
     let stream = telemetry::serve(fixture.call(), inbound, tokio::sync::mpsc::channel(1).0);
     assert!(size_of_val(&stream) <= 1280, "a stream of settings takes {} bytes", size_of_val(&stream));
+}
+
+/// The Rust client receives as soon as the head of the response is there.
+#[test]
+fn the_response_to_a_client_begins_when_its_settings_are_known() {
+    use prost::Message as _;
+    use tonic::codec::Codec as _;
+    use tonic::server::StreamingService as _;
+    let fixture = Fixture::new();
+    let said = |settings: Settings| {
+        let said = TelemetryCommand { command: Some(Command::Settings(settings)), ..Default::default() };
+        let mut body = vec![0; 5];
+        said.encode(&mut body).unwrap();
+        body[4] = u8::try_from(body.len() - 5).unwrap();
+        let decoder = grpc::ProstCodec::<TelemetryCommand, TelemetryCommand>::default().decoder();
+        let inbound = tonic::Streaming::new_request(decoder, String::from_utf8(body).unwrap(), None, None);
+        let mut request = tonic::Request::new(inbound);
+        request.metadata_mut().insert("x-mq-client-id", "c".parse().unwrap());
+        Telemetry(fixture.origin()).call(request)
+    };
+    fixture.run(async {
+        let mut response = said(consumer());
+        assert!(once(response.as_mut()).is_none(), "the response begins before the settings are read");
+        response.await.unwrap();
+        assert!(fixture.proxy.registry.find("c").is_some_and(|client| client.stated().is_some()));
+        let refused = said(Settings::default()).await.map(drop).unwrap_err();
+        assert_eq!(refused.code(), tonic::Code::InvalidArgument, "{refused}");
+    });
 }
 
 /// With the vector of RocketMQ's signature: user, secret, date-time and what they give.
