@@ -258,8 +258,8 @@ fn of_groups(broker: &Broker) -> Vec<(&'static Metric, Rows)> {
             for (metric, value) in [
                 (&CONSUMER_TPS, broker.stats.tps(Name::GroupGetNums, &key)),
                 (&CONSUMER_SIZE, broker.stats.tps(Name::GroupGetSize, &key)),
-                (&SEND_BACK, broker.stats.tps(Name::SendBack, &key)),
-                (&CONSUMER_OFFSET, end as f64),
+                (&SEND_BACK, broker.stats.minute(Name::SendBack, &key).sum as f64),
+                (&CONSUMER_OFFSET, done as f64),
                 (&CONSUME_TPS, stats.consume_tps),
                 (&CONSUME_OFFSET, done as f64),
                 (&LATENCY, latency_ms.max(0) as f64),
@@ -276,6 +276,7 @@ mod tests {
     use wire::body::topic::TopicConfig;
 
     use super::*;
+    use crate::state::SAMPLE_MS;
     use crate::testing::Fixture;
 
     #[test]
@@ -287,13 +288,19 @@ mod tests {
         (0..3).for_each(|_| fixture.put("T", 0, b"body", b""));
         broker.groups.put(wire::body::group::SubscriptionGroupConfig::new("G"), 0).unwrap();
         assert!(broker.offsets.commit("G", "T", 0, 1));
+        stats::sample(broker, 0);
+        (0..2).for_each(|_| broker.stats.count(Name::SendBack, "T", "G"));
+        stats::sample(broker, SAMPLE_MS);
         let text = scrape(broker, None);
         let (cluster, name) = (&broker.config.broker_cluster_name, &broker.config.broker_name);
         for line in [
             format!("rocketmq_producer_offset{{broker=\"{name}\",cluster=\"{cluster}\",topic=\"T\"}} 3.0"),
             format!("rocketmq_topic_dlq_offset{{broker=\"{name}\",cluster=\"{cluster}\",group=\"G\"}} 0.0"),
             format!(
-                "rocketmq_consumer_offset{{broker=\"{name}\",cluster=\"{cluster}\",group=\"G\",topic=\"T\"}} 3.0"
+                "rocketmq_consumer_offset{{broker=\"{name}\",cluster=\"{cluster}\",group=\"G\",topic=\"T\"}} 1.0"
+            ),
+            format!(
+                "rocketmq_send_back_nums{{broker=\"{name}\",cluster=\"{cluster}\",group=\"G\",topic=\"T\"}} 2.0"
             ),
             format!(
                 "rocketmq_group_consume_total_offset{{broker=\"{name}\",cluster=\"{cluster}\",group=\"G\",topic=\"T\"}} 1.0"

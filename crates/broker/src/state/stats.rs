@@ -161,7 +161,12 @@ impl Stats {
 
     /// The rate of a counter per second over the last minute; 0 when it has never counted.
     pub(crate) fn tps(&self, name: Name, key: &str) -> f64 {
-        self.tables().windows.read(name, key).map_or(0.0, |read| read.minute.tps)
+        self.minute(name, key).tps
+    }
+
+    /// The change of a counter over the last minute; none when it has never counted.
+    pub(crate) fn minute(&self, name: Name, key: &str) -> Span {
+        self.tables().windows.read(name, key).map_or_else(Span::default, |read| read.minute)
     }
 
     /// Locks the tables.
