@@ -1,8 +1,9 @@
 //! `/metrics/exporter`: the names and labels of the separate rocketmq-exporter (`RMQMetricsCollector`), for its dashboards and
 //! alerts, of this broker alone and without asking anybody. All of them are gauges there. What only clients know
-//! (`rocketmq_client_*`) and what takes two brokers (`rocketmq_broker_commitlog_diff`) is left out.
+//! (`rocketmq_client_*`) is left out.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 use tokio::sync::mpsc::UnboundedSender;
 use wire::body::MessageModel;
@@ -22,6 +23,7 @@ macro_rules! gauges {
 gauges! {
     BROKER_TPS "rocketmq_broker_tps" ["cluster" "brokerIP" "broker"]
     BROKER_QPS "rocketmq_broker_qps" ["cluster" "brokerIP" "broker"]
+    SLAVE_DIFF "rocketmq_broker_commitlog_diff" ["cluster" "brokerIP" "broker"]
     PRODUCER_TPS "rocketmq_producer_tps" ["cluster" "broker" "topic"]
     PRODUCER_SIZE "rocketmq_producer_message_size" ["cluster" "broker" "topic"]
     PRODUCER_OFFSET "rocketmq_producer_offset" ["cluster" "broker" "topic"]
@@ -174,14 +176,22 @@ fn figure(word: &str) -> Option<f64> {
 
 fn of_broker(broker: &Broker) -> Vec<(&'static Metric, Rows)> {
     let (cluster, name) = (&broker.config.broker_cluster_name, &broker.config.broker_name);
-    let labels = vec![cluster.clone(), broker.address(), name.clone()];
-    let rate = |of| vec![(labels.clone(), broker.stats.tps(of, cluster))];
+    let labels = |address| vec![cluster.clone(), address, name.clone()];
+    let rate = |of| vec![(labels(broker.address()), broker.stats.tps(of, cluster))];
+    // A slave counts once it has said where its log ends.
+    let slaves = broker.replicas.slaves().into_iter().filter(|slave| slave.has_reported());
+    let end = broker.store.appended().get();
+    let behind = slaves.map(|slave| {
+        let acknowledged = slave.acknowledged.load(Ordering::Relaxed);
+        (labels(slave.remote.to_string()), end.saturating_sub(acknowledged) as f64)
+    });
     let producers = broker.clients.all_producers().into_iter();
     let producers =
         producers.map(|(group, members)| (vec![cluster.clone(), name.clone(), group], members.len() as f64));
     vec![
         (&BROKER_TPS, rate(Name::BrokerPutNums)),
         (&BROKER_QPS, rate(Name::BrokerGetNums)),
+        (&SLAVE_DIFF, behind.collect()),
         (&PRODUCER_COUNT, producers.collect()),
     ]
 }
@@ -276,6 +286,7 @@ mod tests {
     use wire::body::topic::TopicConfig;
 
     use super::*;
+    use crate::replicas::SlaveProgress;
     use crate::state::SAMPLE_MS;
     use crate::testing::Fixture;
 
@@ -316,5 +327,24 @@ mod tests {
                 "{key} is no number in the runtime table: {text}"
             );
         }
+    }
+
+    #[test]
+    fn a_master_tells_how_far_its_slaves_are_behind() {
+        let fixture = Fixture::new();
+        let broker = &fixture.broker;
+        broker.topics.put(TopicConfig::new("T", 2, 6), 0).unwrap();
+        fixture.put("T", 0, b"body", b"");
+        let end = broker.store.appended().get();
+        let [known, new] = ["192.0.2.1:5", "192.0.2.2:6"]
+            .map(|remote| std::sync::Arc::new(SlaveProgress::new(remote.parse().unwrap())));
+        [&known, &new].into_iter().for_each(|slave| broker.replicas.join(slave.clone()));
+        broker.replicas.note_report(&known, end - 7);
+        let text = scrape(broker, None);
+        let (cluster, name) = (&broker.config.broker_cluster_name, &broker.config.broker_name);
+        let metric = "rocketmq_broker_commitlog_diff{";
+        let told: Vec<_> = text.lines().filter(|line| line.starts_with(metric)).collect();
+        let line = format!("{metric}broker=\"{name}\",brokerIP=\"192.0.2.1:5\",cluster=\"{cluster}\"}} 7.0");
+        assert_eq!(told, [line], "a slave that has not said where its log ends has no figure");
     }
 }
