@@ -34,14 +34,14 @@ pub struct LocalOptions {
 }
 
 impl LocalOptions {
-    /// The settings of all brokers as a file. Of several lines for one setting the last one counts.
+    /// The settings of all brokers as a file. Of several lines for one setting the last one counts. Only this machine is served
+    /// unless the given file says otherwise, because nobody needs a user.
     fn text(&self) -> Result<String, Error> {
-        let mut text = match &self.config {
-            None => String::new(),
-            Some(path) => {
-                std::fs::read_to_string(path).map_err(|source| Error::File { path: path.clone(), source })?
-            }
-        };
+        let mut text = "bindAddress=127.0.0.1\n".to_owned();
+        if let Some(path) = &self.config {
+            let given = std::fs::read_to_string(path);
+            text += &given.map_err(|source| Error::File { path: path.clone(), source })?;
+        }
         for (key, value) in &self.settings {
             text += &format!("\n{key}={value}");
         }
@@ -319,7 +319,8 @@ mod tests {
         std::fs::write(&path, "brokerRole=ASYNC_MASTER").unwrap();
         let settings = [("brokerRole".to_owned(), "SYNC_MASTER".to_owned())].into();
         let options = LocalOptions { kind: "2m2s".to_owned(), config: Some(path), settings };
-        assert_eq!(options.text().unwrap(), "brokerRole=ASYNC_MASTER\nbrokerRole=SYNC_MASTER\n");
+        let text = "bindAddress=127.0.0.1\nbrokerRole=ASYNC_MASTER\nbrokerRole=SYNC_MASTER\n";
+        assert_eq!(options.text().unwrap(), text);
         let config = Some(place.path().join("missing"));
         assert!(LocalOptions { config, ..options }.text().is_err());
     }
