@@ -256,7 +256,7 @@ fn an_administrator_starts_and_stops_a_run_of_the_lab() {
     let console = Console::start(home);
     let session = console.session("/runs");
     assert_eq!(console.post("/runs", &session, "what=start&kind=kill&threads=--out").status, 400);
-    let form = "what=start&kind=async&threads=2&size=100&duration=600";
+    let form = "what=start&kind=async&threads=2&size=100&duration=20";
     assert_eq!(console.post("/runs", &session, form).status, 303);
     eventually("the run is listed", || (data(&console, "/runs")["found"] == 1).then_some(()));
     let started = data(&console, "/runs")["started_here"].clone();

@@ -6,18 +6,22 @@ use http::StatusCode;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
-/// The program that runs, even where an upgrade has replaced its file.
-const PROGRAM: &str = "/proc/self/exe";
 /// File with the words of the run, in its directory.
 const LOG: &str = "console.log";
-/// Lines of the words of a run that are shown.
+/// Lines of the words of a run that are shown, and the most bytes of them.
 const LINES_MAX: usize = 8;
+const WORDS_BYTES_MAX: u64 = 16 << 10;
+/// Directory of the cluster's data, in that of the run.
+const CLUSTER: &str = "cluster";
+/// Longest time that a console waits for its run when it stops.
+const END_WAIT: Duration = Duration::from_secs(10);
 
 /// A kind of run: its name in forms, its English text, its scenario and the local cluster.
 pub(crate) struct Kind {
@@ -87,6 +91,7 @@ pub(crate) fn arguments(form: &Fields) -> Result<Vec<String>, Refusal> {
 struct Run {
     directory: PathBuf,
     process: Child,
+    outcome: Option<ExitStatus>,
 }
 
 /// The run that was started last; one at a time, because two would measure each other.
@@ -100,7 +105,7 @@ impl Lab {
     /// [`Refusal`] when another run goes on, or the system refuses the directory or the process.
     pub fn start(&self, directory: &Path, arguments: &[String]) -> Result<(), Refusal> {
         let mut last = self.last();
-        if last.as_mut().is_some_and(Run::goes_on) {
+        if last.as_mut().is_some_and(|run| run.outcome().is_none()) {
             let text = "a run goes on; wait for its end, or stop it".to_owned();
             return Err(Refusal { status: StatusCode::CONFLICT, text });
         }
@@ -108,27 +113,37 @@ impl Lab {
             let text = format!("the run was not started in {}: {error}", directory.display());
             Refusal { status: StatusCode::INTERNAL_SERVER_ERROR, text }
         })?;
-        *last = Some(Run { directory: directory.to_owned(), process });
+        *last = Some(Run { directory: directory.to_owned(), process, outcome: None });
         Ok(())
     }
 
-    /// Asks the run to end as Ctrl-C does; it takes its cluster with it. Whether one went on.
-    pub fn stop(&self) -> bool {
-        let mut last = self.last();
-        let Some(run) = last.as_mut() else { return false };
-        let pid = Pid::from_raw(run.process.id().cast_signed());
-        run.goes_on() && pid.is_some_and(|pid| kill_process(pid, Signal::INT).is_ok())
+    /// Asks the run to end; it takes its cluster with it.
+    pub fn stop(&self) {
+        if let Some(run) = self.last().as_mut().filter(|run| run.outcome.is_none()) {
+            // A process that has ended is not signalled: its number is free only when its outcome was taken.
+            let _ = kill_process(Pid::from_child(&run.process), Signal::TERM);
+        }
+    }
+
+    /// Ends the run, and waits a little for that.
+    pub fn end(&self) {
+        self.stop();
+        let began = Instant::now();
+        while self.last().as_mut().is_some_and(|run| run.outcome().is_none()) && began.elapsed() < END_WAIT {
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// The run that was started last: its name, whether it goes on, how it ended, its last words.
     pub fn state(&self) -> Value {
         let mut last = self.last();
         let Some(run) = last.as_mut() else { return Value::Null };
-        let outcome = run.process.try_wait().ok().flatten();
-        let words = fs::read_to_string(run.directory.join(LOG)).unwrap_or_default();
+        let (outcome, directory) = (run.outcome(), run.directory.clone());
+        drop(last);
+        let words = last_words(&directory.join(LOG)).unwrap_or_default();
         let lines: Vec<&str> = words.lines().rev().filter(|line| !line.is_empty()).take(LINES_MAX).collect();
         json!({
-            "run": run.directory.file_name().unwrap_or_default().to_string_lossy(),
+            "run": directory.file_name().unwrap_or_default().to_string_lossy(),
             "goes_on": outcome.is_none(),
             "outcome": outcome.map(|it| it.to_string()),
             "words": lines.into_iter().rev().collect::<Vec<_>>(),
@@ -141,23 +156,46 @@ impl Lab {
 }
 
 impl Run {
-    fn goes_on(&mut self) -> bool {
-        matches!(self.process.try_wait(), Ok(None))
+    /// How the run ended; `None` while it goes on. With its end the data of its cluster goes, of which the report needs nothing.
+    fn outcome(&mut self) -> Option<ExitStatus> {
+        if self.outcome.is_none() {
+            self.outcome = self.process.try_wait().ok().flatten();
+            if self.outcome.is_some() {
+                // What cannot be removed costs space only.
+                let _ = fs::remove_dir_all(self.directory.join(CLUSTER));
+            }
+        }
+        self.outcome
     }
+}
+
+/// The end of a log.
+fn last_words(log: &Path) -> io::Result<String> {
+    let mut file = File::open(log)?;
+    let begin = file.metadata()?.len().saturating_sub(WORDS_BYTES_MAX);
+    file.seek(SeekFrom::Start(begin))?;
+    let mut words = Vec::new();
+    file.take(WORDS_BYTES_MAX).read_to_end(&mut words)?;
+    Ok(String::from_utf8_lossy(&words).into_owned())
 }
 
 /// A process group of its own: Ctrl-C ends the console first, which ends the run.
 fn spawn(directory: &Path, arguments: &[String]) -> io::Result<Child> {
     fs::create_dir_all(directory)?;
     let log = File::create_new(directory.join(LOG))?;
-    Command::new(PROGRAM)
-        .arg0("vostok")
+    let program = std::env::current_exe()?;
+    if !program.exists() {
+        return Err(io::Error::other("the program's file was replaced; restart the console"));
+    }
+    Command::new(program)
         .args(arguments)
         .arg("--out")
         .arg(directory)
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)
+        // A service manager is to hear of the console's process alone.
+        .env_remove("NOTIFY_SOCKET")
         .process_group(0)
         .spawn()
 }
@@ -190,18 +228,18 @@ mod tests {
     }
 
     #[test]
-    fn one_run_at_a_time_and_its_end_is_told() {
+    fn the_end_of_a_run_is_told() {
         let home = tempfile::tempdir().unwrap();
         let lab = Lab::default();
-        assert_eq!((lab.state(), lab.stop()), (Value::Null, false));
+        assert_eq!(lab.state(), Value::Null);
         // This test as the program: an argument that it does not know ends it with a message.
+        fs::create_dir_all(home.path().join("one/cluster/broker-a")).unwrap();
         lab.start(&home.path().join("one"), &["--no-such-flag".to_owned()]).unwrap();
-        while lab.state()["goes_on"] == true {
-            std::thread::yield_now();
-        }
+        lab.end();
         let state = lab.state();
         assert!(state["run"] == "one" && state["outcome"].to_string().contains("exit status"), "{state}");
         assert!(state["words"].to_string().contains("no-such-flag"), "{state}");
+        assert!(!home.path().join("one/cluster").exists(), "the data of its cluster is removed");
         assert_eq!(
             lab.start(&home.path().join("one"), &[]).unwrap_err().status,
             StatusCode::INTERNAL_SERVER_ERROR

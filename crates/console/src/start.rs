@@ -82,7 +82,7 @@ impl RunningConsole {
                     _ = stopped => {}
                 }
             });
-            app.lab.stop();
+            app.lab.end();
             app.cluster.close();
         })?;
         Ok(Self { address, scheme, stop, thread })

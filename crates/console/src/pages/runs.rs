@@ -106,7 +106,7 @@ fn start_form(who: &Visitor) -> Markup {
     let lang = who.lang;
     html! {
         h2 { (lang.say("Start a run")) }
-        p.small { (lang.say("It starts a cluster of its own on this machine, loads it and removes it. Not on a machine whose brokers serve others: it takes their processors and disk. Other runs are started with")) " " code { "vostok lab" } }
+        p.small { (lang.say("It starts a cluster of its own on this machine, loads it and removes its data. Not on a machine whose brokers serve others: it takes their processors and disk. Other runs are started with")) " " code { "vostok lab" } }
         form.stacked method="post" action="/runs" {
             (token(who))
             label { span { (lang.say("Scenario")) } select name="kind" {

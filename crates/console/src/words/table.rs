@@ -324,8 +324,8 @@ pub(super) const WORDS: &[(&str, &str)] = &[
     ("Stop it", "停止"),
     ("Start a run", "启动压测"),
     (
-        "It starts a cluster of its own on this machine, loads it and removes it. Not on a machine whose brokers serve others: it takes their processors and disk. Other runs are started with",
-        "压测会在本机启动一个独立集群，施加负载，结束后删除。请勿在提供线上服务的机器上运行：压测会占用 CPU 和磁盘。其他压测请用命令行启动",
+        "It starts a cluster of its own on this machine, loads it and removes its data. Not on a machine whose brokers serve others: it takes their processors and disk. Other runs are started with",
+        "压测会在本机启动一个独立集群，施加负载，结束后删除其数据。请勿在提供线上服务的机器上运行：压测会占用 CPU 和磁盘。其他压测请用命令行启动",
     ),
     ("Scenario", "场景"),
     ("Failover of 1m2s: kill the master", "1m2s 故障切换：杀死 Master"),
