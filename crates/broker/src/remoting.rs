@@ -56,7 +56,7 @@ pub use needs::{Named, needs_of_code, needs_of_request};
 pub(crate) use port::Port;
 pub use port::served_by_proxy;
 use request_table::Serve;
-pub use route::{ToldRoute, no_route};
+pub use route::{RouteForm, no_route};
 use sink::Form;
 #[cfg(test)]
 pub(crate) use {detached::postpone, sink::Call};

@@ -10,7 +10,7 @@ use broker::api::{
 use wire::body::{HeartbeatData, SubscriptionGroupConfig};
 use wire::units::LogOffset;
 
-use crate::cluster::{Cluster, Met, Users};
+use crate::cluster::{Cluster, ConsumerHeartbeat, Users};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::receipt::Changed;
@@ -155,14 +155,14 @@ impl Brokers {
             }
             // The brokers check expressions when messages are popped, and learn of producers by the heartbeats of `cluster`.
             Self::Cluster(cluster) => {
-                let met = Met {
+                let heartbeat = ConsumerHeartbeat {
                     remote: member.link.remote(),
                     stated: Some(stated),
                     client_id: &member.client_id,
                     language: member.language,
                     version: member.version,
                 };
-                cluster.consumer_met(&met, &data.consumer_data_set);
+                cluster.consumer_heard(&heartbeat, &data.consumer_data_set);
                 Ok(())
             }
         }

@@ -31,13 +31,16 @@ use crate::failure::Failure;
 use crate::topic::{QueuesOf, Topic, message_type};
 use cache::Cache;
 use consumers::Consumers;
-pub(crate) use heartbeat_sync::Met;
+pub(crate) use heartbeat_sync::ConsumerHeartbeat;
 use heartbeat_sync::Outbox;
 use remoting_clients::RemotingClients;
 pub(crate) use users::{Users, run as read_users};
 
 /// Longest time for a request that does not wait for messages (`DefaultMQAdminExt`, `mqClientApiTimeout`).
 const TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Most pulls and pops of remoting clients that wait at brokers. Each takes a few kilobytes.
+const HELD_MAX: usize = 100_000;
 
 /// The brokers of a cluster by the name of their group.
 type Addresses = BTreeMap<String, BrokerData>;
@@ -55,6 +58,8 @@ pub struct Cluster {
     name: String,
     /// Pops that may wait at brokers.
     pops: Arc<Semaphore>,
+    /// Places for pulls and pops of remoting clients that wait at brokers.
+    held: Arc<Semaphore>,
     /// A producer stated its topics.
     pub(crate) producers_changed: Notify,
     /// The users that clients must be; `None` to serve everybody.
@@ -104,6 +109,7 @@ impl Cluster {
             addresses: Cache::default(),
             name: config.cluster.clone(),
             pops: Arc::new(Semaphore::new(config.calls_max.min(Semaphore::MAX_PERMITS))),
+            held: Arc::new(Semaphore::new(HELD_MAX)),
             producers_changed: Notify::new(),
             users,
             consumers: Consumers::default(),

@@ -14,18 +14,18 @@ use crate::Refusal;
 
 /// How the port of a proxy tells a route (105) to a client: each broker at the address by which the client came, in JSON that the client
 /// reads (`GetTopicRouteActivity`).
-pub struct ToldRoute {
+pub struct RouteForm {
     address: String,
     dialect: Dialect,
 }
 
-impl ToldRoute {
-    /// How the route that `command` asks for is told on a connection to the address `local`; `told` is named instead when it is set.
-    pub fn new(command: &Command<'_>, told: Option<&str>, local: SocketAddr) -> Self {
+impl RouteForm {
+    /// The form for the answer to `command` on a connection to the address `local`; `address` is named instead when it is set.
+    pub fn new(command: &Command<'_>, address: Option<&str>, local: SocketAddr) -> Self {
         let is_standard =
             command.version >= VERSION_4_9_4 || command.fields.flag_or("acceptStandardJsonOnly", false);
         Self {
-            address: told.map_or_else(|| local.to_string(), str::to_owned),
+            address: address.map_or_else(|| local.to_string(), str::to_owned),
             dialect: if is_standard { Dialect::Standard } else { Dialect::Plain },
         }
     }
@@ -50,8 +50,8 @@ pub(super) fn route(request: &Request<'_>) -> Result<Answer, Refusal> {
     let Request { broker, peer, command, port, .. } = *request;
     let name = command.fields.need("topic")?;
     let topic = broker.topics.find(name).ok_or_else(|| no_route(name))?;
-    let told = match port {
-        Port::Proxy(told) => told.as_deref(),
+    let address = match port {
+        Port::Proxy(address) => address.as_deref(),
         _ => None,
     };
     let (topic, own) = (&topic.config, &broker.config);
@@ -71,5 +71,5 @@ pub(super) fn route(request: &Request<'_>) -> Result<Answer, Refusal> {
         }],
         ..TopicRouteData::default()
     };
-    Ok(Answer::success().body(ToldRoute::new(command, told, peer.local()).body(route)))
+    Ok(Answer::success().body(RouteForm::new(command, address, peer.local()).body(route)))
 }

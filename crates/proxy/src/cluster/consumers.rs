@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::heartbeat_sync::REMOTING;
 use broker::Refusal;
 use wire::body::{
     Connection, ConsumerConnection, HeartbeatSyncerData, HeartbeatType, RemoteChannel, SubscriptionData,
@@ -22,6 +23,11 @@ struct Consumer {
     seen_ms: i64,
 }
 
+/// How the client of a heartbeat is connected.
+fn channel(told: &HeartbeatSyncerData) -> RemoteChannel {
+    json::from_slice(told.channel_data.as_bytes()).unwrap_or_default()
+}
+
 /// The consumers of this proxy and of others.
 #[derive(Default)]
 pub struct Consumers {
@@ -29,7 +35,8 @@ pub struct Consumers {
 }
 
 impl Consumers {
-    /// Notes that a consumer is there or left; true when the members of its group changed by that. A client that goes on through another proxy is not lost by what its former one tells.
+    /// Notes that a consumer is there or left; true when the members of its group changed by that. A client that goes on through
+    /// another proxy is not lost by what its former one tells, and one of remoting not by the end of its former connection.
     pub fn take(&self, told: HeartbeatSyncerData, now_ms: i64) -> bool {
         let mut groups = self.groups();
         if told.heartbeat_type == HeartbeatType::Register {
@@ -38,16 +45,18 @@ impl Consumers {
                 tracing::debug!(client = told.client_id, "a consumer is not shown: there are too many");
                 return false;
             }
-            let channel = json::from_slice::<RemoteChannel>(told.channel_data.as_bytes());
-            let address = channel.map(|channel| channel.remote_address).unwrap_or_default();
+            let address = channel(&told).remote_address;
             let group = groups.entry(told.group.clone()).or_default();
             return group
                 .insert(told.client_id.clone(), Consumer { told, address, seen_ms: now_ms })
                 .is_none();
         }
         let Some(group) = groups.get_mut(&told.group) else { return false };
-        let is_gone =
-            group.get(&told.client_id).is_some_and(|it| it.told.local_proxy_id == told.local_proxy_id);
+        let left = channel(&told);
+        let is_gone = group.get(&told.client_id).is_some_and(|it| {
+            let is_same_connection = left.r#type != REMOTING || it.address == left.remote_address;
+            it.told.local_proxy_id == told.local_proxy_id && is_same_connection
+        });
         if is_gone {
             group.remove(&told.client_id);
         }
@@ -146,6 +155,25 @@ mod tests {
         assert_eq!(addresses, ["a:1", "b:1"]);
         consumers.take(told("a", "q", HeartbeatType::Unregister), 5);
         assert_eq!(consumers.client_ids("g"), ["b"]);
+    }
+
+    #[test]
+    fn a_consumer_is_not_lost_with_its_former_connection() {
+        let consumers = Consumers::default();
+        let told = |address: &str, heartbeat_type| {
+            let channel = RemoteChannel {
+                remote_address: address.to_owned(),
+                r#type: REMOTING.to_owned(),
+                ..Default::default()
+            };
+            let channel_data = String::from_utf8(json::to_vec(&channel)).unwrap();
+            HeartbeatSyncerData { channel_data, ..told("a", "p", heartbeat_type) }
+        };
+        consumers.take(told("h:1", HeartbeatType::Register), 1);
+        consumers.take(told("h:2", HeartbeatType::Register), 2);
+        assert!(!consumers.take(told("h:1", HeartbeatType::Unregister), 3));
+        assert_eq!(consumers.client_ids("g"), ["a"]);
+        assert!(consumers.take(told("h:2", HeartbeatType::Unregister), 4));
     }
 
     #[test]

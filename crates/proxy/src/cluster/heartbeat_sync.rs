@@ -20,7 +20,7 @@ use grpc::messages::settings_json;
 
 /// How a client speaks, as proxies name it (`ChannelProtocolType`).
 const GRPC: &str = "GRPC_V2";
-const REMOTING: &str = "REMOTING";
+pub(super) const REMOTING: &str = "REMOTING";
 
 /// Time between two looks for queues of the topic.
 const PERIOD: Duration = Duration::from_secs(20);
@@ -40,6 +40,9 @@ const WAITING_MAX: usize = 4096;
 /// Most messages that are sent together.
 const TOGETHER: usize = 64;
 
+/// Largest message; so many of them are no larger than what a broker takes at once.
+const MESSAGE_BYTES_MAX: usize = 32 << 10;
+
 /// Messages on their way to the topic.
 pub struct Outbox {
     sender: mpsc::Sender<Message>,
@@ -54,8 +57,8 @@ impl Default for Outbox {
     }
 }
 
-/// Who sent a heartbeat.
-pub(crate) struct Met<'a> {
+/// A heartbeat of a consumer: who sent it.
+pub(crate) struct ConsumerHeartbeat<'a> {
     pub remote: SocketAddr,
     /// What a client of gRPC stated; `None` for one of remoting.
     pub stated: Option<&'a Stated>,
@@ -70,27 +73,27 @@ fn text(json: Vec<u8>) -> String {
 
 impl Cluster {
     /// Notes the heartbeat of a consumer of this proxy, and tells other proxies.
-    pub(crate) fn consumer_met(&self, met: &Met<'_>, consumers: &[ConsumerData]) {
+    pub(crate) fn consumer_heard(&self, heartbeat: &ConsumerHeartbeat<'_>, consumers: &[ConsumerData]) {
         for consumer in consumers {
             let ConsumerData { consume_from_where, consume_type, message_model, .. } = *consumer;
-            let kind = if met.stated.is_some() { GRPC } else { REMOTING };
-            let attribute = match met.stated {
+            let kind = if heartbeat.stated.is_some() { GRPC } else { REMOTING };
+            let attribute = match heartbeat.stated {
                 Some(stated) => settings_json(&stated.settings).to_string(),
                 None => text(json::to_vec(&consumer.subscription_data_set)),
             };
             self.tell(HeartbeatSyncerData {
-                channel_data: self.channel(kind, met.remote, Some(attribute)),
-                client_id: met.client_id.to_owned(),
+                channel_data: self.channel(kind, heartbeat.remote, Some(attribute)),
+                client_id: heartbeat.client_id.to_owned(),
                 consume_from_where: Some(consume_from_where),
                 consume_type: Some(consume_type),
                 group: consumer.group_name.clone(),
                 heartbeat_type: HeartbeatType::Register,
-                language: met.language.map(|language| language.name().to_owned()),
+                language: heartbeat.language.map(|language| language.name().to_owned()),
                 last_update_timestamp: client::now_ms(),
                 local_proxy_id: self.id.clone(),
                 message_model: Some(message_model),
                 subscription_data_set: Some(consumer.subscription_data_set.clone()),
-                version: met.version,
+                version: heartbeat.version,
             });
         }
     }
@@ -131,7 +134,17 @@ impl Cluster {
 
     fn tell(&self, told: HeartbeatSyncerData) {
         if !self.sync_topic.is_empty() {
-            let _ = self.outbox.sender.try_send(Message::new(self.sync_topic.as_str(), json::to_vec(&told)));
+            let body = json::to_vec(&told);
+            if body.len() <= MESSAGE_BYTES_MAX {
+                let _ = self.outbox.sender.try_send(Message::new(self.sync_topic.as_str(), body));
+            } else {
+                let (client, bytes) = (&told.client_id, body.len());
+                tracing::debug!(
+                    client,
+                    bytes,
+                    "other proxies do not hear of a consumer with so many subscriptions"
+                );
+            }
         }
         self.take(told);
     }

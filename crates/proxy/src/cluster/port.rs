@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker::Refusal;
-use broker::api::{ToldRoute, no_route, served_by_proxy};
+use broker::api::{RouteForm, no_route, served_by_proxy};
 use net::{ConnectionHandle, Reply, Service};
 use tokio::task::spawn_local;
 use wire::body::{ConsumerListByGroup, HeartbeatData};
@@ -17,27 +17,28 @@ use wire::json;
 use wire::record::sys_flag;
 
 use super::Cluster;
-use super::heartbeat_sync::Met;
+use super::heartbeat_sync::ConsumerHeartbeat;
 use super::remoting_clients::Kind;
-use forward::{Forward, give, lacks_subscription, refusal};
+use forward::{Forward, WAITING_BYTES, give, lacks_subscription, refusal};
 
 /// Answers the requests of remoting connections.
 pub struct Answers {
     cluster: Arc<Cluster>,
     /// Address that routes name; `None` for the one that the connection came to.
-    told: Option<Arc<str>>,
+    route_address: Option<Arc<str>>,
 }
 
 /// The body of an answer; `None` when the answer comes later.
 type Answer = Result<Option<Vec<u8>>, Refusal>;
 
 impl Answers {
-    /// Answers at the port of a cluster; routes name `told` when it is set.
-    pub fn new(cluster: Arc<Cluster>, told: Option<Arc<str>>) -> Self {
-        Self { cluster, told }
+    /// Answers at the port of a cluster; routes name `route_address` when it is set.
+    pub fn new(cluster: Arc<Cluster>, route_address: Option<Arc<str>>) -> Self {
+        Self { cluster, route_address }
     }
 
-    /// Whether a request may be answered. An address that fails often loses its connection instead of an answer that comes late.
+    /// Whether a request may be answered. An address whose users often fail to authenticate loses its connection, where a broker
+    /// would answer late.
     fn admit(&self, command: &Command<'_>, connection: &ConnectionHandle) -> Result<(), Refusal> {
         let Some(users) = &self.cluster.users else { return Ok(()) };
         users.admit(client::now_ms(), command, connection, &self.cluster.name).map_err(|refused| {
@@ -75,26 +76,24 @@ impl Answers {
         }
     }
 
-    /// 34. Brokers hear of producers of transactions only (`heartbeat`).
+    /// Takes a heartbeat (34). Of these clients brokers hear only of producers of transactions (`super::heartbeat`).
     fn heartbeat(&self, command: &Command<'_>, connection: &Arc<ConnectionHandle>) -> Answer {
         let failed = |text: String| Refusal::new(response::SYSTEM_ERROR, text);
         let data: HeartbeatData =
             json::from_slice(command.body).map_err(|error| failed(error.to_string()))?;
-        if !self.cluster.remoting.met(connection, &data) {
-            return Err(failed("too many groups on one connection".to_owned()));
-        }
-        let met = Met {
+        self.cluster.remoting.enter(connection, &data)?;
+        let heartbeat = ConsumerHeartbeat {
             remote: connection.remote(),
             stated: None,
             client_id: &data.client_id,
             language: command.language,
             version: command.version,
         };
-        self.cluster.consumer_met(&met, &data.consumer_data_set);
+        self.cluster.consumer_heard(&heartbeat, &data.consumer_data_set);
         Ok(Some(Vec::new()))
     }
 
-    /// 35.
+    /// Lets a client leave its groups (35).
     fn unregister(&self, command: &Command<'_>, connection: &ConnectionHandle) -> Option<Vec<u8>> {
         if let Some(group) = command.fields.text("producerGroup") {
             self.cluster.remoting.left(connection.id(), Kind::Producer, group);
@@ -107,17 +106,20 @@ impl Answers {
         Some(Vec::new())
     }
 
-    /// 105.
+    /// Answers with the route of a topic (105), once the name servers have told it.
     fn route(&self, command: &Command<'_>, connection: &Arc<ConnectionHandle>) -> Answer {
         let topic = command.fields.need("topic").map_err(Refusal::from)?.to_owned();
-        let told = ToldRoute::new(command, self.told.as_deref(), connection.local());
+        if topic.is_empty() {
+            return Err(no_route(&topic));
+        }
+        let form = RouteForm::new(command, self.route_address.as_deref(), connection.local());
         let (cluster, connection, head) =
             (self.cluster.clone(), connection.clone(), command.reply(response::SUCCESS));
-        let charge = connection.charge(topic.len());
+        let charge = connection.charge(topic.len() + WAITING_BYTES);
         spawn_local(async move {
             let found = cluster.route(&topic).await.map_err(refusal);
             let reply = match found.and_then(|route| route.ok_or_else(|| no_route(&topic))) {
-                Ok(route) => Reply { body: told.body(route.as_ref().clone()), ..Reply::default() },
+                Ok(route) => Reply { body: form.body(route.as_ref().clone()), ..Reply::default() },
                 Err(Refusal { code, remark, .. }) => {
                     Reply { code, remark: Some(remark.into_owned()), ..Reply::default() }
                 }
@@ -135,8 +137,8 @@ impl Answers {
             self.cluster.consumers.subscription(text("consumerGroup"), text("topic"))
         });
         let forward = Forward::new(command, subscription.transpose()?.as_ref())?;
-        let charge = forward.charge(connection);
-        spawn_local(forward.run(self.cluster.clone(), connection.clone(), charge));
+        let bound = forward.bound(&self.cluster, connection)?;
+        spawn_local(forward.run(self.cluster.clone(), connection.clone(), bound));
         Ok(None)
     }
 

@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use broker::api::{Notice, link};
+use broker::Refusal;
+use broker::api::{CLIENT_ID_BYTES_MAX, DERIVED_TOPIC_LENGTH_MAX, Notice, check_length, link};
 use net::ConnectionHandle;
 use wire::body::HeartbeatData;
+use wire::codes::response;
 
 /// Most groups that one connection may name.
 const GROUPS_MAX: usize = 1000;
@@ -64,12 +66,31 @@ impl State {
 }
 
 impl RemotingClients {
-    /// Notes the groups of a client; false when its connection names more than there is room for.
-    pub fn met(&self, connection: &Arc<ConnectionHandle>, data: &HeartbeatData) -> bool {
+    /// Notes the groups of a client, all or none.
+    ///
+    /// # Errors
+    /// `SYSTEM_ERROR` when a name is too long, or the connection names more groups than there is room for.
+    pub fn enter(&self, connection: &Arc<ConnectionHandle>, data: &HeartbeatData) -> Result<(), Refusal> {
+        check_length("client id", &data.client_id, CLIENT_ID_BYTES_MAX)?;
+        let consumers = data.consumer_data_set.iter().map(|it| (Kind::Consumer, &it.group_name));
+        let producers = data.producer_data_set.iter().map(|it| (Kind::Producer, &it.group_name));
+        let named: BTreeSet<_> = consumers.chain(producers).collect();
+        for (_, group) in &named {
+            check_length("group name", group, DERIVED_TOPIC_LENGTH_MAX)?;
+        }
         let mut state = self.state();
-        let consumers = data.consumer_data_set.iter().map(|it| (Kind::Consumer, it.group_name.clone()));
-        let producers = data.producer_data_set.iter().map(|it| (Kind::Producer, it.group_name.clone()));
-        consumers.chain(producers).all(|place| state.enter(connection, &data.client_id, place))
+        let places = state.connections.get(&connection.id());
+        let is_new = |(kind, group): &&(Kind, &String)| {
+            places.is_none_or(|places| !places.contains(&(*kind, String::clone(group))))
+        };
+        if places.map_or(0, BTreeSet::len) + named.iter().filter(is_new).count() > GROUPS_MAX {
+            let text = format!("one connection may be in {GROUPS_MAX} groups, and names more");
+            return Err(Refusal::new(response::SYSTEM_ERROR, text));
+        }
+        for (kind, group) in named {
+            state.enter(connection, &data.client_id, (kind, group.clone()));
+        }
+        Ok(())
     }
 
     /// Notes that a producer sent a half message. True when brokers are to be told of its group.
@@ -164,7 +185,7 @@ mod tests {
     #[test]
     fn a_client_that_reconnects_is_not_lost_with_its_former_connection() {
         let (clients, old, new) = (RemotingClients::default(), connection(1), connection(2));
-        assert!(clients.met(&old, &heartbeat("a")) && clients.met(&new, &heartbeat("a")));
+        assert!(clients.enter(&old, &heartbeat("a")).is_ok() && clients.enter(&new, &heartbeat("a")).is_ok());
         assert_eq!(clients.closed(1), []);
         assert_eq!(clients.closed(2), [("c".to_owned(), "a".to_owned())]);
         assert!(clients.state().groups.is_empty() && clients.state().connections.is_empty());
@@ -173,7 +194,7 @@ mod tests {
     #[test]
     fn members_hear_that_their_group_changed_until_they_leave_it() {
         let (clients, one) = (RemotingClients::default(), connection(1));
-        assert!(clients.met(&one, &heartbeat("a")));
+        assert!(clients.enter(&one, &heartbeat("a")).is_ok());
         clients.members_changed("c");
         clients.members_changed("p");
         let mut pushed = one.pushed();
@@ -188,13 +209,13 @@ mod tests {
     #[test]
     fn a_group_is_transactional_from_its_first_half_message_while_a_producer_is_connected() {
         let (clients, one, two) = (RemotingClients::default(), connection(1), connection(2));
-        assert!(clients.met(&one, &heartbeat("a")));
+        assert!(clients.enter(&one, &heartbeat("a")).is_ok());
         assert_eq!(clients.transactional(), Vec::<String>::new());
         assert!(clients.half_sent(&one, "p") && !clients.half_sent(&one, "p"));
         assert_eq!(clients.transactional(), ["p"]);
         clients.closed(1);
         assert_eq!(clients.transactional(), Vec::<String>::new());
-        assert!(clients.met(&two, &heartbeat("a")));
+        assert!(clients.enter(&two, &heartbeat("a")).is_ok());
         assert_eq!(clients.transactional(), ["p"]);
     }
 
@@ -204,7 +225,12 @@ mod tests {
         let producer = |number: usize| ProducerData { group_name: number.to_string() };
         let producer_data_set = (0..GROUPS_MAX).map(producer).collect();
         let full = HeartbeatData { producer_data_set, ..HeartbeatData::default() };
-        assert!(clients.met(&one, &full) && clients.met(&one, &full));
-        assert!(!clients.met(&one, &heartbeat("a")) && !clients.half_sent(&one, "q"));
+        assert!(clients.enter(&one, &full).is_ok() && clients.enter(&one, &full).is_ok());
+        assert!(clients.enter(&one, &heartbeat("a")).is_err() && !clients.half_sent(&one, "q"));
+        let long = ProducerData { group_name: "x".repeat(DERIVED_TOPIC_LENGTH_MAX + 1) };
+        let producer_data_set = vec![producer(1), long];
+        let too_long = HeartbeatData { producer_data_set, ..HeartbeatData::default() };
+        assert!(clients.enter(&connection(2), &too_long).is_err());
+        assert_eq!(clients.state().connections.get(&2), None, "all groups of a heartbeat count, or none");
     }
 }

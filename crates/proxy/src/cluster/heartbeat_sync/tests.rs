@@ -53,7 +53,7 @@ fn other_proxies_hear_when_a_consumer_comes_and_goes() {
         ..ConsumerData::default()
     };
     let language = Some(Language::Go);
-    let met = Met { remote, stated: Some(&stated), client_id: "c", language, version: 9 };
+    let heartbeat = ConsumerHeartbeat { remote, stated: Some(&stated), client_id: "c", language, version: 9 };
     let mut sent = told.outbox.waiting.lock().unwrap().take().unwrap();
     let mut pass = || {
         let body = sent.try_recv().unwrap().body;
@@ -62,7 +62,7 @@ fn other_proxies_hear_when_a_consumer_comes_and_goes() {
         hearing.hear(&body);
         [&told, &hearing].map(|cluster| cluster.consumers.connections("g"))
     };
-    told.consumer_met(&met, &[consumer]);
+    told.consumer_heard(&heartbeat, &[consumer]);
     let [own, heard] = pass();
     assert_eq!(own, heard);
     let heard = heard.unwrap();

@@ -6,6 +6,7 @@ use std::time::Duration;
 use broker::Refusal;
 use grpc::messages::Code;
 use net::{ConnectionHandle, MemoryCharge, Reply};
+use tokio::sync::OwnedSemaphorePermit;
 use wire::body::{LockBatchBody, SubscriptionData};
 use wire::codes::{request, response};
 use wire::frame::{Command, Encoding, FrameWriter, Head};
@@ -22,7 +23,10 @@ const MARGIN: Duration = Duration::from_secs(10);
 const HELD_MAX: Duration = Duration::from_secs(300);
 
 /// Memory of a request under way beside its frame, about.
-const WAITING_BYTES: usize = 1024;
+pub const WAITING_BYTES: usize = 1024;
+
+/// Largest frame of a request that waits for messages without being charged for.
+const HELD_BYTES_MAX: usize = 8 << 10;
 
 /// Most header fields of a request; those of RocketMQ's clients have a few dozen.
 const FIELDS_MAX: usize = 256;
@@ -50,6 +54,13 @@ pub struct Forward {
     frame: Vec<u8>,
     /// Head of the answer; `None` for a one-way request.
     head: Option<Head<'static>>,
+}
+
+/// What bounds a request until it is answered: the memory that its connection is charged for, or one of the places for requests
+/// that wait for messages. They are not charged for, because a full account stops all requests of a connection.
+pub struct Bound {
+    _charge: Option<MemoryCharge>,
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 /// The failure of what is asked of brokers as an answer of the remoting protocol.
@@ -159,13 +170,29 @@ impl Forward {
         })
     }
 
-    /// The memory that the request takes until it is answered.
-    pub fn charge(&self, connection: &Arc<ConnectionHandle>) -> MemoryCharge {
-        connection.charge(self.frame.len() + WAITING_BYTES)
+    /// Takes what bounds the request until it is answered.
+    ///
+    /// # Errors
+    /// `POLLING_FULL` for a pop and `SYSTEM_BUSY` for a pull when too many requests wait for messages.
+    pub fn bound(&self, cluster: &Cluster, connection: &Arc<ConnectionHandle>) -> Result<Bound, Refusal> {
+        let waits =
+            matches!(self.code, request::PULL_MESSAGE | request::LITE_PULL_MESSAGE | request::POP_MESSAGE);
+        if !waits || self.frame.len() > HELD_BYTES_MAX {
+            let charge = connection.charge(self.frame.len() + WAITING_BYTES);
+            return Ok(Bound { _charge: Some(charge), _place: None });
+        }
+        let place = cluster.held.clone().try_acquire_owned().map_err(|_| {
+            let code = match self.code {
+                request::POP_MESSAGE => response::POLLING_FULL,
+                _ => response::SYSTEM_BUSY,
+            };
+            Refusal::new(code, "too many requests wait for messages at this proxy")
+        })?;
+        Ok(Bound { _charge: None, _place: Some(place) })
     }
 
     /// Asks the broker, and gives its answer to the client, as it is. Nobody is told the outcome of a one-way request.
-    pub async fn run(self, cluster: Arc<Cluster>, connection: Arc<ConnectionHandle>, charge: MemoryCharge) {
+    pub async fn run(self, cluster: Arc<Cluster>, connection: Arc<ConnectionHandle>, bound: Bound) {
         let head = self.head;
         let answer = self.pass(&cluster).await;
         let Some(head) = head else {
@@ -180,7 +207,7 @@ impl Forward {
             ..Reply::default()
         });
         give(&connection, head, reply);
-        drop(charge);
+        drop(bound);
     }
 
     /// The answer of the broker; an empty one to a one-way request, to which some brokers give none (an undecided transaction).
@@ -206,7 +233,7 @@ impl Forward {
     }
 }
 
-/// Gives an answer to a client, which is charged for it until it is written.
+/// Gives an answer to a client, which is charged for it until it is in the connection's buffer.
 pub fn give(connection: &Arc<ConnectionHandle>, head: Head<'static>, reply: Reply) {
     let charge = connection.charge(reply.body.len());
     // A client that has disconnected waits for nothing.

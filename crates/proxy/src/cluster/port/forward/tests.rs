@@ -96,3 +96,23 @@ fn a_pull_is_given_the_subscription_of_its_group() {
     check("2", "sysFlag=6 subscription=B subVersion=9 expressionType=TAG");
     check("6", "sysFlag=6 subscription=A");
 }
+
+#[test]
+fn requests_that_wait_for_messages_take_places_and_stop_no_others() {
+    let config = crate::config::Config::default();
+    let client = client::Client::start(client::Config::new("127.0.0.1:1")).unwrap();
+    let cluster = Cluster::new(client, None, &config);
+    let connection = Arc::new(ConnectionHandle::detached(1, ([10, 0, 0, 9], 1).into()));
+    let take =
+        |code| forward(code, &[("topic", "T"), ("bname", "A")], b"").unwrap().bound(&cluster, &connection);
+    let places = cluster.held.available_permits();
+    let held = take(request::POP_MESSAGE).unwrap();
+    let other = take(request::GET_MAX_OFFSET).unwrap();
+    assert_eq!(cluster.held.available_permits(), places - 1);
+    drop((held, other));
+    assert_eq!(cluster.held.available_permits(), places);
+    cluster.held.forget_permits(places);
+    assert_eq!(take(request::POP_MESSAGE).err().unwrap().code, response::POLLING_FULL);
+    assert_eq!(take(request::PULL_MESSAGE).err().unwrap().code, response::SYSTEM_BUSY);
+    assert!(take(request::GET_MAX_OFFSET).is_ok(), "other requests go on");
+}
