@@ -104,7 +104,8 @@ impl Cluster {
     pub(crate) fn new(client: Client, users: Option<Users>, config: &Config) -> Arc<Self> {
         Arc::new(Self {
             topics: Cache::default(),
-            routes: Cache::default(),
+            // Clients ask for routes every 30 s only: one that was just created is not to be missing for them.
+            routes: Cache::of_what_is_there(),
             groups: Cache::default(),
             addresses: Cache::default(),
             name: config.cluster.clone(),

@@ -23,6 +23,8 @@ const VALUES_MAX: usize = 20_000;
 /// Values by name. A value that is being refreshed is served as it was meanwhile.
 pub struct Cache<T> {
     entries: Mutex<HashMap<String, Entry<T>>>,
+    /// How long it is believed that something is missing.
+    missing_ms: i64,
 }
 
 struct Entry<T> {
@@ -35,11 +37,16 @@ struct Entry<T> {
 
 impl<T> Default for Cache<T> {
     fn default() -> Self {
-        Self { entries: Mutex::default() }
+        Self { entries: Mutex::default(), missing_ms: MISSING_MS }
     }
 }
 
 impl<T> Cache<T> {
+    /// A cache that asks each time for what is missing.
+    pub fn of_what_is_there() -> Self {
+        Self { missing_ms: 0, ..Self::default() }
+    }
+
     /// The value of a name; `None` when there is none.
     ///
     /// # Errors
@@ -92,7 +99,7 @@ impl<T> Cache<T> {
             entries.retain(|_, entry| now_ms < entry.refresh_ms);
         }
         if entries.len() < VALUES_MAX || entries.contains_key(name) {
-            let keeps_ms = if value.is_some() { REFRESH_MS } else { MISSING_MS };
+            let keeps_ms = if value.is_some() { REFRESH_MS } else { self.missing_ms };
             let entry = Entry { value: value.clone(), fetched_ms: now_ms, refresh_ms: now_ms + keeps_ms };
             entries.insert(name.to_owned(), entry);
         }
@@ -144,6 +151,15 @@ mod tests {
         cache.put("n", None, 0);
         check(&cache, 999, "fresh none");
         check(&cache, 1000, "nothing");
+    }
+
+    #[test]
+    fn a_cache_of_what_is_there_asks_each_time_for_what_is_missing() {
+        let cache = Cache::of_what_is_there();
+        cache.put("n", None, 0);
+        check(&cache, 0, "nothing");
+        cache.put("n", Some(Arc::new(1)), 1);
+        check(&cache, 1, "fresh 1");
     }
 
     #[test]
