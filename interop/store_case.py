@@ -10,7 +10,7 @@ from store_brokers import KINDS, local
 from store_compare import Ledger, changed_configuration, configuration, differences, inventory, lost
 
 OUR_TOPICS = {"Plain": 4, "Wide": 16, "Bodies": 2, "Batches": 2, "Delayed": 2, "Timers": 2, "DueLevels": 1, "DueTimers": 1, "Retried": 1,
-              "Transactions": 2, "Inner": 2, "Fresh1": 2, "Fresh2": 2, "Fresh3": 2, "%DLQ%G_retry": 1, "%RETRY%G_retry": 1, "Load": 1}
+              "Transactions": 2, "Inner": 2, "Fresh1": 2, "Fresh2": 2, "Fresh3": 2, "%DLQ%G_retry": 1, "%RETRY%G_retry": 1, "Load": 4}
 # Asked about even before their queues have directories: Vostok makes those with the first checkpoint after a message.
 SYSTEM_TOPICS = {"SCHEDULE_TOPIC_XXXX": 18, "RMQ_SYS_TRANS_HALF_TOPIC": 1, "RMQ_SYS_TRANS_OP_HALF_TOPIC": 1, "rmq_sys_wheel_timer": 1}
 OFFSETS = [("G_first", "Plain", 4), ("G_second", "Wide", 16), ("G_resume", "Plain", 4)]
