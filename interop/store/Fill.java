@@ -104,6 +104,8 @@ final class Fill {
     }
 
     private void topics() throws Exception {
+        // Its own limit of 6 s, whatever the client's says.
+        producer.getDefaultMQProducerImpl().getMqClientFactory().getMQAdminImpl().setTimeoutMillis(Broker.TIMEOUT_MS);
         Map<String, Integer> queues = Map.of("Plain", 4, "Wide", 16, "Bodies", 2, "Batches", 2, "Delayed", 2, "Timers", 2,
             "DueLevels", 1, "DueTimers", 1, "Retried", 1, "Transactions", 2);
         for (Map.Entry<String, Integer> topic : queues.entrySet()) {
