@@ -277,18 +277,18 @@ impl Family<'_> {
             let parts = [&series[..end_at], end, &series[end_at..], digits.format(below), "\n"];
             parts.into_iter().for_each(|part| text.push_str(part));
         }
-        for suffix in ["_count", "_sum"] {
+        let begin = |suffix: &str, text: &mut String| {
             text.push_str(self.metric.name);
             text.push_str(suffix);
             self.labels.series.write(values, text);
             text.push(' ');
-            if suffix == "_count" {
-                text.push_str(digits.format(below))
-            } else {
-                write_number(text, sum)
-            }
-            text.push('\n');
-        }
+        };
+        begin("_count", text);
+        text.push_str(digits.format(below));
+        text.push('\n');
+        begin("_sum", text);
+        write_number(text, sum);
+        text.push('\n');
         self.exposition.hand_on();
     }
 }
