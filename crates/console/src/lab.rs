@@ -235,7 +235,9 @@ mod tests {
         // This test as the program: an argument that it does not know ends it with a message.
         fs::create_dir_all(home.path().join("one/cluster/broker-a")).unwrap();
         lab.start(&home.path().join("one"), &["--no-such-flag".to_owned()]).unwrap();
-        lab.end();
+        while lab.state()["goes_on"] == true {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         let state = lab.state();
         assert!(state["run"] == "one" && state["outcome"].to_string().contains("exit status"), "{state}");
         assert!(state["words"].to_string().contains("no-such-flag"), "{state}");
