@@ -23,13 +23,23 @@ pub(crate) struct Inner {
     pub id: String,
     pub ip: IpAddr,
     pub groups: Groups,
+    /// Locked while a heartbeat is on its way, and while brokers are told that a group was left: a heartbeat that they
+    /// read afterwards would make this client a member again (`MQClientInstance.lockHeartbeat`).
+    pub heartbeat: tokio::sync::Mutex<()>,
     /// Routes of the topics in use.
     routes: Mutex<HashMap<String, Arc<Route>>>,
 }
 
 impl Inner {
     pub fn new(remote: Remote, id: String, ip: IpAddr) -> Self {
-        Self { remote, id, ip, groups: Groups::default(), routes: Mutex::default() }
+        Self {
+            remote,
+            id,
+            ip,
+            groups: Groups::default(),
+            heartbeat: tokio::sync::Mutex::default(),
+            routes: Mutex::default(),
+        }
     }
 }
 

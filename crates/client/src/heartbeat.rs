@@ -33,6 +33,7 @@ impl Client {
 
     /// Sends a heartbeat to the brokers for which `wanted` is true; returns false when there are none.
     async fn greet(&self, wanted: impl Fn(&String) -> bool) -> bool {
+        let _in_order = self.inner.heartbeat.lock().await;
         let data = self.inner.groups.data(self.id());
         if data.producer_data_set.is_empty() && data.consumer_data_set.is_empty() {
             return false;
@@ -56,8 +57,9 @@ impl Client {
     }
 
     /// Tells every broker that this client has left a group (`UNREGISTER_CLIENT`). Brokers notice it as well when the
-    /// connection ends.
+    /// connection ends. The caller has removed the group from this client.
     pub(crate) async fn unregister(&self, kind: &'static str, group: &str) {
+        let _in_order = self.inner.heartbeat.lock().await;
         for address in self.brokers(true) {
             let write = |frame: wire::frame::FrameWriter<'_>| {
                 frame.text("clientID", self.id()).text(kind, group).finish(b"");

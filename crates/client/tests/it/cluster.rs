@@ -58,6 +58,9 @@ pub struct State {
     pub hidden: bool,
     /// Heartbeats that arrived.
     pub beats: usize,
+    /// Heartbeats wait in `late_beats` for [`State::take_late_beats`].
+    pub delays_beats: bool,
+    late_beats: Vec<(Arc<ConnectionHandle>, i32, HeartbeatData)>,
     /// Groups that producers left.
     pub left: Vec<String>,
     /// Log offsets that cannot be sent back, and how often that was tried.
@@ -192,6 +195,10 @@ impl Service for Broker {
         let text = |name: &str| command.fields.text(name).unwrap_or_default();
         match command.code {
             request::GET_ROUTEINFO_BY_TOPIC => route(&state, peer, &command, text("topic"), out),
+            request::HEART_BEAT if state.delays_beats => {
+                let data = json::from_slice(command.body).unwrap();
+                state.late_beats.push((peer.clone(), command.opaque, data));
+            }
             request::HEART_BEAT => {
                 state.beat(peer, &json::from_slice(command.body).unwrap());
                 done.write(out, b"");
@@ -309,6 +316,26 @@ impl State {
     /// Number of pulls that wait.
     pub fn held(&self) -> usize {
         self.held.values().map(Vec::len).sum()
+    }
+
+    /// Number of heartbeats that have arrived and were not taken.
+    pub fn late_beats(&self) -> usize {
+        self.late_beats.len()
+    }
+
+    /// Takes the heartbeats that were delayed, and delays no more.
+    pub fn take_late_beats(&mut self) {
+        self.delays_beats = false;
+        for (peer, opaque, data) in std::mem::take(&mut self.late_beats) {
+            self.beat(&peer, &data);
+            let head = Head::response(Encoding::Json, response::SUCCESS, opaque);
+            let _ = peer.push(|out| FrameWriter::begin(out, head).finish(b""));
+        }
+    }
+
+    /// Number of members of a consumer group.
+    pub fn members(&self, group: &str) -> usize {
+        self.members.get(group).map_or(0, BTreeMap::len)
     }
 
     fn beat(&mut self, peer: &Arc<ConnectionHandle>, data: &HeartbeatData) {

@@ -162,22 +162,41 @@ fn two_members_share_the_queues_and_one_takes_over() {
             |consumer: &PushConsumer| consumer.queues().iter().filter(|queue| queue.topic == "T").count();
         assert_eq!(of(&first), 4);
         let (second, mut received_second) = push(&two, config(), |_| Verdict::Done).await;
-        while of(&first) != 2 || of(&second) != 2 {
-            tokio::task::yield_now().await;
-        }
+        until(async || of(&first) == 2 && of(&second) == 2).await;
         // Three rounds of the eight queues that can be sent to.
         send(&one, 0..24).await;
         let (left, right) = tokio::join!(take(&mut received_first, 12), take(&mut received_second, 12));
         assert_eq!(left.union(&right).copied().collect::<Vec<_>>(), (0..24).collect::<Vec<_>>());
         second.shutdown().await;
-        while of(&first) != 4 {
-            tokio::task::yield_now().await;
-        }
+        until(async || of(&first) == 4).await;
         send(&one, 24..40).await;
         assert_eq!(take(&mut received_first, 16).await, (24..40).collect());
         first.shutdown().await;
         one.shutdown();
         two.shutdown();
+    });
+}
+
+#[test]
+fn a_heartbeat_on_its_way_does_not_bring_a_member_back_that_left() {
+    let cluster = Cluster::start();
+    block_on(async {
+        let client = client(&cluster);
+        let (consumer, _received) =
+            push(&client, first(PushConfig::new("g", "T", "*")), |_| Verdict::Done).await;
+        cluster.state().delays_beats = true;
+        let beat = client.clone();
+        let beat = tokio::spawn(async move { beat.heartbeat().await });
+        until(async || cluster.state().late_beats() > 0).await;
+        let mut left = std::pin::pin!(consumer.shutdown());
+        let ended = tokio::time::timeout(Duration::from_millis(300), &mut left).await;
+        cluster.state().take_late_beats();
+        if ended.is_err() {
+            left.await;
+        }
+        beat.await.unwrap();
+        assert_eq!(cluster.state().members("g"), 0);
+        client.shutdown();
     });
 }
 
