@@ -82,6 +82,15 @@ pub struct RunningRoles {
     is_local: bool,
 }
 
+/// What the configuration files of a start say, beside the broker's settings.
+struct Files {
+    /// The file of -c, without the keys that `security` and `controls` are made of.
+    text: Vec<u8>,
+    /// The controller's keys, when this process has a controller.
+    controls: Option<Vec<u8>>,
+    security: Security,
+}
+
 impl RunningRoles {
     /// Starts the roles, the name server first.
     pub fn start(settings: &Settings) -> Result<Self, Error> {
@@ -113,51 +122,45 @@ impl RunningRoles {
             name_servers: String::new(),
             is_local,
         };
-        if settings.has(Role::Namesrv) {
-            let started = start_name_server(settings, &text, security.clone(), config.as_ref(), is_local);
-            running.name_server = Some(started?);
-        }
-        if let Some(text) = controls {
-            match start_controller(settings, &text, security.clone(), running.name_server.as_ref()) {
-                Ok(started) => running.controller = Some(started),
-                Err(error) => {
-                    running.stop()?;
-                    return Err(error);
-                }
+        let files = Files { text, controls, security };
+        if let Err(error) = running.start_each(settings, files, config) {
+            if let Err(also) = running.stop() {
+                tracing::error!(error = %also, "stopping after a failed start");
             }
-        }
-        if let Some(config) = config {
-            match start_broker(settings, config, security.clone(), running.name_server.as_ref()) {
-                Ok(started) => {
-                    running.broker = Some(started.broker);
-                    running.proxy = started.proxy;
-                    running.name_servers = started.name_servers;
-                }
-                Err(error) => {
-                    running.stop()?;
-                    return Err(error);
-                }
-            }
-        }
-        if settings.has(Role::Proxy) && !settings.has(Role::Broker) {
-            match running.start_proxy(settings, security.clone()) {
-                Ok(started) => running.proxy = Some(started),
-                Err(error) => {
-                    running.stop()?;
-                    return Err(error);
-                }
-            }
-        }
-        if settings.has(Role::Console) {
-            match running.start_console(settings, security) {
-                Ok(started) => running.console = started,
-                Err(error) => {
-                    running.stop()?;
-                    return Err(error);
-                }
-            }
+            return Err(error);
         }
         Ok(running)
+    }
+
+    /// Starts one role after the other. Those that run when one fails are still running afterwards.
+    fn start_each(
+        &mut self,
+        settings: &Settings,
+        files: Files,
+        config: Option<broker::Config>,
+    ) -> Result<(), Error> {
+        let Files { text, controls, security } = files;
+        if settings.has(Role::Namesrv) {
+            let (security, is_local) = (security.clone(), self.is_local);
+            let started = start_name_server(settings, &text, security, config.as_ref(), is_local);
+            self.name_server = Some(started?);
+        }
+        if let Some(text) = controls {
+            let started = start_controller(settings, &text, security.clone(), self.name_server.as_ref());
+            self.controller = Some(started?);
+        }
+        if let Some(config) = config {
+            let started = start_broker(settings, config, security.clone(), self.name_server.as_ref())?;
+            self.broker = Some(started.broker);
+            self.proxy = started.proxy;
+            self.name_servers = started.name_servers;
+        } else if settings.has(Role::Proxy) {
+            self.proxy = Some(self.start_proxy(settings, security.clone())?);
+        }
+        if settings.has(Role::Console) {
+            self.console = self.start_console(settings, security)?;
+        }
+        Ok(())
     }
 
     /// Starts a proxy before the brokers of the name server of this process, otherwise of those that the settings name.
