@@ -55,13 +55,25 @@ pub struct Serve {
     #[arg(long, value_name = "KIND",
         conflicts_with_all = ["roles", "grpc_port", "proxy_port", "proxy_config", "name_servers", "address"])]
     cluster: Option<cluster::Kind>,
-    /// Stop when the process that started this one ends.
-    #[arg(long, hide = true)]
-    stop_with_parent: bool,
+    /// Stop when the process that started this one ends, which has this id.
+    #[arg(long, hide = true, value_name = "PID")]
+    stop_with_parent: Option<u32>,
     /// Serve clients of other machines although there is neither a file (-c) nor users: everybody who reaches the ports may do
     /// everything.
     #[arg(long)]
     open: bool,
+}
+
+/// Has the system send this process SIGTERM, so that the roles stop cleanly, when its parent ends.
+fn stop_with_parent(parent: u32) -> Result<(), roles::Error> {
+    let what = "the end of the parent process cannot be noticed";
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
+        .map_err(|error| roles::Error::new(what, error))?;
+    // A parent that ended before sends no signal.
+    if rustix::process::getppid().is_none_or(|pid| pid.as_raw_nonzero().get().cast_unsigned() != parent) {
+        return Err(roles::Error::new(what, format!("process {parent} has ended already")));
+    }
+    Ok(())
 }
 
 /// Starts the roles and waits for SIGTERM or SIGINT.
@@ -69,10 +81,8 @@ pub fn run(serve: Serve) -> Result<(), roles::Error> {
     // The process that starts a cluster has no roles itself.
     serve.log.begin(if serve.cluster.is_some() { &[] } else { &serve.roles })?;
     allow_open_files();
-    if serve.stop_with_parent {
-        // With SIGTERM, so that the roles stop cleanly.
-        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
-            .map_err(|error| roles::Error::new("the end of the parent process cannot be noticed", error))?;
+    if let Some(parent) = serve.stop_with_parent {
+        stop_with_parent(parent)?;
     }
     if let Some(kind) = serve.cluster {
         return cluster::run(&cluster::Settings {

@@ -41,7 +41,14 @@ impl Process {
         let output = File::options().create(true).append(true).open(&log).map_err(failed)?;
         let errors = output.try_clone().map_err(failed)?;
         let child = Command::new(std::env::current_exe().map_err(failed)?)
-            .args(["serve", "--roles", member.roles, "--stop-with-parent", "--data"])
+            .args([
+                "serve",
+                "--roles",
+                member.roles,
+                "--stop-with-parent",
+                &std::process::id().to_string(),
+                "--data",
+            ])
             .arg(&data)
             .arg("-c")
             .arg(&conf)

@@ -108,7 +108,14 @@ impl LocalCluster {
         let errors = home.join("errors.log");
         let log = File::options().create(true).append(true).open(&errors).map_err(at(errors.clone()))?;
         let mut command = Command::new(&program);
-        command.args(["serve", "--stop-with-parent", "--cluster", &options.kind, "--data"]).arg(home);
+        command.args([
+            "serve",
+            "--stop-with-parent",
+            &std::process::id().to_string(),
+            "--cluster",
+            &options.kind,
+        ]);
+        command.arg("--data").arg(home);
         for (flag, port) in [
             ("--namesrv-port", ports.namesrv),
             ("--controller-port", ports.controller),
@@ -198,7 +205,14 @@ impl LocalCluster {
         let log = log.map_err(|source| Error::File { path: log_path, source })?;
         let errors = log.try_clone().map_err(Error::system("start a broker again"))?;
         let child = Command::new(program)
-            .args(["serve", "--roles", "broker", "--stop-with-parent", "--data"])
+            .args([
+                "serve",
+                "--roles",
+                "broker",
+                "--stop-with-parent",
+                &std::process::id().to_string(),
+                "--data",
+            ])
             .arg(home.join(&member.name))
             .arg("-c")
             .arg(home.join(format!("{}.conf", member.name)))
