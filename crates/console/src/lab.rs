@@ -161,11 +161,25 @@ impl Run {
         if self.outcome.is_none() {
             self.outcome = self.process.try_wait().ok().flatten();
             if self.outcome.is_some() {
-                // What cannot be removed costs space only.
-                let _ = fs::remove_dir_all(self.directory.join(CLUSTER));
+                remove_beside(self.directory.join(CLUSTER));
             }
         }
         self.outcome
+    }
+}
+
+/// Removes a directory of gigabytes on a thread of its own, because pages and sessions must not wait for that.
+fn remove_beside(directory: PathBuf) {
+    let removal = std::thread::Builder::new().name("lab-removal".to_owned());
+    let removal = removal.spawn(move || {
+        if let Err(error) = fs::remove_dir_all(&directory)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(%error, directory = %directory.display(), "the data of a finished run could not be removed");
+        }
+    });
+    if let Err(error) = removal {
+        tracing::warn!(%error, "the data of a finished run is kept, because no thread can be started");
     }
 }
 
@@ -205,6 +219,14 @@ mod tests {
     use super::*;
     use crate::words::Lang;
 
+    fn until(holds: impl Fn() -> bool) {
+        let end = Instant::now() + Duration::from_secs(60);
+        while !holds() {
+            assert!(Instant::now() < end, "not within a minute");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     #[test]
     fn forms_become_arguments_of_the_lab() {
         let of = |form: &str| arguments(&Fields::parse(form));
@@ -235,13 +257,11 @@ mod tests {
         // This test as the program: an argument that it does not know ends it with a message.
         fs::create_dir_all(home.path().join("one/cluster/broker-a")).unwrap();
         lab.start(&home.path().join("one"), &["--no-such-flag".to_owned()]).unwrap();
-        while lab.state()["goes_on"] == true {
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        until(|| lab.state()["goes_on"] == false);
         let state = lab.state();
         assert!(state["run"] == "one" && state["outcome"].to_string().contains("exit status"), "{state}");
         assert!(state["words"].to_string().contains("no-such-flag"), "{state}");
-        assert!(!home.path().join("one/cluster").exists(), "the data of its cluster is removed");
+        until(|| !home.path().join("one/cluster").exists());
         assert_eq!(
             lab.start(&home.path().join("one"), &[]).unwrap_err().status,
             StatusCode::INTERNAL_SERVER_ERROR
