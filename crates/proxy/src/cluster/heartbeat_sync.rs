@@ -5,11 +5,13 @@
 
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use client::{Message, Producer, ProducerConfig, PullConsumer};
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 use wire::body::{ConsumerData, HeartbeatSyncerData, HeartbeatType, RemoteChannel};
 use wire::codes::{Language, response};
 use wire::json;
@@ -46,6 +48,8 @@ const MESSAGE_BYTES_MAX: usize = 32 << 10;
 /// Messages on their way to the topic.
 pub struct Outbox {
     sender: mpsc::Sender<Message>,
+    /// Messages that were dropped because too many wait, and not logged yet.
+    lost: AtomicU64,
     /// Taken by the task that sends.
     waiting: Mutex<Option<mpsc::Receiver<Message>>>,
 }
@@ -53,7 +57,7 @@ pub struct Outbox {
 impl Default for Outbox {
     fn default() -> Self {
         let (sender, waiting) = mpsc::channel(WAITING_MAX);
-        Self { sender, waiting: Mutex::new(Some(waiting)) }
+        Self { sender, lost: AtomicU64::new(0), waiting: Mutex::new(Some(waiting)) }
     }
 }
 
@@ -136,7 +140,10 @@ impl Cluster {
         if !self.sync_topic.is_empty() {
             let body = json::to_vec(&told);
             if body.len() <= MESSAGE_BYTES_MAX {
-                let _ = self.outbox.sender.try_send(Message::new(self.sync_topic.as_str(), body));
+                let message = Message::new(self.sync_topic.as_str(), body);
+                if let Err(TrySendError::Full(_)) = self.outbox.sender.try_send(message) {
+                    self.outbox.lost.fetch_add(1, Ordering::Relaxed);
+                }
             } else {
                 let (client, bytes) = (&told.client_id, body.len());
                 tracing::debug!(
@@ -206,14 +213,20 @@ pub async fn run(cluster: &Cluster, stopping: impl Future<Output = ()>) {
     let (mut look, mut listens) = (tokio::time::interval(PERIOD), false);
     loop {
         tokio::select! {
-            _ = look.tick() => match cluster.listen(&consumer).await {
-                Ok(true) => listens = true,
-                Ok(false) => look.reset_after(SOON),
-                Err(error) => {
-                    look.reset_after(LATER);
-                    tracing::warn!(%error, topic = cluster.sync_topic, "the consumers of other proxies are not known");
+            _ = look.tick() => {
+                let lost = cluster.outbox.lost.swap(0, Ordering::Relaxed);
+                if lost > 0 {
+                    tracing::warn!(lost, topic = cluster.sync_topic, "the topic takes too few heartbeats: other proxies may show consumers as offline");
                 }
-            },
+                match cluster.listen(&consumer).await {
+                    Ok(true) => listens = true,
+                    Ok(false) => look.reset_after(SOON),
+                    Err(error) => {
+                        look.reset_after(LATER);
+                        tracing::warn!(%error, topic = cluster.sync_topic, "the consumers of other proxies are not known");
+                    }
+                }
+            }
             Some(first) = waiting.recv(), if listens => {
                 let mut messages = vec![first];
                 while messages.len() < TOGETHER && let Ok(next) = waiting.try_recv() {
