@@ -40,5 +40,5 @@ pub(crate) use stats::{
 };
 pub(crate) use table_copies::{Copies, TableCopies, TableVersions};
 pub(crate) use timer::TimerState;
-pub(crate) use transactions::{Decisions, FINISH_BOUNDS_S, HalfMessages, Transactions};
+pub(crate) use transactions::{Decisions, End, FINISH_BOUNDS_S, HalfMessages, Transactions};
 pub(crate) use unreadable::UnreadableSince;

@@ -6,6 +6,40 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use wire::units::LogOffset;
 
 use super::ClockSetBack;
+use crate::transaction::Decision;
+
+/// Most half messages of which is remembered how they ended; the oldest is forgotten first.
+const ENDS_MAX: usize = 1 << 16;
+
+/// How a half message ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Its producer decided.
+    Decided(Decision),
+    /// Nobody decided in time; it is in `TRANS_CHECK_MAX_TIME_TOPIC`. Holds its last half offset.
+    GivenUp(i64),
+}
+
+/// How half messages ended, by half offset; of the newest of them, since the broker started.
+#[derive(Debug, Default)]
+struct Ends {
+    by_half: HashMap<i64, End>,
+    /// The half offsets in the order in which the messages ended.
+    order: VecDeque<i64>,
+}
+
+impl Ends {
+    fn note(&mut self, half: i64, end: End) {
+        if self.by_half.insert(half, end).is_none() {
+            self.order.push_back(half);
+        }
+        if self.order.len() > ENDS_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.by_half.remove(&oldest);
+        }
+    }
+}
 
 /// The half messages of the broker.
 #[derive(Default)]
@@ -36,6 +70,10 @@ pub(crate) struct HalfMessages {
     moved: HashMap<i64, i64>,
     /// For undecided messages that were checked: from the present half offset to all former ones.
     former: HashMap<i64, Vec<i64>>,
+    /// How messages ended, by every half offset that their producers may name. Those that were given up apart, because they may
+    /// be committed long after.
+    decided: Ends,
+    given_up: Ends,
     /// Whether the clock was set back behind the store times of half messages.
     pub set_back: ClockSetBack,
     /// What producers decided since the broker started, by topic.
@@ -85,6 +123,25 @@ impl HalfMessages {
         former.push(before);
         self.moved.extend(former.iter().map(|offset| (*offset, now)));
         self.former.insert(now, former);
+    }
+
+    /// Notes how the message ended that has or had these half offsets.
+    pub(crate) fn note_end(&mut self, halves: impl IntoIterator<Item = i64>, end: End) {
+        let ends = match end {
+            End::Decided(_) => &mut self.decided,
+            End::GivenUp(_) => &mut self.given_up,
+        };
+        halves.into_iter().for_each(|half| ends.note(half, end));
+    }
+
+    /// How the message ended that has or had this half offset, as far as that is remembered.
+    pub(crate) fn end_of(&self, half: i64) -> Option<End> {
+        let decided = |half| self.decided.by_half.get(&half).copied();
+        let given_up = self.given_up.by_half.get(&half).copied();
+        decided(half).or_else(|| match given_up {
+            Some(End::GivenUp(last)) => decided(last).or(given_up),
+            other => other,
+        })
     }
 
     /// Counts the commit of a message of `topic` that its producer made `age_s` seconds ago.

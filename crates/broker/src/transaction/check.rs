@@ -14,6 +14,7 @@ use crate::client_link::{ClientLink, Notice};
 use crate::engine::{Engine, Every, Next};
 use crate::names;
 use crate::refusal::PutError;
+use crate::state::End;
 
 /// The engine that checks transactions every `transactionCheckInterval`.
 pub(crate) struct Checks {
@@ -111,7 +112,9 @@ fn give_up(broker: &Broker, offset: i64, half: &RecordView<'_>) -> Result<(), Pu
     if state.undecided(offset) != Some(offset) {
         return Ok(());
     }
+    let former = state.former(offset);
     append_with_op(broker, &mut state, offset, Some(put))?;
+    state.note_end(former.into_iter().chain([offset]), End::GivenUp(offset));
     drop(state);
     let group = properties::get_str(half.properties(), key::PRODUCER_GROUP);
     tracing::warn!(

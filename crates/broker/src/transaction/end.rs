@@ -1,6 +1,6 @@
 //! A producer commits its half message or rolls it back (`EndTransactionProcessor`).
 
-use store::Message;
+use store::{KeyKind, KeyQuery, Message};
 use wire::codes::response;
 use wire::properties::{self, key};
 use wire::record::{RecordView, sys_flag};
@@ -10,6 +10,7 @@ use super::{Put, append_with_op, immunity_ms};
 use crate::broker::Broker;
 use crate::send::message::delayed;
 use crate::send::not_put;
+use crate::state::End;
 use crate::timer::put::{Asked, timed};
 use crate::{Refusal, names};
 
@@ -36,14 +37,36 @@ pub struct EndTransaction<'a> {
     pub is_checked: bool,
 }
 
+/// Properties of a half message that its committed message has not (`EndTransactionProcessor.endMessageTransaction`).
+const OF_HALF_MESSAGES: [&str; 3] =
+    [key::REAL_TOPIC, key::REAL_QUEUE_ID, key::TRANSACTION_PREPARED_QUEUE_OFFSET];
+
 /// The refusal of a decision about a half message that is not in the log.
 pub(crate) fn not_found() -> Refusal {
     Refusal::error("Find prepared transaction message failed")
 }
 
-/// Commits a half message or rolls it back. A message that is already decided stays so, since a producer may send its decision
-/// twice: by itself and as the answer to a check. Returns the log offset up to which the log must be on disk before the producer
-/// is answered under sync flush.
+/// The refusal of a decision about a half message of which the opposite was decided.
+fn ended_otherwise() -> Refusal {
+    Refusal::error("the transaction has ended: the opposite was decided before")
+}
+
+/// Whether a half message was given up and not committed afterwards, as the key index says.
+fn was_given_up(broker: &Broker, half: &RecordView<'_>) -> Result<bool, Refusal> {
+    let text = |name| properties::get_str(half.properties(), name).unwrap_or_default();
+    let holds = |topic| {
+        let (key, kind) = (text(key::UNIQ_KEY), KeyKind::Key);
+        let query = KeyQuery { topic, key, kind, max: 1, begin_ms: 0, end_ms: i64::MAX };
+        let matches = broker.store.query(&query);
+        let unread = |error| Refusal::error(format!("the key index cannot be searched: {error}"));
+        matches.map(|matches| !matches.found.is_empty()).map_err(unread)
+    };
+    Ok(holds(names::CHECK_MAX_TIME_TOPIC)? && !holds(text(key::REAL_TOPIC))?)
+}
+
+/// Commits a half message or rolls it back. A producer may send its decision twice: by itself and as the answer to a check. A
+/// message that was given up can still be committed, as in Java. Returns the log offset up to which the log must be on disk before
+/// the producer is answered under sync flush.
 pub(crate) fn end(broker: &Broker, request: &EndTransaction<'_>) -> Result<LogOffset, Refusal> {
     let EndTransaction { producer_group, half_offset, log_offset: at, decision, is_checked } = *request;
     let mut bytes = Vec::new();
@@ -64,16 +87,23 @@ pub(crate) fn end(broker: &Broker, request: &EndTransaction<'_>) -> Result<LogOf
         return Err(Refusal::error("The transaction state table offset wrong"));
     }
     let mut state = broker.transactions.lock();
-    let Some(offset) = state.undecided(half_offset) else {
+    let offset = match (state.undecided(half_offset), state.end_of(half_offset)) {
+        (Some(offset), _) => offset,
+        (None, Some(End::GivenUp(offset))) => offset,
+        (None, Some(End::Decided(earlier))) if earlier != decision => return Err(ended_otherwise()),
+        // How it ended is not remembered, since the broker was started again or many others have ended since.
+        (None, None) if decision == Decision::Commit && was_given_up(broker, &half)? => half_offset,
         // The earlier decision may not be on disk yet.
-        return Ok(broker.store.appended());
+        (None, _) => return Ok(broker.store.appended()),
     };
     let mut text = Vec::new();
     let put = match decision {
         Decision::Commit => Some(committed(broker, &half, at, &mut text)?),
         Decision::Rollback => None,
     };
+    let former = state.former(offset);
     let appended = append_with_op(broker, &mut state, offset, put).map_err(|error| not_put(broker, error))?;
+    state.note_end(former.into_iter().chain([offset]), End::Decided(decision));
     let topic = properties::get_str(half.properties(), key::REAL_TOPIC).unwrap_or_default();
     match decision {
         Decision::Commit => state.count_commit(topic, (age_ms.max(0) / 1000).unsigned_abs()),
@@ -82,8 +112,8 @@ pub(crate) fn end(broker: &Broker, request: &EndTransaction<'_>) -> Result<LogOf
     Ok(appended.end)
 }
 
-/// The committed message, in its real topic or, with a delay, in that of delayed or timed messages. `REAL_TOPIC`, `REAL_QID`
-/// and `TRAN_MSG` stay in its properties, as in Java.
+/// The committed message, in its real topic or, with a delay, in that of delayed or timed messages. `TRAN_MSG` stays in its
+/// properties, as in Java.
 fn committed<'a>(
     broker: &Broker,
     half: &RecordView<'a>,
@@ -104,19 +134,23 @@ fn committed<'a>(
     };
     let level = real(key::DELAY).and_then(|level| level.trim().parse::<i32>().ok()).unwrap_or(0);
     if level <= 0 {
-        let Some(out_ms) = Asked::of(stored).out_ms(broker)? else {
-            return Ok(Put { topic, queue_id, message });
-        };
-        properties::rewrite(text, stored, &[key::REAL_TOPIC, key::REAL_QUEUE_ID], &[]);
-        timed(text, out_ms, topic, queue_id);
+        properties::rewrite(text, stored, &OF_HALF_MESSAGES, &[]);
+        let out_ms = Asked::of(stored).out_ms(broker)?;
+        if let Some(out_ms) = out_ms {
+            timed(text, out_ms, topic, queue_id);
+        }
         let message = Message { properties: text, ..message };
-        return Ok(Put { topic: names::TIMER_TOPIC, queue_id: 0, message });
+        return Ok(match out_ms {
+            Some(_) => Put { topic: names::TIMER_TOPIC, queue_id: 0, message },
+            None => Put { topic, queue_id, message },
+        });
     }
     let level = level.min(broker.delay_levels());
     let dropped = [
         key::DELAY,
         key::REAL_TOPIC,
         key::REAL_QUEUE_ID,
+        key::TRANSACTION_PREPARED_QUEUE_OFFSET,
         key::TIMER_DELAY_SEC,
         key::TIMER_DELAY_MS,
         key::TIMER_DELIVER_MS,

@@ -66,7 +66,7 @@ fn check_25_a_commit_makes_the_message_visible_once() {
     assert!(bodies(&fixture, "T", 1).is_empty());
     assert_eq!(commit(&fixture, place), Ok(0));
     assert_eq!(commit(&fixture, place), Ok(0), "said twice");
-    assert_eq!(tell(&fixture, place, 12, "PG"), Ok(0), "too late");
+    assert!(tell(&fixture, place, 12, "PG").unwrap_err().contains("the opposite was decided"));
     assert_eq!(bodies(&fixture, "T", 1), ["A"]);
     assert_eq!(bodies(&fixture, names::OP_HALF_TOPIC, 0), ["0,"]);
     let queue = fixture.queue("T", 1);
@@ -77,7 +77,7 @@ fn check_25_a_commit_makes_the_message_visible_once() {
     let record = RecordView::parse(&bytes).unwrap();
     assert_eq!((record.sys_flag() & 0xc, record.prepared_transaction_offset()), (8, place.1));
     let get = |name| properties::get_str(record.properties(), name).unwrap();
-    assert_eq!((get("TRAN_MSG"), get("REAL_TOPIC"), get("__transactionId__")), ("true", "T", "A"));
+    assert_eq!((get("TRAN_MSG"), get("__transactionId__")), ("true", "A"));
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn check_25_a_rolled_back_message_is_never_visible() {
     let fixture = fixture();
     let place = half(&fixture, "A", "");
     assert_eq!(tell(&fixture, place, 12, "PG"), Ok(0));
-    assert_eq!(commit(&fixture, place), Ok(0));
+    assert!(commit(&fixture, place).is_err());
     check_after(&fixture, 100);
     assert!(bodies(&fixture, "T", 1).is_empty());
     assert_eq!(bodies(&fixture, names::HALF_TOPIC, 0), ["A"], "nothing was checked");
@@ -185,6 +185,66 @@ fn check_27_an_undecided_message_is_asked_about_and_given_up_at_last() {
     // The id of any other message is refused.
     let (code, remark, _) = resume("7F00000100002A9F0000000000000000");
     assert!(code == 1 && remark.contains("is not the offset id of a message"), "{remark}");
+}
+
+#[test]
+fn a_message_that_was_given_up_can_be_committed_once() {
+    let fixture = Fixture::with(|config| config.transaction.check_max = 1);
+    fixture.queue("T", 1);
+    let place = half(&fixture, "A", "");
+    check_after(&fixture, 10);
+    check_after(&fixture, 10);
+    assert_eq!(bodies(&fixture, names::CHECK_MAX_TIME_TOPIC, 0), ["A"]);
+    let mut bytes = Vec::new();
+    let last = (1, read_half(&fixture.broker, 1, &mut bytes).unwrap().to_i64());
+    for place in [place, last, place] {
+        assert_eq!(commit(&fixture, place), Ok(0));
+    }
+    assert_eq!(self::bodies(&fixture, "T", 1), ["A"]);
+    assert!(tell(&fixture, place, 12, "PG").unwrap_err().contains("the opposite was decided"));
+}
+
+#[test]
+fn a_message_that_was_given_up_can_be_committed_once_after_a_restart() {
+    let fixture = Fixture::with(|config| config.transaction.check_max = 1);
+    fixture.queue("T", 1);
+    let (one, other) = (half(&fixture, "A", ""), half(&fixture, "B", ""));
+    assert_eq!(commit(&fixture, other), Ok(0));
+    check_after(&fixture, 10);
+    check_after(&fixture, 10);
+    assert_eq!(bodies(&fixture, names::CHECK_MAX_TIME_TOPIC, 0), ["A"]);
+    let mut fixture = fixture;
+    for _ in 0..2 {
+        fixture = fixture.reopened();
+        load(&fixture.broker).unwrap();
+        assert_eq!((commit(&fixture, one), commit(&fixture, other)), (Ok(0), Ok(0)));
+    }
+    assert_eq!(bodies(&fixture, "T", 1), ["B", "A"]);
+}
+
+#[test]
+fn the_first_decision_counts_and_another_one_is_refused() {
+    let fixture = fixture();
+    let (one, other) = (half(&fixture, "A", ""), half(&fixture, "B", ""));
+    assert_eq!((commit(&fixture, one), tell(&fixture, other, 12, "PG")), (Ok(0), Ok(0)));
+    assert_eq!((commit(&fixture, one), tell(&fixture, other, 12, "PG")), (Ok(0), Ok(0)), "said twice");
+    assert!(tell(&fixture, one, 12, "PG").is_err());
+    assert!(commit(&fixture, other).is_err());
+    assert_eq!(bodies(&fixture, "T", 1), ["A"]);
+}
+
+#[test]
+fn a_committed_message_has_nothing_of_its_half_message() {
+    let fixture = fixture();
+    let place = half(&fixture, "A", "");
+    check_after(&fixture, 10);
+    assert_eq!(commit(&fixture, place), Ok(0));
+    let (_, stored, _) = fixture.messages("T", 1).remove(0);
+    let has = |name| properties::get(&stored, name).is_some();
+    assert!(has("TRAN_MSG") && has("UNIQ_KEY"));
+    assert!(
+        ![key::REAL_TOPIC, key::REAL_QUEUE_ID, key::TRANSACTION_PREPARED_QUEUE_OFFSET].into_iter().any(has)
+    );
 }
 
 #[test]
