@@ -139,7 +139,7 @@ impl Properties {
             broker.unique_key(ids);
         }
         properties::append(out, key::UNIQ_KEY, &ids[id_start..]);
-        let level = delay.and_then(|value| std::str::from_utf8(value).ok()?.trim().parse::<i32>().ok());
+        let level = delay.map(delay_level).transpose()?;
         // A message that a consumer sends back was committed long ago (`SendMessageProcessor.sendMessage`).
         found.is_half &= !(header.reconsume_times > 0 && level.is_some_and(|level| level > 0));
         if found.is_half && broker.config.transaction.rejects {
@@ -172,6 +172,18 @@ impl Properties {
             timed(out, out_ms, target.topic.name(), target.queue_id);
         }
         Ok(found)
+    }
+}
+
+/// The delay level that the property `DELAY` names; an empty one names none.
+fn delay_level(value: &[u8]) -> Result<i32, Refusal> {
+    let text = String::from_utf8_lossy(value);
+    match text.as_ref() {
+        "" => Ok(0),
+        text => text.parse().map_err(|_| {
+            let remark = format!("the property DELAY is {text:?}, expected the number of a delay level");
+            Refusal::new(response::MESSAGE_ILLEGAL, remark)
+        }),
     }
 }
 
