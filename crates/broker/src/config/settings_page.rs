@@ -25,7 +25,7 @@ pub fn settings_help() -> String {
          (mqadmin updateBrokerConfig, request 25):\n\n"
         .to_owned();
     for (name, property) in sorted() {
-        let mark = if property.effect == Effect::Live { '*' } else { ' ' };
+        let mark = if property.effect == Effect::Restart { ' ' } else { '*' };
         let _ = writeln!(text, "  {mark} {name:<36} {}", property.doc);
     }
     text.push_str(

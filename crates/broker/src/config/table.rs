@@ -106,11 +106,11 @@ properties! {
         replication.max_gap_bytes = |text| number(text, 0..=i64::MAX), show
     }
     "enableControllerMode" Restart "controllers elect the master of the group; brokerRole and brokerId are theirs to decide" {
-        replication.controller.is_enabled = flag, show
+        replication.controller.is_enabled = |text| must(flag(text)), show
     }
     "controllerAddr" Restart "controllers, host:port separated by ;" { replication.controller.controllers = text, show }
     "allAckInSyncStateSet" Restart "in controller mode: an answer waits for every member of the in-sync set" {
-        replication.controller.is_all_ack = flag, show
+        replication.controller.is_all_ack = |text| must(flag(text)), show
     }
     "minInSyncReplicas" Restart "in controller mode, and with enableAutoInSyncReplicas: fewest brokers in sync, this one included, with which messages are taken" {
         replication.controller.min_in_sync_replicas = |text| must(number(text, 0..=64)), show
@@ -455,7 +455,7 @@ properties! {
     "readOnlyCommitLogStorePaths" Restart "further directories of the commit log, separated by commas, that get no new files" {
         store.commit_log_read_only = |text| Ok(directories(text)), show_directories
     }
-    "enabledAppendPropCRC" Restart "messages get a checksum of their whole record" { store.crc_property = flag, show }
+    "enabledAppendPropCRC" Restart "messages get a checksum of their whole record" { store.crc_property = |text| must(flag(text)), show }
 }
 
 /// The values of `timerPrecisionMs` that Java accepts.

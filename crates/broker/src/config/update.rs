@@ -97,10 +97,6 @@ impl Update {
             let text = format!("setting {name} is {value:?}, expected {expected}; it stays {shown}");
             Err(NotChanged::Invalid(text))
         };
-        let is_flag = |text: &str| ["true", "false"].contains(&text.to_ascii_lowercase().as_str());
-        if is_flag(&shown) && !is_flag(&value) {
-            return invalid("true or false");
-        }
         match (property.set)(&mut self.config, &value) {
             Ok(()) => {}
             Err(value::Fault::Invalid(expected)) => return invalid(&expected),

@@ -25,9 +25,10 @@ pub(super) fn number<T: TryFrom<i64>>(text: &str, bounds: RangeInclusive<i64>) -
         .ok_or_else(|| Fault::Invalid(format!("a number of {} to {}", bounds.start(), bounds.end())))
 }
 
-/// Java's `Boolean.parseBoolean`: anything but `true` is false.
+/// Parses `true` or `false` in any case. Other words are not taken for false as by Java's `Boolean.parseBoolean`: who writes `yes`
+/// wants the setting.
 pub(super) fn flag(text: &str) -> Result<bool, Fault> {
-    Ok(text.eq_ignore_ascii_case("true"))
+    text.to_ascii_lowercase().parse().map_err(|_| Fault::Invalid("true or false".to_owned()))
 }
 
 /// Parses a text that must not be empty.
