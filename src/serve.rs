@@ -92,6 +92,7 @@ pub fn run(serve: Serve) -> Result<(), roles::Error> {
             controller_port: serve.controller_port,
             broker_port: serve.broker_port,
             config: serve.config,
+            open: serve.open,
             log: serve.log,
         });
     }

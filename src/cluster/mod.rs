@@ -48,6 +48,8 @@ pub struct Settings {
     pub broker_port: Option<u16>,
     /// File with the settings of all brokers.
     pub config: Option<PathBuf>,
+    /// Whether other machines are served although there is no file.
+    pub open: bool,
     /// The log of this process and of all members.
     pub log: logs::Settings,
 }
@@ -98,7 +100,12 @@ impl Cluster {
             None => Vec::new(),
         };
         let (_, security) = security::take(&text)?;
-        let given = parse_key_values(&text).map_err(|error| Error::new("the configuration file", error))?;
+        let mut given =
+            parse_key_values(&text).map_err(|error| Error::new("the configuration file", error))?;
+        if settings.config.is_none() && !settings.open {
+            // The members are started with files, which would open them to other machines.
+            given.insert("bindAddress".to_owned(), "127.0.0.1".to_owned());
+        }
         let ports = settings.ports();
         let Members { stages, overruled } = members::members(settings.kind, ports, &given)?;
         for key in overruled {

@@ -176,10 +176,20 @@ impl Task {
         self.spawn(PUNCTUAL, move || async move {
             let (code, to) = (request::CONTROLLER_GET_METADATA_INFO, (&workers, &*controller));
             let reply = controllers.call(&broker, to, code, |writer| writer.finish(b"")).await;
-            let leader = reply.ok().filter(|reply| reply.code == response::SUCCESS).and_then(|reply| {
-                let address = reply.text("controllerLeaderAddress").filter(|address| !address.is_empty());
-                address.map(str::to_owned)
-            });
+            let leader = match reply {
+                Ok(reply) if reply.code == response::SUCCESS => {
+                    let address = reply.text("controllerLeaderAddress").filter(|address| !address.is_empty());
+                    address.map(str::to_owned)
+                }
+                Ok(reply) => {
+                    tracing::warn!(controller, code = reply.code, remark = ?reply.remark, "a controller does not say who leads");
+                    None
+                }
+                Err(error) => {
+                    tracing::warn!(controller, %error, "a controller does not answer");
+                    None
+                }
+            };
             let _ = outcomes.send(AgentEvent::Leader(call, leader));
         });
     }
