@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use net::ConnectionHandle;
 use store::{Disk, Message, RealDisk, Store};
@@ -281,4 +282,13 @@ pub(crate) fn answers(mut bytes: Vec<u8>) -> Vec<(i32, i32)> {
         rest = next;
     }
     found
+}
+
+/// Waits for what another thread does. Panics after a minute.
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !holds() {
+        assert!(Instant::now() < deadline, "not within a minute: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }

@@ -400,9 +400,7 @@ fn who_makes_a_topic_is_answered_when_the_name_servers_know_it() {
     told.note("one", before + 1);
     assert!(peer.pushed().is_empty() && peer.unanswered() > 0);
     told.lose("two");
-    while peer.unanswered() > 0 {
-        std::thread::yield_now();
-    }
+    crate::testing::until("all is answered", || peer.unanswered() == 0);
     assert_eq!(answers(peer.pushed()), [(0, 1)]);
     assert_eq!(fixture.broker.metadata_queue.unacknowledged_bytes.load(Ordering::Relaxed), 0);
     tasks.shutdown();

@@ -156,10 +156,8 @@ fn an_elected_master_ends_the_connection_of_a_slave_that_tells_nonsense() {
     good.read_exact(&mut frame).unwrap();
     assert_eq!(frame[..8], [&[0, 0, 0, 2][..], &u32::try_from(end).unwrap().to_be_bytes()].concat());
     good.write_all(&report(end)).unwrap();
-    let reached = || master.fixture.broker.store.replicated() == Some(LogOffset::new(end));
-    while !reached() {
-        std::thread::yield_now();
-    }
+    let store = &master.fixture.broker.store;
+    crate::testing::until("the report is taken", || store.replicated() == Some(LogOffset::new(end)));
 }
 
 /// A slave whose master is the test.

@@ -154,10 +154,12 @@ fn behaviour_24_the_flush_mode_changes_while_sends_go_on() {
         let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
         let (mut read_batch, mut out) = (dispatcher.read_batch(), Vec::new());
         dispatcher.frame(&mut read_batch, &peer, Command::decode(&mut bytes).unwrap(), &mut out);
-        while out.is_empty() {
-            out = peer.pushed();
-            std::thread::yield_now();
-        }
+        crate::testing::until("the change is answered", || {
+            if out.is_empty() {
+                out = peer.pushed();
+            }
+            !out.is_empty()
+        });
         Command::decode(&mut out).unwrap().code
     };
     assert!(answered_at_once(&fixture, b""));

@@ -75,9 +75,7 @@ fn a_thread_whose_engine_panics_or_cannot_begin_is_missed_and_not_stopped() {
     };
     shell.threads().start(post, &Arc::default(), open).unwrap();
     assert!(end.recv().is_err());
-    while fixture.broker.supervisor.names().len() < 2 {
-        thread::yield_now();
-    }
+    crate::testing::until("both are missed", || fixture.broker.supervisor.names().len() == 2);
     assert_eq!(fixture.broker.supervisor.names(), ["panics", "unopened"]);
     shell.stop();
 }

@@ -55,9 +55,7 @@ fn a_master_whose_slaves_nobody_can_show_as_masters_serves_at_once() {
     let workers = Workers::start("test", 1, net::Limits::default()).unwrap();
     let running = RunningBroker::start(config, workers).unwrap();
     let broker = running.broker.clone();
-    while broker.role.is_slave() {
-        std::thread::yield_now();
-    }
+    crate::testing::until("it is the master", || !broker.role.is_slave());
     assert_eq!(broker.supervisor.names(), Vec::<String>::new());
     running.stop().unwrap();
 }
