@@ -1,7 +1,7 @@
 //! What brokers ask of consumers, producers and requesters.
 
-use crate::block_on;
 use crate::cluster::Cluster;
+use crate::{block_on, until};
 use client::{
     Client, Config, Decision, Error, From, Message, MessageModel, MessageQueue, Producer, ProducerConfig,
     PushConfig, PushConsumer, TransactionProducer, Verdict,
@@ -202,13 +202,8 @@ fn a_producer_of_transactions_answers_for_its_group() {
                 frame.number("tranStateTableOffset", number).number("commitLogOffset", 7).text("msgId", "U")
             });
         }
-        let ended = loop {
-            if cluster.state().ended.len() == 3 {
-                break cluster.state().ended.clone();
-            }
-            tokio::task::yield_now().await;
-        };
-        assert_eq!(ended, [(0, 8, false), (2, 12, true), (3, 8, true)]);
+        until(async || cluster.state().ended.len() == 3).await;
+        assert_eq!(cluster.state().ended, [(0, 8, false), (2, 12, true), (3, 8, true)]);
         producer.shutdown().await;
         client.shutdown();
     });
@@ -223,12 +218,8 @@ fn a_reply_finds_its_request_and_silence_ends() {
         let patience = Duration::from_secs(5);
         let question = Message::new("T", "question");
         let reply = async {
-            let (correlation, target) = loop {
-                if let Some(found) = cluster.state().stored_request() {
-                    break found;
-                }
-                tokio::task::yield_now().await;
-            };
+            until(async || cluster.state().stored_request().is_some()).await;
+            let (correlation, target) = cluster.state().stored_request().unwrap();
             assert_eq!(target, client.id());
             let write = |correlation: String| {
                 move |frame: FrameWriter<'_>| {

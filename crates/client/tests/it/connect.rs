@@ -19,15 +19,15 @@ fn client(cluster: &Cluster) -> Client {
     Client::start(Config::new(&cluster.address.to_string())).unwrap()
 }
 
-/// A server that gives its connections to `take`, and their number.
+/// A server that gives its connections to `take`, and the number of those it has given.
 fn server(mut take: impl FnMut(TcpStream) + Send + 'static) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, count) = (listener.local_addr().unwrap().to_string(), Arc::<AtomicUsize>::default());
     let counted = count.clone();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
-            counted.fetch_add(1, Relaxed);
             take(stream.unwrap());
+            counted.fetch_add(1, Relaxed);
         }
     });
     (address, count)
@@ -83,7 +83,7 @@ fn callers_of_a_server_that_cannot_be_reached_share_one_attempt() {
             }
         }
         assert_eq!(seen.len(), 1, "{seen:?}");
-        // Who comes right after it does not wait for another one, which takes three seconds.
+        // Who comes right after it does not wait for another attempt, for which an admin call has five seconds.
         until(async || {
             let begin = Instant::now();
             assert!(matches!(client.consumer_ids(&address, "g").await, Err(Error::Connect { .. })));
@@ -107,7 +107,8 @@ fn the_time_for_a_send_is_also_that_for_its_connection() {
         let begin = Instant::now();
         let sent = producer.send_to(&MessageQueue::new("T", "b", 0), &Message::new("T", "x")).await;
         assert!(matches!(sent, Err(Error::Connect { .. })), "{sent:?}");
-        assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
+        // An attempt to connect may take ten seconds.
+        assert!(begin.elapsed() < Duration::from_secs(8), "{:?}", begin.elapsed());
         client.shutdown();
     });
 }
@@ -208,6 +209,7 @@ fn an_impatient_call_does_not_end_its_connection() {
             let sent = producer.send_to(&MessageQueue::new("T", "b", 0), &Message::new("T", "x")).await;
             assert!(matches!(sent, Err(Error::Call(net::CallError::TimedOut(..)))), "{sent:?}");
         }
+        until(async || connections.load(Relaxed) > 0).await;
         assert_eq!(connections.load(Relaxed), 1);
         kept.lock().unwrap().clear();
         client.shutdown();
@@ -262,7 +264,7 @@ fn a_consumer_answers_while_it_cannot_tell_a_broker_its_offsets() {
             let code = request::GET_CONSUMER_STATUS_FROM_CLIENT;
             let asked =
                 cluster.ask("g", code, Vec::new(), |frame| frame.text("group", "g").text("topic", "T"));
-            let answered = tokio::time::timeout(Duration::from_secs(1), asked).await;
+            let answered = tokio::time::timeout(Duration::from_secs(4), asked).await;
             assert!(answered.is_ok(), "no answer while a broker cannot be reached");
             tokio::time::sleep(Duration::from_millis(100)).await;
             left -= usize::from(!cluster.state().offsets.is_empty());

@@ -141,9 +141,7 @@ fn failed_messages_are_sent_back_and_passed() {
         };
         let (consumer, mut receiver) = push(&client, first(PushConfig::new("g", "T", "*")), verdict).await;
         assert_eq!(take(&mut receiver, 9).await.len(), 9);
-        while cluster.state().sent_back.len() < 2 {
-            tokio::task::yield_now().await;
-        }
+        until(async || cluster.state().sent_back.len() >= 2).await;
         consumer.shutdown().await;
         client.shutdown();
     });
