@@ -216,9 +216,9 @@ fn what_is_not_acknowledged_comes_back(lines: &[&str]) {
     acked(&mut connection, &popped[2]);
     assert_eq!(pop(&mut connection, &POP).code, response::POLLING_TIMEOUT, "all are invisible");
     // Held until it comes.
-    let answer = pop(&mut connection, &Pop { poll_ms: 15_000, ..POP });
-    let took = asked.elapsed();
-    assert!(took > Duration::from_secs(6) && took < Duration::from_millis(9500), "came back after {took:?}");
+    let again = Pop { poll_ms: 9000, ..POP };
+    let answer = eventually("it comes back", || Some(pop(&mut connection, &again)).filter(|it| it.code == 0));
+    assert!(asked.elapsed() > Duration::from_secs(6), "came back after {:?}", asked.elapsed());
     let back = messages(&answer);
     assert_eq!((bodies(&back), back[0].times, back[0].topic.as_str()), (vec!["b"], 1, "T"), "{answer:?}");
     let handle = Handle::parse(&back[0].handle).unwrap();
@@ -273,25 +273,25 @@ fn check_31_handles_are_acknowledged() {
 fn check_32_a_message_stays_invisible_for_longer() {
     let (_stage, mut connection) = stage(&[]);
     fill(&mut connection, "T", &["a"]);
-    let popped = messages(&pop(&mut connection, &Pop { invisible_ms: 2000, ..POP }));
+    let popped = messages(&pop(&mut connection, &Pop { invisible_ms: 10_000, ..POP }));
     let asked = Instant::now();
     let answer = settle(
         &mut connection,
         request::CHANGE_MESSAGE_INVISIBLETIME,
         &popped[0],
-        &[("invisibleTime", 5000)],
+        &[("invisibleTime", 12_000)],
     );
     assert_eq!(answer.code, 0, "{answer:?}");
     let old = Handle::parse(&popped[0].handle).unwrap();
     assert_eq!(
         (answer.number("invisibleTime"), answer.number("reviveQid")),
-        (5000, i64::from(old.revive_queue))
+        (12_000, i64::from(old.revive_queue))
     );
     assert!(answer.number("popTime") > old.pop_ms, "the old handle names another pop");
     // The old handle is worth nothing any more.
     acked(&mut connection, &popped[0]);
-    let back = come_back(&mut connection, &Pop { invisible_ms: 2000, ..POP }, 1);
-    assert!(asked.elapsed() > Duration::from_secs(5), "came back after {:?}", asked.elapsed());
+    let back = come_back(&mut connection, &Pop { invisible_ms: 10_000, ..POP }, 1);
+    assert!(asked.elapsed() > Duration::from_secs(12), "came back after {:?}", asked.elapsed());
     assert_eq!((bodies(&back), back[0].times), (vec!["a"], 1));
     let answer =
         settle(&mut connection, request::CHANGE_MESSAGE_INVISIBLETIME, &back[0], &[("invisibleTime", 1)]);
@@ -340,7 +340,7 @@ fn check_33_a_new_group_may_begin_with_the_last_message() {
 fn check_34_ordered_pops_wait_for_each_other() {
     let (stage, mut connection) = stage(&[]);
     fill(&mut connection, "T", &["a", "b", "c"]);
-    let first = Pop { count: 2, invisible_ms: 3000, order: true, attempt_id: Some("one"), ..POP };
+    let first = Pop { count: 2, order: true, attempt_id: Some("one"), ..POP };
     let answer = pop(&mut connection, &first);
     let popped = messages(&answer);
     assert_eq!((bodies(&popped), answer.number("reviveQid")), (vec!["a", "b"], 999));
@@ -351,19 +351,21 @@ fn check_34_ordered_pops_wait_for_each_other() {
     assert_eq!(committed(&mut connection, "T", 0), 0);
     // Settled, the queue is free at once for whoever waits.
     let mut waiting = stage.connect();
-    let opaque = ask(&mut waiting, &Pop { poll_ms: 10_000, ..other });
+    let opaque = ask(&mut waiting, &Pop { invisible_ms: 3000, poll_ms: 60_000, ..other });
     let again = messages(&pop(&mut connection, &first));
     acked(&mut connection, &again[1]);
     assert_eq!(committed(&mut connection, "T", 0), 0, "the first one is open");
+    let since = Instant::now();
     acked(&mut connection, &again[0]);
     assert_eq!(committed(&mut connection, "T", 0), 2);
     let answer = waiting.answer(opaque).unwrap();
     assert_eq!(bodies(&messages(&answer)), ["c"]);
     // What is not settled in time comes again, counted.
-    let third = Pop { attempt_id: Some("three"), poll_ms: 10_000, ..first };
-    let since = Instant::now();
-    let answer = pop(&mut connection, &third);
-    assert!(since.elapsed() > Duration::from_millis(2500), "{:?}", since.elapsed());
+    let third = Pop { attempt_id: Some("three"), poll_ms: 9000, ..first };
+    let answer =
+        eventually("it comes again", || Some(pop(&mut connection, &third)).filter(|it| it.code == 0));
+    // The broker counts whole milliseconds.
+    assert!(since.elapsed() > Duration::from_millis(2990), "{:?}", since.elapsed());
     assert_eq!(
         (bodies(&messages(&answer)), answer.field("orderCountInfo")),
         (vec!["c"], Some("0 qo0%2 1;0 0 1"))
@@ -399,17 +401,15 @@ fn check_35_a_pop_waits_for_a_message() {
     acked(&mut connection, &first[0]);
     let since = Instant::now();
     let answer = pop(&mut connection, &any);
-    let took = since.elapsed();
     assert_eq!((answer.code, answer.remark()), (response::POLLING_TIMEOUT, "NO_MESSAGE_IN_QUEUE"));
-    assert!(took >= Duration::from_millis(2900) && took < Duration::from_millis(3500), "{took:?}");
+    assert!(since.elapsed() >= Duration::from_millis(2900), "{:?}", since.elapsed());
     let mut sender = stage.connect();
     for queue_id in 0..4 {
-        let opaque = ask(&mut connection, &any);
+        // Nobody waits that long for the answer: it comes because of the message.
+        let opaque = ask(&mut connection, &Pop { poll_ms: 60_000, ..any });
         eventually("the pop waits", || (waiting_at(&mut sender, -1) == 1).then_some(()));
-        let since = Instant::now();
         sender.stored(&send_header("T", queue_id), b"next");
         let answer = connection.answer(opaque).unwrap();
-        assert!(since.elapsed() < Duration::from_millis(500), "{:?}", since.elapsed());
         let popped = messages(&answer);
         assert_eq!((bodies(&popped), popped[0].queue_id), (vec!["next"], queue_id));
         acked(&mut connection, &popped[0]);
@@ -445,7 +445,7 @@ fn a_pop_waits_only_for_what_its_filter_wants() {
 fn check_36_messages_are_acknowledged_in_batches() {
     let (_stage, mut connection) = stage(&[]);
     fill(&mut connection, "T", &["a", "b", "c", "d"]);
-    let popped = messages(&pop(&mut connection, &Pop { invisible_ms: 1000, ..POP }));
+    let popped = messages(&pop(&mut connection, &Pop { invisible_ms: 5000, ..POP }));
     let handle = Handle::parse(&popped[0].handle).unwrap();
     let entry = BatchAck {
         bits: BatchAck::bits_of(0, &[0, 2, 3, 77]),
@@ -582,12 +582,10 @@ fn looking_does_not_pop() {
         (answer.code, answer.field("hasMsg"), answer.field("pollingFull")),
         (0, Some("false"), Some("false"))
     );
-    let opaque = notice(&mut connection, 5000);
-    let since = Instant::now();
+    let opaque = notice(&mut connection, 60_000);
     let mut sender = stage.connect();
     sender.stored(&send_header("T", 2), b"c");
     assert_eq!(connection.answer(opaque).unwrap().field("hasMsg"), Some("true"));
-    assert!(since.elapsed() < Duration::from_secs(2), "{:?}", since.elapsed());
 }
 
 /// An answer to a look names no start offsets; handles of its messages are not asked for.
