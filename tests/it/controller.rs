@@ -148,17 +148,23 @@ fn three_controllers_go_on_when_the_leader_is_killed() {
         &[],
     );
     assert_eq!(refused.code, response::CONTROLLER_NOT_LEADER);
-    let told = metadata(follower).unwrap();
-    assert_eq!(told.field("controllerLeaderAddress"), Some(controllers[leader].address.to_string().as_str()));
+    // The entry of the election may have been stored by the other follower only.
+    let leads = controllers[leader].address.to_string();
+    eventually("the follower knows the leader", || {
+        metadata(follower).filter(|told| told.field("controllerLeaderAddress") == Some(leads.as_str()))
+    });
     drop(controllers.remove(leader));
     let next = leader_of(&controllers);
-    assert_eq!(master(controllers[next].address), Some(("10.0.0.1:10911".to_owned(), 1)));
+    // A new leader answers as soon as it has committed an entry of its own.
+    let known = eventually("the next leader answers", || master(controllers[next].address));
+    assert_eq!(known, ("10.0.0.1:10911".to_owned(), 1));
     // And with the killed one back all three can lose another one.
     let returned = run(leader);
     drop(controllers.remove(next));
     controllers.push(returned);
     let last = leader_of(&controllers);
-    assert_eq!(master(controllers[last].address), Some(("10.0.0.1:10911".to_owned(), 1)));
+    let known = eventually("the last leader answers", || master(controllers[last].address));
+    assert_eq!(known, ("10.0.0.1:10911".to_owned(), 1));
 }
 
 #[test]
