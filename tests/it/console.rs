@@ -4,12 +4,12 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
 use crate::common::server::{Server, Setup};
 use crate::common::wire_client::PATIENCE;
+use crate::stage::eventually;
 
 const EVIL: &str = "<script>alert(1)</script>";
 
@@ -46,15 +46,10 @@ pub fn login(home: &Path, name: &str, role: &str) -> String {
 
 /// Waits until the server printed a line with a text; what stands behind the text.
 pub fn printed(setup: &Setup, text: &str) -> String {
-    let began = Instant::now();
-    loop {
+    eventually(&format!("\"{text}\" is in {}", setup.log().display()), || {
         let log = std::fs::read_to_string(setup.log()).unwrap();
-        if let Some(line) = log.lines().find_map(|line| line.split_once(text)) {
-            return line.1.to_owned();
-        }
-        assert!(began.elapsed() < PATIENCE, "{log}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+        log.lines().find_map(|line| line.split_once(text)).map(|line| line.1.to_owned())
+    })
 }
 
 impl Console {
@@ -162,15 +157,10 @@ fn a_topic_is_created_and_a_message_sent_and_found_by_its_key() {
     let sent = console.post("/op/message/send", &session, &form);
     assert!(sent.body.contains("SEND_OK"), "{}", sent.body);
     let by_key = format!("/messages?topic=Orders&by=key&value={evil}");
-    let began = Instant::now();
-    let found = loop {
-        // The key index is written behind the answer to the send.
-        let found = console.ask(&by_key, &[], None);
-        if found.body.contains("/message?topic=Orders") {
-            break found;
-        }
-        assert!(began.elapsed() < PATIENCE, "{}", found.body);
-    };
+    // The key index is written behind the answer to the send.
+    let found = eventually("the message is found by its key", || {
+        Some(console.ask(&by_key, &[], None)).filter(|found| found.body.contains("/message?topic=Orders"))
+    });
     let id = found.body.split("/message?topic=Orders&amp;id=").nth(1).unwrap().split('"').next().unwrap();
     let message = console.ask(&format!("/message?topic=Orders&id={id}"), &[], None);
     assert!(message.body.contains("&lt;script&gt;alert(1)&lt;/script&gt;</pre>"), "{}", message.body);

@@ -1,13 +1,11 @@
 //! The pages of the console: each is served in both languages and as JSON; dead letters are given to their group once more.
 
-use std::time::Instant;
-
 use wire::codes::request;
 use wire::id::OffsetId;
 
-use crate::common::wire_client::{PATIENCE, pull_header, send_header};
+use crate::common::wire_client::{pull_header, send_header};
 use crate::console::Console;
-use crate::stage::{beat, heartbeat, open, property, records};
+use crate::stage::{beat, eventually, heartbeat, open, property, records};
 
 const PAGES: [&str; 19] = [
     "/",
@@ -84,15 +82,10 @@ fn chosen_dead_letters_are_given_to_their_group_once_more() {
         );
         assert_eq!(given_up.code, 0, "{given_up:?}");
     }
-    let began = Instant::now();
-    let listed = loop {
-        // A dead letter topic is registered with the name server after its first message.
-        let listed = console.ask("/api/v1/dlq?group=CG", &[], None).body;
-        if listed.contains("left out") {
-            break listed;
-        }
-        assert!(began.elapsed() < PATIENCE, "{listed}");
-    };
+    // A dead letter topic is registered with the name server after its first message.
+    let listed = eventually("the dead letters are listed", || {
+        Some(console.ask("/api/v1/dlq?group=CG", &[], None).body).filter(|it| it.contains("left out"))
+    });
     let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
     let letter = listed["found"].as_array().unwrap().iter().find(|row| row["body"] == "given up").unwrap();
     let broker = letter["broker"].as_str().unwrap();

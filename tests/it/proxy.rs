@@ -6,7 +6,6 @@ use wire::body::ConsumerConnection;
 use wire::codes::{request, response};
 
 use crate::common::server::{Server, Setup};
-use crate::common::wire_client::PATIENCE;
 use crate::grpc::{Fields, Grpc, at, text};
 use crate::stage::{Stage, eventually, open, setup};
 
@@ -59,15 +58,10 @@ impl Proxy {
 
 /// The address in a line that a server writes when it serves.
 fn told(setup: &Setup, prefix: &str) -> SocketAddr {
-    let began = std::time::Instant::now();
-    loop {
+    eventually(&format!("\"{prefix}\" is in {}", setup.log().display()), || {
         let log = std::fs::read_to_string(setup.log()).unwrap();
-        if let Some(line) = log.lines().find_map(|line| line.strip_prefix(prefix)) {
-            return port(line);
-        }
-        assert!(began.elapsed() < PATIENCE, "{log}");
-        std::thread::yield_now();
-    }
+        log.lines().find_map(|line| line.strip_prefix(prefix)).map(port)
+    })
 }
 
 /// Where a proxy is reached that listens on all addresses.
@@ -95,14 +89,11 @@ pub fn topic(stage: &Stage, name: &str, kind: &str) {
         &[],
     );
     assert_eq!(made.code, 0, "{made:?}");
-    let began = std::time::Instant::now();
-    loop {
+    eventually(&format!("{name} has a route"), || {
         let code = request::GET_ROUTEINFO_BY_TOPIC;
-        if stage.name_server().call(code, |writer| writer.text("topic", name), b"").code == 0 {
-            return;
-        }
-        assert!(began.elapsed() < PATIENCE, "{name} has no route");
-    }
+        let answer = stage.name_server().call(code, |writer| writer.text("topic", name), b"");
+        (answer.code == 0).then_some(())
+    });
 }
 
 fn resource(name: &str) -> Fields {
@@ -224,21 +215,18 @@ fn proxies_tell_each_other_their_consumers_and_brokers_know_none() {
     );
     assert_eq!(at_broker.code, response::CONSUMER_NOT_ONLINE);
     // A proxy that does not listen yet hears of the consumer with a later heartbeat.
-    let began = std::time::Instant::now();
-    while other.consumers("G") != ["c"] {
-        assert!(began.elapsed() < PATIENCE);
+    eventually("the other proxy knows the consumer", || {
         let [beat] = &*client.call("Heartbeat", &Fields::default().message(1, resource("G"))) else {
             panic!()
         };
         assert_eq!(text(beat, &[1, 1]), OK);
-    }
+        (other.consumers("G") == ["c"]).then_some(())
+    });
     let leaves = Fields::default().message(1, resource("G"));
     let [left] = &*client.call("NotifyClientTermination", &leaves) else { panic!() };
     assert_eq!(text(left, &[1, 1]), OK);
     assert!(one.consumers("G").is_empty());
-    while !other.consumers("G").is_empty() {
-        assert!(began.elapsed() < PATIENCE);
-    }
+    eventually("the other proxy forgets it", || other.consumers("G").is_empty().then_some(()));
 }
 
 #[test]
