@@ -4,6 +4,7 @@ A signal becomes an exception, so that every `finally` and `with` of a benchmark
 stopped there. What is still running then ends with this process, because the kernel was asked to see to that.
 """
 import ctypes
+import os
 import signal
 import subprocess
 
@@ -24,13 +25,21 @@ def watch_signals():
 
 
 def with_parent():
-    """In the child before it becomes another program: it ends with its parent."""
-    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    """What the child does before it becomes another program: it ends with its parent."""
+    parent = os.getpid()
+
+    def bind():
+        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        # There is no signal when the parent ended before that.
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return bind
 
 
 def start(arguments, **options):
-    return subprocess.Popen(arguments, preexec_fn=with_parent, **options)
+    return subprocess.Popen(arguments, preexec_fn=with_parent(), **options)
 
 
 def run(arguments, **options):
-    return subprocess.run(arguments, preexec_fn=with_parent, **options)
+    return subprocess.run(arguments, preexec_fn=with_parent(), **options)

@@ -88,9 +88,9 @@ fn a_pause_is_seen_by_open_and_closed_loops_alike() {
     let closed = std::thread::spawn(|| paused(&[], 8, true));
     let open = paused(&["--rate", "3000"], 4000, false);
     let closed = closed.join().unwrap();
-    // What a busy machine adds is no matter; a closed loop that is not corrected sees a few milliseconds.
+    // What a busy machine adds, however much, is no matter; a closed loop that is not corrected sees a few milliseconds.
     for (seen, of) in [(open, "open"), (closed, "closed")] {
-        assert!((400_000..2_000_000).contains(&seen), "{of} loop: {seen} us");
+        assert!(seen >= 400_000, "{of} loop: {seen} us");
     }
 }
 
@@ -298,13 +298,10 @@ fn several_machines_share_a_load() {
 
 /// An agent that runs load, and its address.
 fn agent() -> (Process, String) {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    drop(listener);
-    let mut agent = Process(vostok(&["lab", "agent", "--load", "--listen", &address]).spawn().unwrap());
+    let mut agent = Process(vostok(&["lab", "agent", "--load", "--listen", "127.0.0.1:0"]).spawn().unwrap());
     let mut line = String::new();
     BufReader::new(agent.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    assert_eq!(line.trim(), format!("agent on {address}"));
+    let address = line.trim().strip_prefix("agent on ").expect("the address it listens on").to_owned();
     (agent, address)
 }
 
@@ -345,7 +342,12 @@ fn a_bench_that_is_ended_leaves_nothing_running() {
             }
         };
         let pid = bench.0.id();
-        await_that(&|| children(pid).len() == 2);
+        // A child that still has Python's command line may not have asked yet to end with its parent.
+        let is_load = |child: &u32| {
+            let line = std::fs::read(format!("/proc/{child}/cmdline")).unwrap_or_default();
+            line.split(|byte| *byte == 0).any(|argument| argument == b"producer")
+        };
+        await_that(&|| children(pid).len() == 2 && children(pid).iter().any(is_load));
         let started = children(pid);
         signal(pid, ending).unwrap();
         let code = bench.0.wait().unwrap().code();

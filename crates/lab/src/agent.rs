@@ -105,9 +105,10 @@ pub fn run(listen: &str, selftest: Option<&Path>, options: AgentOptions) -> Resu
     let measured = |directory: &Path| Ok::<_, Error>((device_of(directory), selftest::short(directory)?));
     let options = AgentOptions { roofline: selftest.map(measured).transpose()?, ..options };
     runtime::block_on(async {
-        let failed = Error::system(format!("listen on {listen}"));
-        let listener = TcpListener::bind(listen).await.map_err(failed)?;
-        say!("agent on {listen}");
+        let failed = || Error::system(format!("listen on {listen}"));
+        let listener = TcpListener::bind(listen).await.map_err(failed())?;
+        // With port 0 the system chooses one.
+        say!("agent on {}", listener.local_addr().map_err(failed())?);
         serve(listener, &options).await
     })
 }
