@@ -103,8 +103,9 @@ fn content(store: &Store) -> Content {
             KeyQuery { topic: "A", key, kind: KeyKind::Key, max: 1000, begin_ms: 0, end_ms: i64::MAX };
         store.query(&query).unwrap().found.iter().map(|found| found.at.get()).collect()
     };
-    let deadline = std::time::Instant::now() + Duration::from_secs(20);
-    while store.indexed() < store.appended() && std::time::Instant::now() < deadline {
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    while store.indexed() < store.appended() {
+        assert!(std::time::Instant::now() < deadline, "not indexed within a minute");
         std::thread::sleep(Duration::from_millis(1));
     }
     let log = log_of(store, store.appended().get());
