@@ -147,11 +147,11 @@ fn topics(broker: &Broker, page: Page<'_>, by_messages: bool) -> Value {
             "messages": messages(name),
         }))
     });
-    told(rows, next)
+    page_body(rows, next)
 }
 
-/// The body of an answer. `next` is the name behind which the rest of a search begins.
-fn told(rows: impl Iterator<Item = Value>, next: Option<String>) -> Value {
+/// The body of an answer: the rows of a page. `next` is the name behind which the rest of a search begins.
+fn page_body(rows: impl Iterator<Item = Value>, next: Option<String>) -> Value {
     let rows: Vec<Value> = rows.collect();
     match next {
         Some(next) => json!({ "rows": rows, "next": next }),
@@ -201,7 +201,7 @@ fn groups(broker: &Broker, page: Page<'_>, by_lag: bool) -> Value {
         }
         row
     });
-    told(rows, next)
+    page_body(rows, next)
 }
 
 /// The queue locks of groups. Names are those of groups, and of a group there may be more rows than a page has.
@@ -217,7 +217,7 @@ fn locks(broker: &Broker, page: Page<'_>) -> Value {
             "ageMs": held.age_ms,
         })
     });
-    told(rows, None)
+    page_body(rows, None)
 }
 
 #[cfg(test)]

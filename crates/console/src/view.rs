@@ -138,10 +138,10 @@ pub(crate) fn table(lang: Lang, rows: &[Value]) -> Markup {
     columns_table(lang, rows, &columns)
 }
 
-/// Those of some columns that a row has a value for.
-pub(crate) fn told<'a>(rows: &[Value], columns: &[&'a str]) -> Vec<&'a str> {
-    let is_told = |name: &str| rows.iter().any(|row| !cell_text(&row[name]).is_empty());
-    columns.iter().copied().filter(|name| is_told(name)).collect()
+/// The columns in which at least one row has a value.
+pub(crate) fn columns_with_values<'a>(rows: &[Value], columns: &[&'a str]) -> Vec<&'a str> {
+    let has_value = |name: &str| rows.iter().any(|row| !cell_text(&row[name]).is_empty());
+    columns.iter().copied().filter(|name| has_value(name)).collect()
 }
 
 /// Rows as a table with some columns.

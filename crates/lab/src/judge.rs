@@ -30,4 +30,4 @@ pub mod versus;
 
 pub use judged::{Judged, judged};
 pub(crate) use text::both;
-pub use text::{Language, Text, Told};
+pub use text::{Language, RecordedVerdict, Text};

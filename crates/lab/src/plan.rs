@@ -13,7 +13,7 @@ pub use target::{Hours, PlanOptions, Rate, Size, Target};
 
 use crate::Error;
 use crate::archive::{Record, write_whole};
-use crate::judge::Told;
+use crate::judge::RecordedVerdict;
 use crate::judge::conclusion::Conclusion;
 use crate::judge::guards::Limits;
 use crate::judge::planned::Step;
@@ -66,7 +66,7 @@ fn basis(options: &PlanOptions) -> Result<Basis, Error> {
 }
 
 /// All steps of a plan in one text.
-pub(crate) fn together(steps: &[Told<Step>]) -> String {
+pub(crate) fn together(steps: &[RecordedVerdict<Step>]) -> String {
     steps.iter().map(Sentence::sentence).map(|step| format!("- {}\n  {}\n", step.en, step.zh)).collect()
 }
 

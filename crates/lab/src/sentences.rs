@@ -21,7 +21,7 @@ pub use guards::unseen;
 pub use selftest::self_tests_left_out;
 pub use stability::name_zh;
 
-use crate::judge::{Text, Told};
+use crate::judge::{RecordedVerdict, Text};
 
 /// A verdict that can be told to people.
 pub trait Sentence {
@@ -29,7 +29,7 @@ pub trait Sentence {
     fn sentence(&self) -> Text;
 }
 
-impl<T: Sentence> Sentence for Told<T> {
+impl<T: Sentence> Sentence for RecordedVerdict<T> {
     fn sentence(&self) -> Text {
         match self {
             Self::Verdict(verdict) => verdict.sentence(),
@@ -38,7 +38,7 @@ impl<T: Sentence> Sentence for Told<T> {
     }
 }
 
-impl<T: Sentence> serde::Serialize for Told<T> {
+impl<T: Sentence> serde::Serialize for RecordedVerdict<T> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.sentence().serialize(serializer)
     }

@@ -193,10 +193,11 @@ impl Rejected {
     /// Waits until the answer of a call is due. A call cannot end without an answer, so it waits the longest time instead.
     async fn due(self) -> Failure {
         sleep(self.wait.unwrap_or(ANSWER_WAIT_MAX)).await;
-        self.told()
+        self.into_failure()
     }
 
-    fn told(self) -> Failure {
+    /// The failure that the client gets. Sets the mark of the connection.
+    fn into_failure(self) -> Failure {
         if let Some((connection, mark)) = self.mark {
             connection.store(mark, Ordering::Relaxed);
         }
@@ -211,7 +212,7 @@ impl Rejected {
             biased;
             () = writer.closed() => None,
             () = proxy.stopping() => None,
-            () = sleep(wait) => Some(self.told()),
+            () = sleep(wait) => Some(self.into_failure()),
         }
     }
 }

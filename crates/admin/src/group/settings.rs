@@ -67,10 +67,10 @@ struct Figures {
     last_time: Option<String>,
 }
 
-/// A group in the answer of a broker.
+/// A row of a broker's list of groups.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Told {
+struct BrokerGroupRow {
     group: String,
     members: i64,
     topics: i64,
@@ -81,7 +81,7 @@ struct Told {
 
 /// A page of the groups. Each master tells of the topics that it has; members are connected to all of them.
 async fn page(session: &Session, page: Page<'_>) -> Result<Vec<GroupName>, Error> {
-    let Some(told) = page.ask::<Told>(session, "groups").await? else {
+    let Some(answered) = page.ask::<BrokerGroupRow>(session, "groups").await? else {
         let names = page.of_names(all_names(session).await?.into_iter().map(|row| row.group))?;
         return Ok(names
             .into_iter()
@@ -90,7 +90,7 @@ async fn page(session: &Session, page: Page<'_>) -> Result<Vec<GroupName>, Error
     };
     let is_by_lag = !page.is_by_name();
     let mut rows: BTreeMap<String, (Figures, Option<i64>)> = BTreeMap::new();
-    for Told { group, members, topics, lag, last_timestamp } in told {
+    for BrokerGroupRow { group, members, topics, lag, last_timestamp } in answered {
         let (row, last_ms) = rows.entry(group).or_default();
         row.members = row.members.max(members);
         row.topics = row.topics.max(topics);

@@ -42,10 +42,10 @@ struct Figures {
     messages: i64,
 }
 
-/// A topic in the answer of a broker.
+/// A row of a broker's list of topics.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Told {
+struct BrokerTopicRow {
     topic: String,
     read_queues: i32,
     write_queues: i32,
@@ -71,12 +71,12 @@ impl Typed for Vec<TopicRow> {
 
 /// A page of the topics. The queues and messages of a topic on several masters are added up.
 async fn page(session: &Session, page: Page<'_>) -> Result<Vec<TopicRow>, Error> {
-    let Some(told) = page.ask::<Told>(session, "topics").await? else {
+    let Some(answered) = page.ask::<BrokerTopicRow>(session, "topics").await? else {
         let names = page.of_names(stats::topics(session).await?.into_iter())?;
         return Ok(names.into_iter().map(TopicRow::new).collect());
     };
     let mut rows: BTreeMap<String, Figures> = BTreeMap::new();
-    for Told { topic, read_queues, write_queues, perm, messages } in told {
+    for BrokerTopicRow { topic, read_queues, write_queues, perm, messages } in answered {
         let none = Figures { read_queues: 0, write_queues: 0, perm: permission(perm), messages: 0 };
         let row = rows.entry(topic).or_insert(none);
         row.read_queues += read_queues;

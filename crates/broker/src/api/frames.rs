@@ -9,12 +9,18 @@ use super::Api;
 use crate::remoting::{Dispatcher, Port};
 
 impl Api {
-    /// What serves remoting on worker `index`. Routes name `told`, `host:port`, or the address that a client connected to.
+    /// Serves remoting on worker `index`. Routes name the address `advertised` (`host:port`); without it, the address that the
+    /// client connected to.
     ///
     /// # Errors
     /// The workers have stopped.
-    pub fn frames(&self, workers: &Workers, index: usize, told: Option<Arc<str>>) -> io::Result<Adopter> {
-        let dispatcher = Dispatcher::new(self.broker.clone(), Port::Proxy(told));
+    pub fn frames(
+        &self,
+        workers: &Workers,
+        index: usize,
+        advertised: Option<Arc<str>>,
+    ) -> io::Result<Adopter> {
+        let dispatcher = Dispatcher::new(self.broker.clone(), Port::Proxy(advertised));
         workers.adopter(index, Arc::new(dispatcher))
     }
 }

@@ -7,7 +7,7 @@ use crate::app::{App, Visitor};
 use crate::lag::Lag;
 use crate::refusal::Refusal;
 use crate::request::Fields;
-use crate::view::{Page, answer, columns_table, field, operation_link, taken, told};
+use crate::view::{Page, answer, columns_table, columns_with_values, field, operation_link, taken};
 use crate::words::Lang;
 use maud::{Markup, html};
 use serde_json::{Value, json};
@@ -56,7 +56,7 @@ pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Pa
             button { (lang.say("Search")) }
         }
         (shown_failures(&failures))
-        (columns_table(lang, &part.rows, &told(&part.rows, &["group", "diff", "members", "topics", "brokers"])))
+        (columns_table(lang, &part.rows, &columns_with_values(&part.rows, &["group", "diff", "members", "topics", "brokers"])))
         (part.links(lang, GROUPS.path, fields))
     };
     let data = json!({"found": part.found(), "groups": part.rows, "failures": failures});

@@ -27,14 +27,14 @@ const POSITIONS: [&str; 9] = [
     "bytes_per_second",
 ];
 
-/// Rows of one kind, and what was refused meanwhile.
+/// The rows that the brokers returned, and the texts of those that refused.
 #[derive(Default)]
-struct Told {
+struct Collected {
     rows: Vec<Value>,
     failures: Vec<String>,
 }
 
-impl Told {
+impl Collected {
     /// Takes over the rows of an answer with some members more.
     fn add(&mut self, whom: &str, answer: Result<Value, Refusal>, more: &Value) {
         match answer {
@@ -57,7 +57,7 @@ fn merged(row: &Value, more: &Value) -> Value {
 pub(super) async fn replication(app: &App, who: &Visitor) -> Result<Page, Refusal> {
     let lang = who.lang;
     let brokers = app.look(who, ("cluster", "list"), &[], 1000).await?;
-    let mut positions = Told { failures: silent(app), ..Told::default() };
+    let mut positions = Collected { failures: silent(app), ..Collected::default() };
     for row in rows(&brokers).iter().filter(|row| row["error"].is_null()).take(BROKERS_MAX) {
         let address = row["address"].as_str().unwrap_or_default();
         let answer = app.look(who, ("broker", "replication"), &[("broker", address)], 1000).await;
@@ -66,7 +66,8 @@ pub(super) async fn replication(app: &App, who: &Visitor) -> Result<Page, Refusa
     if rows(&brokers).len() > BROKERS_MAX {
         positions.failures.push(format!("{BROKERS_MAX} / {}", rows(&brokers).len()));
     }
-    let (mut leaders, mut replicas, mut elections) = (Told::default(), Told::default(), Told::default());
+    let (mut leaders, mut replicas, mut elections) =
+        (Collected::default(), Collected::default(), Collected::default());
     for (controller, sets) in controllers(app, who).await? {
         let given = [("controller", controller.as_str())];
         leaders.add(&controller, app.look(who, ("controller", "metadata"), &given, 1000).await, &Value::Null);
@@ -146,11 +147,11 @@ mod tests {
 
     #[test]
     fn rows_keep_who_told_them() {
-        let mut told = Told::default();
-        told.add("h:1", Ok(json!([{"slave": "s"}])), &json!({"broker": "a"}));
-        told.add("h:2", Ok(json!({"leader": "c"})), &Value::Null);
-        told.add("h:3", Err(Refusal::missing("gone")), &Value::Null);
-        assert_eq!(told.rows, [json!({"broker": "a", "slave": "s"}), json!({"leader": "c"})]);
-        assert_eq!(told.failures, ["h:3: gone"]);
+        let mut collected = Collected::default();
+        collected.add("h:1", Ok(json!([{"slave": "s"}])), &json!({"broker": "a"}));
+        collected.add("h:2", Ok(json!({"leader": "c"})), &Value::Null);
+        collected.add("h:3", Err(Refusal::missing("gone")), &Value::Null);
+        assert_eq!(collected.rows, [json!({"broker": "a", "slave": "s"}), json!({"leader": "c"})]);
+        assert_eq!(collected.failures, ["h:3: gone"]);
     }
 }

@@ -6,7 +6,7 @@ use crate::lab::{self, FIGURES, KINDS};
 use crate::refusal::Refusal;
 use crate::request::{Fields, query};
 use crate::users::Role;
-use crate::view::{Page, cell_text, columns_table, table, token, told};
+use crate::view::{Page, cell_text, columns_table, columns_with_values, table, token};
 use crate::words::Lang;
 use maud::{Markup, html};
 use serde_json::{Value, json};
@@ -179,7 +179,7 @@ pub(super) fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Ref
                 h2 { (lang.say("Verdict")) }
                 (table(lang, &verdict(lang, report)))
                 h2 { (lang.say("Cells")) }
-                (columns_table(lang, &cells, &told(&cells, &columns)))
+                (columns_table(lang, &cells, &columns_with_values(&cells, &columns)))
             }
         }
         @if beside.is_some() {

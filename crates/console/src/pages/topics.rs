@@ -6,7 +6,7 @@ use crate::answers::rows;
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
 use crate::request::{Fields, query};
-use crate::view::{Page, answer, columns_table, field, operation_link, table, taken, told};
+use crate::view::{Page, answer, columns_table, columns_with_values, field, operation_link, table, taken};
 use crate::words::Lang;
 use maud::{Markup, html};
 use serde_json::{Value, json};
@@ -68,7 +68,7 @@ pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Pa
             button { (lang.say("Search")) }
         }
         (shown_failures(&failures))
-        (columns_table(lang, &part.rows, &told(&part.rows, &COLUMNS)))
+        (columns_table(lang, &part.rows, &columns_with_values(&part.rows, &COLUMNS)))
         (part.links(lang, TOPICS.path, fields))
     };
     let data = json!({"found": part.found(), "topics": part.rows, "failures": failures});

@@ -3,7 +3,7 @@
 //! A run has one cluster, so two runs of the same cells are compared by their capacities. A ladder that was not
 //! saturated gives a lower bound of a capacity only; the efficiency is then a bound as well, or cannot be told.
 
-use super::Told;
+use super::RecordedVerdict;
 use super::bottleneck::Bottleneck;
 use super::conclusion::Conclusion;
 use super::stats::Estimate;
@@ -21,7 +21,7 @@ pub struct ScaleOut {
     /// Rate per master of the larger cluster divided by the rate per master of the smaller one.
     pub efficiency: Estimate,
     /// What the efficiency means.
-    pub says: Told<Scaling>,
+    pub says: RecordedVerdict<Scaling>,
 }
 
 /// What is told of an efficiency.
@@ -57,7 +57,7 @@ pub fn scale_out((first, second): (&Conclusion<'_>, &Conclusion<'_>), versus: &V
     let efficiency = Estimate { mean: gain.mean / times, low: gain.low / times, high: gain.high / times };
     // A ladder that still climbs is limited by its load, which the masters do not share.
     let shared = larger.bottleneck.clone().filter(|_| !climb.1 && efficiency.mean < EFFICIENT);
-    let says = Told::Verdict(Scaling { masters: counts, efficiency, climb, shared });
+    let says = RecordedVerdict::Verdict(Scaling { masters: counts, efficiency, climb, shared });
     Some(ScaleOut { masters: counts, efficiency, says })
 }
 

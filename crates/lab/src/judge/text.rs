@@ -11,16 +11,16 @@ pub struct Text {
     pub zh: String,
 }
 
-/// A verdict as it was judged, or as its sentence was read from a file.
+/// A verdict of this run, or the sentence that an earlier report has for it.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Told<T> {
-    /// The verdict itself.
+pub enum RecordedVerdict<T> {
+    /// A verdict of this run.
     Verdict(T),
-    /// What a file of an earlier judgement says.
+    /// The sentence of an earlier report.
     Read(Text),
 }
 
-impl<'de, T> Deserialize<'de> for Told<T> {
+impl<'de, T> Deserialize<'de> for RecordedVerdict<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Text::deserialize(deserializer).map(Self::Read)
     }

@@ -11,7 +11,7 @@ mod machines;
 pub use ladders::Ladders;
 pub use machines::{Apart, Tested, apart};
 
-use super::Told;
+use super::RecordedVerdict;
 use super::effects::together;
 use super::factor::Factor;
 use super::figures::Figures;
@@ -117,7 +117,7 @@ pub struct Mode {
 pub struct Versus {
     /// The differences between the machines of the two runs that prevent a verdict; empty when verdicts were given.
     #[serde(default)]
-    pub apart: Vec<Told<Apart>>,
+    pub apart: Vec<RecordedVerdict<Apart>>,
     /// Cells that are valid in both runs.
     pub pairings: Vec<Pairing>,
     /// Cells that are invalid in one of the runs, with the reason.
@@ -126,7 +126,7 @@ pub struct Versus {
     pub unmatched: usize,
     /// Flush and replication modes that differ between the runs: each run has one mode of such a factor.
     #[serde(default)]
-    pub modes: Vec<Told<Mode>>,
+    pub modes: Vec<RecordedVerdict<Mode>>,
     /// Geometric mean of the ratios of capacity.
     pub capacity: Option<Estimate>,
     /// The ladders from which `capacity` was taken; comparisons of earlier versions have no such field.
@@ -171,13 +171,13 @@ pub fn versus(first: &[Judged<'_>], second: &[Judged<'_>], seed: u64) -> Versus 
     all.capacity = mean_of(&all.pairings, Aspect::Capacity);
     all.latency = mean_of(&all.pairings, Aspect::LatencyAtRate);
     all.cpu = (!times.is_empty()).then(|| (times.iter().sum::<f64>() / times.len() as f64).exp());
-    all.modes = modes.into_iter().map(Told::Verdict).collect();
+    all.modes = modes.into_iter().map(RecordedVerdict::Verdict).collect();
     all
 }
 
 impl Versus {
     /// The comparison without verdicts, because of these differences between the machines.
-    pub fn without_verdicts(mut self, apart: Vec<Told<Apart>>) -> Self {
+    pub fn without_verdicts(mut self, apart: Vec<RecordedVerdict<Apart>>) -> Self {
         if !apart.is_empty() {
             self.pairings.iter_mut().for_each(|pairing| pairing.verdict = Verdict::NotComparable);
             (self.capacity, self.latency, self.cpu) = (None, None, None);

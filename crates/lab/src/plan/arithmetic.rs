@@ -8,7 +8,7 @@
 //! - A disk is filled to three quarters. The rest is for files that wait for deletion, the index and recovery.
 
 use super::target::Target;
-use crate::judge::Told;
+use crate::judge::RecordedVerdict;
 use crate::judge::balance::Quantity;
 use crate::judge::balance::properties;
 use crate::judge::conclusion::{Case, Conclusion, SUSTAINED_SECONDS};
@@ -59,7 +59,7 @@ pub struct Plan {
     /// Bytes per second that each master sends after as many failures as must be survived.
     pub send_bytes: f64,
     /// Every step of the arithmetic, for people to check.
-    pub steps: Vec<Told<Step>>,
+    pub steps: Vec<RecordedVerdict<Step>>,
 }
 
 impl Basis {
@@ -145,7 +145,7 @@ pub fn plan(target: &Target, basis: &Basis) -> Plan {
     steps.push(disk);
     let (name_servers, controllers) = ((slaves + 1).max(2), if slaves > 0 { 2 * slaves + 1 } else { 0 });
     steps.push(Step::NameServers { survive: target.survive, name_servers, controllers });
-    let steps = steps.into_iter().map(Told::Verdict).collect();
+    let steps = steps.into_iter().map(RecordedVerdict::Verdict).collect();
     Plan { masters, slaves, name_servers, controllers, disk_bytes, send_bytes, steps }
 }
 

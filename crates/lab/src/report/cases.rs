@@ -90,7 +90,7 @@ pub fn cases(run: &Conclusion<'_>) -> Markup {
                             @for column in shown.iter().filter(|column| is_valid || !column.is_figure) {
                                 @let (value, value_zh) = (&row[place(column.name)], &row_zh[place(column.name)]);
                                 @if column.name == "case" { td { (number(&both!("{value}", "{value_zh}"))) } }
-                                @else { td.number[column.is_figure || column.counts] { (told(value, column)) } }
+                                @else { td.number[column.is_figure || column.counts] { (cell_text(value, column)) } }
                             }
                             @if !is_valid { td.bad colspan=(figures) { (says(&Text::of((&row[note], &row_zh[note])))) } }
                         }
@@ -110,7 +110,8 @@ fn number(name: &Text) -> Markup {
     html! { a href={ "#cell-" (cell) } { (says(name)) } }
 }
 
-fn told(value: &str, column: &Column) -> String {
+/// The text of a table cell: a dash for no value, and a count with separators.
+fn cell_text(value: &str, column: &Column) -> String {
     match value.parse::<f64>() {
         _ if value.is_empty() => "–".to_owned(),
         Ok(count) if column.counts => numbers::count(count),

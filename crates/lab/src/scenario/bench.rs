@@ -5,7 +5,7 @@ use super::cluster::Cluster;
 use super::design::{CellLoad, Design, RunOptions, run_directory};
 use super::fault::Injector;
 use super::machines::{Watched, hosts};
-use super::progress::{Progress, place, told};
+use super::progress::{Progress, place, repeat_line};
 use super::prune::is_dominated;
 use super::record::{Recorded, record};
 use super::resume::{begin_or_resume, held};
@@ -336,8 +336,8 @@ impl Bench {
             cell.repeats = repeat;
             directory.save_partial(&cell)?;
             let left = self.progress.left().map(|left| format!(", {left} left")).unwrap_or_default();
-            let told = told(&cell, repeat, &directory.repeat(repeat).load()?);
-            self.progress.line(&format!("[{place}{left}] {told}"));
+            let line = repeat_line(&cell, repeat, &directory.repeat(repeat).load()?);
+            self.progress.line(&format!("[{place}{left}] {line}"));
             if cell.interrupted {
                 self.progress.line(&format!(
                     "{} ended early: going on with the run makes it again from its beginning",

@@ -73,7 +73,7 @@ pub(super) fn place((number, all): (u32, Option<usize>), (repeat, repeats): (u32
 }
 
 /// The line that is printed about a repeat.
-pub(super) fn told(cell: &Cell, repeat: u32, seconds: &[LoadSecond]) -> String {
+pub(super) fn repeat_line(cell: &Cell, repeat: u32, seconds: &[LoadSecond]) -> String {
     let phases = cell.phases.iter().filter(|phase| phase.repeat == repeat && phase.name != "warmup");
     let phase = |phase: &Phase| {
         let rows: Vec<_> =

@@ -181,7 +181,7 @@ async fn find(bench: &mut Bench, steps: &Steps) -> Result<(), Error> {
         let record = record_of(bench, found);
         let case = Case::new(&record, &record.cells[0], &steps.limits);
         let reasons = why_not(&case);
-        bench.line(&format!("confirming {rate:.0}/s: {}", told(&reasons)));
+        bench.line(&format!("confirming {rate:.0}/s: {}", guard_summary(&reasons)));
         if case.is_safe() {
             bench.line(&format!("highest safe rate: {rate:.0} messages/s; {}", next(&case.guards)));
             unobserved(&record.file).into_iter().for_each(|line| bench.line(line));
@@ -202,7 +202,7 @@ async fn probe(bench: &mut Bench, first: &CellLoad, limits: &Limits) -> Result<O
     for cell in [first, &again(first)] {
         let Some(found) = bench.add(cell).await? else { return Ok(None) };
         let (broken, is_certain) = broken(bench, found, limits);
-        bench.line(&format!("{:.0}/s: {}", cell.factors.rate.unwrap_or_default(), told(&broken)));
+        bench.line(&format!("{:.0}/s: {}", cell.factors.rate.unwrap_or_default(), guard_summary(&broken)));
         if broken.is_empty() || is_certain {
             return Ok(Some(broken.is_empty()));
         }
@@ -296,7 +296,8 @@ fn why_not(case: &Case<'_>) -> Vec<String> {
     broken.chain(invalid.map(|why| why.sentence().en)).collect()
 }
 
-fn told(broken: &[String]) -> String {
+/// Whether a rate was safe, with the guards that broke.
+fn guard_summary(broken: &[String]) -> String {
     if broken.is_empty() { "safe".to_owned() } else { format!("not safe: {}", broken.join("; ")) }
 }
 

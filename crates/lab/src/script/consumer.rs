@@ -1,7 +1,7 @@
 //! consumer.sh: a push consumer of the Rust client, or a consumer over gRPC.
 
 use super::deliveries::{Deliveries, Window};
-use super::sends::tell_refusal;
+use super::sends::print_refusal;
 use super::{Counts, Outcome, ScriptRun, observe};
 use crate::Error;
 use crate::generator::{Count, Pusher, RunningReceiver, join, join_grpc};
@@ -38,7 +38,7 @@ struct Consumed<'a> {
     /// Counts at the end of the warm-up.
     first: Snapshot,
     /// Code of the refusal that was printed last.
-    told: Option<i32>,
+    last_refusal_code: Option<i32>,
 }
 
 /// The member of the group.
@@ -87,7 +87,7 @@ impl Counts for Consumed<'_> {
 
     fn sample(&mut self) {
         self.window.push(self.deliveries.sample(self.now_ms()));
-        tell_refusal(&self.refused, &mut self.told);
+        print_refusal(&self.refused, &mut self.last_refusal_code);
     }
 
     fn line(&mut self) -> Option<String> {
@@ -116,8 +116,16 @@ pub(super) async fn consume(run: &ScriptRun, subscription: &Subscription) -> Res
     // Messages that are delivered while the consumer starts count as well.
     let first = Snapshot { at_ms: clock.now_ns() / 1_000_000, ..Snapshot::default() };
     let window = Window::default();
-    let mut consumed =
-        Consumed { run, deliveries, refused, clock, zone_ms: zone_ms(), window, first, told: None };
+    let mut consumed = Consumed {
+        run,
+        deliveries,
+        refused,
+        clock,
+        zone_ms: zone_ms(),
+        window,
+        first,
+        last_refusal_code: None,
+    };
     tokio::select! {
         () = observe(run, &mut consumed) => {}
         _ = runtime::signalled() => {}

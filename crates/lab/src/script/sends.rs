@@ -21,7 +21,7 @@ struct Sends<'a> {
     window: Window,
     check_window: CheckWindow,
     /// Response code of the refusal that was printed last.
-    told: Option<i32>,
+    last_refusal_code: Option<i32>,
 }
 
 impl Counts for Sends<'_> {
@@ -32,7 +32,7 @@ impl Counts for Sends<'_> {
 
     fn sample(&mut self) {
         self.window.push(self.snapshot());
-        tell_refusal(&self.tally, &mut self.told);
+        print_refusal(&self.tally, &mut self.last_refusal_code);
     }
 
     fn line(&mut self) -> Option<String> {
@@ -82,9 +82,9 @@ impl Sends<'_> {
 }
 
 /// Prints why requests are refused, whenever the response code differs from the last one printed.
-pub(super) fn tell_refusal(tally: &Tally, told: &mut Option<i32>) {
+pub(super) fn print_refusal(tally: &Tally, last_refusal_code: &mut Option<i32>) {
     if let Some(refusal) = tally.take_refusal()
-        && told.replace(refusal.code) != Some(refusal.code)
+        && last_refusal_code.replace(refusal.code) != Some(refusal.code)
     {
         alert!("requests are refused with {refusal}");
     }
@@ -102,7 +102,7 @@ pub(super) async fn send(run: &ScriptRun) -> Result<(), Error> {
         zone_ms: zone_ms(),
         window: Window::default(),
         check_window: CheckWindow::default(),
-        told: None,
+        last_refusal_code: None,
     };
     tokio::select! {
         () = observe(run, &mut sends) => {}
@@ -111,7 +111,7 @@ pub(super) async fn send(run: &ScriptRun) -> Result<(), Error> {
     }
     let stopped_ns = clock.now_ns();
     let ended_ns = if generator.drain().await { clock.now_ns() } else { stopped_ns };
-    tell_refusal(&sends.tally, &mut sends.told);
+    print_refusal(&sends.tally, &mut sends.last_refusal_code);
     let total = sends.tally.snapshot(ended_ns / 1_000_000);
     let outcome = sends.outcome(&total);
     if let Some(line) = sends.complete(&total) {

@@ -1,6 +1,6 @@
 //! Classic mode: the shells of `broker::replication::{master, slave}`, step by step the same.
 
-use super::requests::Told;
+use super::requests::StoreEvent;
 use super::{Broker, Note, Output, Role, flushed_of};
 use crate::settings::{Bug, NodeId};
 use replica::acks::{AckConfig, Need};
@@ -190,11 +190,11 @@ impl Broker {
         if std::mem::replace(&mut self.flush_is_awaited, true) {
             return;
         }
-        let told = self.told.clone();
-        let tell = move |_| {
-            told.lock().unwrap_or_else(PoisonError::into_inner).push_back(Told::LogFlushed);
+        let store_events = self.store_events.clone();
+        let report = move |_| {
+            store_events.lock().unwrap_or_else(PoisonError::into_inner).push_back(StoreEvent::LogFlushed);
         };
-        self.store.when_flushed(self.store.appended(), Box::new(tell));
+        self.store.when_flushed(self.store.appended(), Box::new(report));
     }
 
     /// What a slave waited for is on disk.

@@ -23,7 +23,7 @@ use replica::roster::{Answer, Heartbeat, Request};
 use replica::slave_log::Attempt;
 use replica::transfer::{LogRange, PeerId};
 use replica::{classic as classic_machines, switch};
-use requests::{Told, Waiting};
+use requests::{StoreEvent, Waiting};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -172,7 +172,7 @@ pub struct Broker {
     /// How long the disk needs for a round of flushes, and when the present one ends.
     slow_ms: u64,
     disk_free_ms: u64,
-    told: Arc<Mutex<VecDeque<Told>>>,
+    store_events: Arc<Mutex<VecDeque<StoreEvent>>>,
     waiting: BTreeMap<u64, Waiting>,
     last_ticket: u64,
     flush_is_awaited: bool,
@@ -227,7 +227,7 @@ impl Broker {
             store_wake_ms: None,
             slow_ms: 0,
             disk_free_ms: 0,
-            told: Arc::default(),
+            store_events: Arc::default(),
             waiting: BTreeMap::new(),
             last_ticket: 0,
             flush_is_awaited: false,
@@ -366,11 +366,12 @@ impl Broker {
         loop {
             self.run_store();
             self.publish();
-            let told = std::mem::take(&mut *self.told.lock().unwrap_or_else(PoisonError::into_inner));
-            if told.is_empty() {
+            let events =
+                std::mem::take(&mut *self.store_events.lock().unwrap_or_else(PoisonError::into_inner));
+            if events.is_empty() {
                 return;
             }
-            told.into_iter().for_each(|told| self.told(told));
+            events.into_iter().for_each(|event| self.on_store_event(event));
         }
     }
 

@@ -16,8 +16,8 @@ const SLAVE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Most messages of one read.
 const READ_MAX: usize = 8;
 
-/// What the store tells.
-pub(super) enum Told {
+/// An event that the store reports.
+pub(super) enum StoreEvent {
     /// A send's message is on disk, or not.
     Flushed(u64, FlushOutcome),
     /// Enough slaves have a send's message, or not.
@@ -84,18 +84,21 @@ impl Broker {
 
     fn wait_for_flush(&mut self, ticket: u64, end: LogOffset) {
         if !self.settings.is_sync_flush() || self.settings.has(Bug::AckBeforeFlush) {
-            return self.told(Told::Flushed(ticket, FlushOutcome::Flushed));
+            return self.on_store_event(StoreEvent::Flushed(ticket, FlushOutcome::Flushed));
         }
-        let told = self.told.clone();
-        let tell = move |outcome| {
-            told.lock().unwrap_or_else(PoisonError::into_inner).push_back(Told::Flushed(ticket, outcome));
+        let store_events = self.store_events.clone();
+        let report = move |outcome| {
+            store_events
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push_back(StoreEvent::Flushed(ticket, outcome));
         };
-        self.store.when_flushed(end, Box::new(tell));
+        self.store.when_flushed(end, Box::new(report));
     }
 
-    pub(super) fn told(&mut self, told: Told) {
-        match told {
-            Told::Flushed(ticket, outcome) => {
+    pub(super) fn on_store_event(&mut self, event: StoreEvent) {
+        match event {
+            StoreEvent::Flushed(ticket, outcome) => {
                 let status = match outcome {
                     FlushOutcome::Flushed => AckStatus::Ok,
                     FlushOutcome::TimedOut => AckStatus::FlushDiskTimeout,
@@ -109,12 +112,12 @@ impl Broker {
                     Mode::Classic { .. } => self.wait_for_slaves(ticket, end),
                 }
             }
-            Told::Replicated(ticket, outcome) => match outcome {
+            StoreEvent::Replicated(ticket, outcome) => match outcome {
                 WaitOutcome::Reached => self.replicas_answered(ticket, AckStatus::Ok),
                 WaitOutcome::TimedOut => self.replicas_answered(ticket, AckStatus::FlushSlaveTimeout),
                 WaitOutcome::Failed(_) | WaitOutcome::Abandoned => self.give_up(ticket),
             },
-            Told::LogFlushed => self.log_flushed(),
+            StoreEvent::LogFlushed => self.log_flushed(),
         }
     }
 
@@ -122,11 +125,14 @@ impl Broker {
         if self.settings.copies() <= 1 || self.settings.has(Bug::AckBeforeReplica) {
             return self.replicas_answered(ticket, AckStatus::Ok);
         }
-        let told = self.told.clone();
-        let tell = move |outcome| {
-            told.lock().unwrap_or_else(PoisonError::into_inner).push_back(Told::Replicated(ticket, outcome));
+        let store_events = self.store_events.clone();
+        let report = move |outcome| {
+            store_events
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push_back(StoreEvent::Replicated(ticket, outcome));
         };
-        self.store.when_replicated(end, SLAVE_TIMEOUT, Box::new(tell));
+        self.store.when_replicated(end, SLAVE_TIMEOUT, Box::new(report));
     }
 
     /// The replicas have a message, or will not have it in time.

@@ -118,7 +118,7 @@ impl Verified {
 
 /// Result of reading one commit log file.
 #[derive(Default)]
-struct Told {
+struct FileResult {
     findings: Vec<Finding>,
     damages: Vec<Damage>,
     queues: ByQueue,
@@ -164,28 +164,30 @@ pub fn verify(
     let trusted = trusted_end(survey, &digests).map_err(SurveyError::io(&survey.root))?;
     let mut index = IndexCheck::of(survey).map_err(SurveyError::io(survey.root.join("index")))?;
     let done = AtomicU64::new(0);
-    let tell = |bytes: u64| {
+    let report = |bytes: u64| {
         let done = done.fetch_add(bytes, Ordering::Relaxed) + bytes;
         progress(Progress { done, total: survey.log_bytes() });
     };
     for segments in survey.segments.chunks(threads.max(1)) {
-        let told: Vec<Result<Told, SurveyError>> = std::thread::scope(|scope| {
-            let (digests, tell) = (&digests, &tell);
-            let read = |segment| scope.spawn(move || read_file(survey, segment, digests, trusted, tell));
+        let results: Vec<Result<FileResult, SurveyError>> = std::thread::scope(|scope| {
+            let (digests, report) = (&digests, &report);
+            let read = |segment| scope.spawn(move || read_file(survey, segment, digests, trusted, report));
             let threads: Vec<_> = segments.iter().map(read).collect();
             threads.into_iter().map(|thread| thread.join().expect("a reader does not panic")).collect()
         });
-        for (segment, told) in segments.iter().zip(told) {
-            let told = told?;
+        for (segment, result) in segments.iter().zip(results) {
+            let result = result?;
             let end = segment.base + survey.segment_bytes;
-            index.check(segment.base, end, &told.keys).map_err(SurveyError::io(survey.root.join("index")))?;
-            for (key, units) in &told.queues.batches {
+            index
+                .check(segment.base, end, &result.keys)
+                .map_err(SurveyError::io(survey.root.join("index")))?;
+            for (key, units) in &result.queues.batches {
                 let check = batches.entry(key.clone()).or_insert_with(|| BatchCheck::of(survey, key));
                 check
                     .check(units, |at| survey.is_new(at))
                     .map_err(SurveyError::io(check.directory.clone()))?;
             }
-            take_over(survey, told, &mut verified, &mut queues, &mut restarts)?;
+            take_over(survey, result, &mut verified, &mut queues, &mut restarts)?;
         }
     }
     // The killed broker was writing these records.
@@ -211,65 +213,65 @@ fn read_file(
     segment: &Arc<Segment>,
     digests: &Digests,
     trusted: u64,
-    tell: &(dyn Fn(u64) + Sync),
-) -> Result<Told, SurveyError> {
-    let mut told = Told { end: segment.base, ..Told::default() };
-    let mut said = segment.base;
+    report: &(dyn Fn(u64) + Sync),
+) -> Result<FileResult, SurveyError> {
+    let mut result = FileResult { end: segment.base, ..FileResult::default() };
+    let mut reported = segment.base;
     let mut hashes = Vec::new();
     survey.walk(segment, &mut |piece| {
         match piece {
             Piece::Record(at, view) => {
-                told.records += 1;
-                told.end = at + view.size() as u64;
-                told.last_time = told.last_time.max(view.store_timestamp());
+                result.records += 1;
+                result.end = at + view.size() as u64;
+                result.last_time = result.last_time.max(view.store_timestamp());
                 match check_record(at, &view, digests, trusted) {
                     Ok(compared) => {
-                        told.digests += u64::from(compared);
-                        told.queues.add(at, &view, survey);
+                        result.digests += u64::from(compared);
+                        result.queues.add(at, &view, survey);
                         if survey.has_index && is_keyed(view.sys_flag()) {
                             hashes.clear();
                             Keys::of(view.properties()).hash_into(seed_of(view.topic()), &mut hashes);
-                            told.keys.extend(hashes.iter().map(|hash| (at, *hash)));
+                            result.keys.extend(hashes.iter().map(|hash| (at, *hash)));
                         }
                         if view.topic() == FILLED_TOPIC.as_bytes() && is_rolled_back(view.sys_flag()) {
-                            told.filled.push((at, told.end));
+                            result.filled.push((at, result.end));
                         }
                     }
                     // A record that fails its check is not compared with queues: its topic, queue or queue offset may be what
                     // is damaged.
-                    Err(what) => told.findings.push(Finding::new(&segment.path, at - segment.base, what)),
+                    Err(what) => result.findings.push(Finding::new(&segment.path, at - segment.base, what)),
                 }
-                if told.end - said > 64 << 20 {
-                    tell(told.end - said);
-                    said = told.end;
+                if result.end - reported > 64 << 20 {
+                    report(result.end - reported);
+                    reported = result.end;
                 }
             }
-            Piece::Blank(at, size) => told.end = at + size,
+            Piece::Blank(at, size) => result.end = at + size,
             Piece::Empty(_) => {}
             Piece::Unreadable(from, end, error) => {
-                told.unreadable_bytes += end - from;
+                result.unreadable_bytes += end - from;
                 let what = format!(
                     "{} bytes cannot be read: {error}; repair changes nothing before the store was copied to another disk",
                     end - from
                 );
-                told.findings.push(Finding::new(&segment.path, from - segment.base, what));
+                result.findings.push(Finding::new(&segment.path, from - segment.base, what));
             }
             Piece::Damage(from, end, what) => {
                 let is_followed = end < segment.base + survey.segment_bytes;
-                told.damages.push(Damage { from, end, is_followed });
+                result.damages.push(Damage { from, end, is_followed });
                 let what = match is_followed {
                     true => {
                         format!("no whole record up to {} ({} bytes): {what}", end - segment.base, end - from)
                     }
                     false => format!("no whole record from here to the end of the file: {what}"),
                 };
-                told.findings.push(Finding::new(&segment.path, from - segment.base, what));
+                result.findings.push(Finding::new(&segment.path, from - segment.base, what));
             }
         }
         ControlFlow::Continue(())
     })?;
-    tell(segment.base + survey.segment_bytes - said);
-    Ok(told)
+    report(segment.base + survey.segment_bytes - reported);
+    Ok(result)
 }
 
 /// Checks a record by its own checksums and its digest. Returns whether it had a digest.
@@ -289,35 +291,35 @@ fn check_record(at: u64, view: &RecordView<'_>, digests: &Digests, trusted: u64)
 /// Adds the result of one file, in log order.
 fn take_over(
     survey: &Survey,
-    mut told: Told,
+    mut result: FileResult,
     verified: &mut Verified,
     queues: &mut BTreeMap<(String, i32), Checked>,
     restarts: &mut Restarts,
 ) -> Result<(), SurveyError> {
-    if told.records > 0 {
+    if result.records > 0 {
         for (finding, damage) in std::mem::take(&mut verified.torn) {
             verified.findings.push(finding);
             verified.damages.push(damage);
         }
     }
     if survey.is_running
-        && let Some(damage) = told.damages.pop_if(|damage| !damage.is_followed)
+        && let Some(damage) = result.damages.pop_if(|damage| !damage.is_followed)
     {
         // The finding about this damage is the file's last one.
-        let finding = told.findings.pop().expect("every damage has a finding");
+        let finding = result.findings.pop().expect("every damage has a finding");
         verified.torn.push((finding, damage));
     }
-    verified.findings.append(&mut told.findings);
-    verified.damages.append(&mut told.damages);
-    verified.filled.append(&mut told.filled);
-    verified.unreadable_bytes += told.unreadable_bytes;
-    verified.records += told.records;
-    verified.digests += told.digests;
-    verified.log_end = verified.log_end.max(if told.records > 0 { told.end } else { 0 });
-    for (topic, by_id) in told.queues.queues {
+    verified.findings.append(&mut result.findings);
+    verified.damages.append(&mut result.damages);
+    verified.filled.append(&mut result.filled);
+    verified.unreadable_bytes += result.unreadable_bytes;
+    verified.records += result.records;
+    verified.digests += result.digests;
+    verified.log_end = verified.log_end.max(if result.records > 0 { result.end } else { 0 });
+    for (topic, by_id) in result.queues.queues {
         for (queue_id, records) in by_id {
             let key = (topic.clone(), queue_id);
-            if told.queues.batches.contains_key(&key) && !survey.past.is_sure {
+            if result.queues.batches.contains_key(&key) && !survey.past.is_sure {
                 // Vostok's units are rebuilt at the next opening.
                 continue;
             }
@@ -325,7 +327,7 @@ fn take_over(
                 let first = records[0].unit.log_offset.get();
                 // A message's further queues exist only where multi-dispatch is turned on.
                 if !topic.starts_with("%LMQ%") && !survey.is_new(first) && !queues.contains_key(&key) {
-                    let kind = if told.queues.batches.contains_key(&key) { OURS } else { "consumequeue" };
+                    let kind = if result.queues.batches.contains_key(&key) { OURS } else { "consumequeue" };
                     let path = survey.root.join(kind).join(&topic).join(queue_id.to_string());
                     verified.findings.push(Finding::new(
                         &path,

@@ -2,7 +2,7 @@
 //! faster machine, or from one that other programs used less that day.
 
 use crate::archive::{HostFile, Roofline, RunFile};
-use crate::judge::Told;
+use crate::judge::RecordedVerdict;
 use crate::judge::figures::broker_host_names;
 
 /// Ratio from which on two self-tests differ. A self-test takes a second or two and varies by a fifth on many machines.
@@ -10,7 +10,7 @@ const APART: f64 = 1.5;
 
 /// The limits in which the self-tests of two runs differ, the lab's machine first. A figure that one of them lacks is
 /// not compared.
-pub fn apart(first: &RunFile, second: &RunFile) -> Vec<Told<Apart>> {
+pub fn apart(first: &RunFile, second: &RunFile) -> Vec<RecordedVerdict<Apart>> {
     let labs = first.hosts.first().zip(second.hosts.first());
     let (one, other) = (broker_hosts(first), broker_hosts(second));
     let mut found = Vec::new();
@@ -20,7 +20,7 @@ pub fn apart(first: &RunFile, second: &RunFile) -> Vec<Told<Apart>> {
                 let machines = (one.name.clone(), other.name.clone());
                 let apart = Apart { limit, machines, values: (of(before), of(after)) };
                 let is_known = apart.values.0 > 0.0 && apart.values.1 > 0.0;
-                (is_known && apart.times() >= APART).then_some(Told::Verdict(apart))
+                (is_known && apart.times() >= APART).then_some(RecordedVerdict::Verdict(apart))
             }));
         }
     }
