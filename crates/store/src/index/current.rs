@@ -46,8 +46,8 @@ pub(super) struct Current {
     geometry: Geometry,
     slots: Vec<u32>,
     buffer: Vec<u8>,
-    /// End time and end offset in the file's own header: those that the checkpoint knows, see [`Self::finish`].
-    told: (i64, u64),
+    /// The end that the file's own header names; the checkpoint covers it, see [`Self::finish`].
+    header_end: End,
     /// Value of `header.next` when the file was last synced.
     synced: u32,
     /// Value of `header.next` when write-back was last started.
@@ -73,9 +73,9 @@ impl Current {
         // Untouched zeroed memory costs nothing: with few keys few pages are used.
         let slots = vec![0; geometry.slots as usize];
         let changed = vec![false; slots.len().div_ceil(SLOTS_STEP)];
-        let told = (0, header.begin_offset);
+        let header_end = End { time: 0, offset: header.begin_offset };
         let buffer = Vec::new();
-        Self { name, file, header, geometry, slots, buffer, told, synced: 1, written_back: 1, changed }
+        Self { name, file, header, geometry, slots, buffer, header_end, synced: 1, written_back: 1, changed }
     }
 
     /// Continues a file that was closed cleanly; `None` when its slots do not match its items.
@@ -107,7 +107,7 @@ impl Current {
             }
         }
         (current.synced, current.written_back) = (header.next, header.next);
-        current.told = (header.end_time, header.end_offset);
+        current.header_end = End { time: header.end_time, offset: header.end_offset };
         let is_whole = used == header.slots_used && newest == header.next - 1;
         Ok(is_whole.then_some(current))
     }
@@ -119,7 +119,7 @@ impl Current {
         file: &Arc<dyn DiskFile>,
         header: Header,
         geometry: Geometry,
-        (around, is_told): (Surroundings, bool),
+        (around, is_end_valid): (Surroundings, bool),
     ) -> io::Result<Self> {
         let begin = Header {
             end_time: header.begin_time,
@@ -132,12 +132,12 @@ impl Current {
         current.take_back_all(header.next, around.log_end)?;
         current.compare_slots()?;
         current.written_back = current.header.next;
-        if is_told && current.header.next == header.next {
+        if is_end_valid && current.header.next == header.next {
             current.header.end_time = header.end_time;
         }
         // With a later end time a RocketMQ broker would remove the file.
         let time = header.end_time.min(current.header.end_time).min(around.index_msg_timestamp);
-        current.told = (time, header.end_offset.min(current.header.end_offset));
+        current.header_end = End { time, offset: header.end_offset.min(current.header.end_offset) };
         Ok(current)
     }
 
@@ -255,14 +255,14 @@ impl Current {
     ///
     /// The order matters: a RocketMQ broker takes a slot that is not below the count for empty, and would lose the slot's
     /// whole chain. The end in the header stays the one that the checkpoint knows, because RocketMQ removes a file with a
-    /// later end, and indexes again only what lies behind the end; [`Self::tell`] moves it.
+    /// later end, and indexes again only what lies behind the end; [`Self::write_header_end`] moves it.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         self.write()?;
         if self.synced == self.header.next && !self.changed.contains(&true) {
             return Ok(());
         }
         self.file.sync()?;
-        let (end_time, end_offset) = self.told;
+        let End { time: end_time, offset: end_offset } = self.header_end;
         self.file.write_at(&Header { end_time, end_offset, ..self.header }.to_bytes(), 0)?;
         self.file.sync()?;
         self.write_slots()?;
@@ -289,12 +289,12 @@ impl Current {
         Ok(())
     }
 
-    /// Moves the end in the file's header, now that the checkpoint knows it.
-    pub(super) fn tell(&mut self, end: End) -> io::Result<()> {
-        if self.synced == 1 || end.offset < self.told.1 || end.offset > self.header.end_offset {
+    /// Moves the end in the file's header, now that the checkpoint covers it.
+    pub(super) fn write_header_end(&mut self, end: End) -> io::Result<()> {
+        if self.synced == 1 || end.offset < self.header_end.offset || end.offset > self.header.end_offset {
             return Ok(());
         }
-        self.told = (end.time, end.offset);
+        self.header_end = end;
         end.write(&*self.file)
     }
 

@@ -40,7 +40,7 @@ impl KeyIndex {
             self.disk.create_dir_all(&self.directory)?;
         }
         filling.finished.clear();
-        filling.untold.clear();
+        filling.stale_headers.clear();
         filling.unannounced = None;
         filling.current = None;
         let mut entries = self.disk.list(&self.directory)?;
@@ -57,7 +57,7 @@ impl KeyIndex {
                 Found::Finished(finished) => filling.finished.push(Arc::new(finished)),
                 Found::Completed(finished) => {
                     filling.finished.push(Arc::new(finished));
-                    filling.untold.extend(filling.finished.last().cloned());
+                    filling.stale_headers.extend(filling.finished.last().cloned());
                 }
                 Found::Current(current) => {
                     filling.current = Some(current);
@@ -106,7 +106,7 @@ impl KeyIndex {
         let _ = self.finish(filling);
         (filling.current, filling.unannounced) = (None, None);
         filling.finished.clear();
-        filling.untold.clear();
+        filling.stale_headers.clear();
         filling.stage = Stage::Unloaded;
         (filling.next, filling.skip) = (0, 0);
         self.cut(to)?;
@@ -196,20 +196,20 @@ impl KeyIndex {
             before.map_or(Header::seeded(0, 0), |before| Header::seeded(before.end_time, before.end_offset));
         let is_full = header.next == geometry.items;
         // Otherwise the header counts more items than the checkpoint knew of.
-        let is_told = is_empty || header.ends_with(&self.item(&*file, header.next - 1)?);
-        let is_sure = is_told && (!around.after_crash || header.end_time <= around.index_msg_timestamp);
+        let is_end_valid = is_empty || header.ends_with(&self.item(&*file, header.next - 1)?);
+        let is_sure = is_end_valid && (!around.after_crash || header.end_time <= around.index_msg_timestamp);
         if header.end_offset < around.log_end && is_sure && is_full {
             return Ok(Found::Finished(Finished { name: entry.name.clone(), file, header }));
         }
         if !around.after_crash
             && !is_empty
-            && is_told
+            && is_end_valid
             && header.end_offset < around.log_end
             && let Some(current) = Current::resume(&entry.name, &file, header, geometry)?
         {
             return Ok(Found::Current(current));
         }
-        let mut current = Current::rebuild(&entry.name, &file, header, geometry, (around, is_told))?;
+        let mut current = Current::rebuild(&entry.name, &file, header, geometry, (around, is_end_valid))?;
         if current.header.next == 1 {
             current.header = seed;
         }

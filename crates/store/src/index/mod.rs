@@ -108,8 +108,8 @@ struct Filling {
     skip: usize,
     /// The end of the durable part that the checkpoint does not know yet.
     unannounced: Option<End>,
-    /// Full files whose header is not up to date.
-    untold: Vec<Arc<Finished>>,
+    /// Full files whose header does not name their end yet, because the checkpoint does not cover it.
+    stale_headers: Vec<Arc<Finished>>,
     /// Name of a file with invalid data; it is removed at the next loading.
     damaged: Option<String>,
     pause: Duration,
@@ -149,7 +149,7 @@ impl KeyIndex {
                 next: 0,
                 skip: 0,
                 unannounced: None,
-                untold: Vec::new(),
+                stale_headers: Vec::new(),
                 damaged: None,
                 pause: PAUSE,
                 scratch: Vec::new(),
@@ -190,14 +190,16 @@ impl Filling {
         until
     }
 
-    /// Updates the ends in the file headers, as far as the checkpoint knows them.
-    fn tell(&mut self, end: End) -> io::Result<()> {
-        while let Some(finished) = self.untold.first().filter(|first| first.header.end_offset <= end.offset) {
+    /// Writes the ends into the file headers, as far as the checkpoint covers them.
+    fn write_header_end(&mut self, end: End) -> io::Result<()> {
+        while let Some(finished) =
+            self.stale_headers.first().filter(|first| first.header.end_offset <= end.offset)
+        {
             let time = finished.header.end_time.min(end.time);
             End { time, offset: finished.header.end_offset }.write(&*finished.file)?;
-            self.untold.remove(0);
+            self.stale_headers.remove(0);
         }
-        self.current.as_mut().map_or(Ok(()), |current| current.tell(end))
+        self.current.as_mut().map_or(Ok(()), |current| current.write_header_end(end))
     }
 
     /// The header of the newest file.

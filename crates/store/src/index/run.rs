@@ -177,7 +177,7 @@ impl Indexer<'_> {
         self.index.finish(filling)?;
         let Some(Current { name, file, header, .. }) = filling.current.take() else { return Ok(()) };
         filling.finished.push(Arc::new(Finished { name, file, header }));
-        filling.untold.extend(filling.finished.last().cloned());
+        filling.stale_headers.extend(filling.finished.last().cloned());
         Ok(())
     }
 
@@ -195,7 +195,7 @@ impl Indexer<'_> {
         };
         if self.note_indexed(end.time).is_ok() {
             let filling = &mut *lock(&self.index.filling);
-            if let Err(error) = filling.tell(end) {
+            if let Err(error) = filling.write_header_end(end) {
                 self.index.rest(filling, &error);
             }
         }

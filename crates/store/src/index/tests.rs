@@ -37,7 +37,7 @@ fn two_keys_make_javas_bytes() {
     current.finish().unwrap();
     assert_ne!(content(&*current.file), GOLDEN);
     let Header { end_time: time, end_offset: offset, .. } = current.header;
-    current.tell(End { time, offset }).unwrap();
+    current.write_header_end(End { time, offset }).unwrap();
     assert_eq!(content(&*current.file), GOLDEN);
     let header = read_header(&*current.file, SMALL).unwrap().unwrap();
     assert_eq!(header, current.header);
