@@ -37,7 +37,8 @@ pub(super) struct Writer {
     pub(super) blocks: u64,
     /// The last block; empty when the file has none.
     pub(super) last: Block,
-    told: bool,
+    /// Whether the failure of the latest write was logged. Only the first of several failures in a row is logged.
+    is_failure_logged: bool,
 }
 
 impl Digests {
@@ -85,11 +86,16 @@ impl Digests {
         let mut writer = lock(&self.writer);
         let waiting = std::mem::take(&mut *lock(&self.waiting));
         let written = if waiting.is_empty() { Ok(()) } else { self.write_entries(&mut writer, &waiting) };
-        if let Err(error) = written.and_then(|()| self.remove_before(log_min))
-            && !std::mem::replace(&mut writer.told, true)
-        {
-            let path = self.directory.display();
-            tracing::warn!(%path, %error, "checksums of new messages are not kept; they are stored all the same");
+        match written.and_then(|()| self.remove_before(log_min)) {
+            // A call that wrote nothing does not show that the disk has recovered.
+            Ok(()) => writer.is_failure_logged &= waiting.is_empty(),
+            Err(error) => {
+                let path = self.directory.display();
+                if !writer.is_failure_logged {
+                    tracing::warn!(%path, %error, "checksums of new messages are not kept; they are stored all the same");
+                }
+                writer.is_failure_logged = true;
+            }
         }
     }
 
@@ -199,6 +205,39 @@ mod tests {
     use crate::disk::FakeDisk;
     use std::sync::mpsc;
     use std::time::Duration;
+
+    #[test]
+    fn a_failure_after_a_write_that_succeeded_is_logged_again() {
+        let disk = Arc::new(FakeDisk::new(4096));
+        let digests = Digests::new(Path::new("/store"), 1 << 20, disk.clone());
+        let write = |at| {
+            let mut fresh = Fresh::default();
+            fresh.push(Entry { at: LogOffset::new(at), digest: 1 });
+            digests.stage(fresh);
+            digests.write(0);
+            lock(&digests.writer).is_failure_logged
+        };
+        disk.faults(|faults| faults.writes_left = Some(0));
+        assert!(write(0));
+        assert!(write(100), "still the same failure");
+        disk.faults(|faults| faults.writes_left = None);
+        assert!(!write(200), "the disk has recovered");
+        disk.faults(|faults| faults.writes_left = Some(0));
+        assert!(write(300), "another failure");
+    }
+
+    #[test]
+    fn a_write_of_nothing_does_not_count_as_recovered() {
+        let disk = Arc::new(FakeDisk::new(4096));
+        let digests = Digests::new(Path::new("/store"), 1 << 20, disk.clone());
+        let mut fresh = Fresh::default();
+        fresh.push(Entry { at: LogOffset::new(0), digest: 1 });
+        digests.stage(fresh);
+        disk.faults(|faults| faults.writes_left = Some(0));
+        digests.write(0);
+        digests.write(0);
+        assert!(lock(&digests.writer).is_failure_logged);
+    }
 
     #[test]
     fn what_is_staged_does_not_wait_for_the_disk() {
