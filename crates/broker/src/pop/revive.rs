@@ -42,10 +42,10 @@ const PAUSE_MS: i64 = 20;
 const RETRY_AFTER_MS: i64 = 1000;
 
 /// One revive queue and its open checkpoints.
-struct Line {
+struct ReviveQueue {
     queue: Arc<Queue>,
     open_checkpoints: OpenCheckpoints,
-    patience: UnreadableSince,
+    unreadable_since: UnreadableSince,
     /// Progress that waits for the disk: pairs of a log position and a revive offset, which is committed once the log is flushed
     /// up to that position.
     waits: VecDeque<(LogOffset, i64)>,
@@ -54,7 +54,7 @@ struct Line {
 /// The engine that brings popped messages back that were not acknowledged in time.
 pub(crate) struct Reviver {
     broker: Arc<Broker>,
-    lines: Vec<Line>,
+    queues: Vec<ReviveQueue>,
     /// The end offset of the timer queue, and the time in milliseconds at which it was read: all messages timed until then lie
     /// before it.
     mark: Option<(i64, i64)>,
@@ -71,15 +71,16 @@ impl Reviver {
     pub(crate) fn new(broker: Arc<Broker>) -> Self {
         let topic = broker.pops.revive_topic.clone();
         let count = broker.topics.find(&topic).map_or(0, |topic| topic.queue_count());
-        let line = |queue_id| {
+        let queue = |queue_id| {
             let queue = broker.log_queue(&topic, queue_id)?;
             let done = broker.offsets.committed(REVIVE_GROUP, &topic, queue_id).unwrap_or(-1);
             let done = done.clamp(queue.index.min().to_i64() - 1, queue.index.max().to_i64() - 1);
-            let (open_checkpoints, patience) = (OpenCheckpoints::behind(done), UnreadableSince::default());
-            Some(Line { queue, open_checkpoints, patience, waits: VecDeque::new() })
+            let (open_checkpoints, unreadable_since) =
+                (OpenCheckpoints::behind(done), UnreadableSince::default());
+            Some(ReviveQueue { queue, open_checkpoints, unreadable_since, waits: VecDeque::new() })
         };
-        let lines = (0..count).filter_map(line).collect();
-        Self { lines, mark: None, known_ms: 0, unseen: None, failed_ms: 0, bytes: Vec::new(), broker }
+        let queues = (0..count).filter_map(queue).collect();
+        Self { queues, mark: None, known_ms: 0, unseen: None, failed_ms: 0, bytes: Vec::new(), broker }
     }
 
     /// Reads new revive records and brings back the messages of all checkpoints that are due.
@@ -87,18 +88,18 @@ impl Reviver {
         self.meet_timer(now_ms);
         let until_ms = self.known_ms.min(now_ms - GRACE_MS);
         let mut is_done = true;
-        for index in 0..self.lines.len() {
+        for index in 0..self.queues.len() {
             if let Err(error) = self.read(index, now_ms) {
                 tracing::error!(%error, "the revive topic cannot be read; it is tried again");
                 self.failed_ms = now_ms;
                 is_done = false;
                 continue;
             }
-            is_done &= !self.lines[index].open_checkpoints.is_full();
-            while let Some((offset, checkpoint)) = self.lines[index].open_checkpoints.due(until_ms) {
+            is_done &= !self.queues[index].open_checkpoints.is_full();
+            while let Some((offset, checkpoint)) = self.queues[index].open_checkpoints.due(until_ms) {
                 let checkpoint = checkpoint.clone();
                 let end = match self.revive(&checkpoint, now_ms) {
-                    Err(error) if self.lines[index].patience.holds(offset, &error, now_ms) => {
+                    Err(error) if self.queues[index].unreadable_since.holds(offset, &error, now_ms) => {
                         tracing::warn!(%error, "messages cannot be brought back; it is tried again");
                         self.failed_ms = now_ms;
                         is_done = false;
@@ -126,8 +127,8 @@ impl Reviver {
 
     /// When the next round is due, in milliseconds since the epoch.
     fn next_ms(&self, now_ms: i64) -> i64 {
-        let first = self.lines.iter().filter_map(|line| line.open_checkpoints.first_ms()).min();
-        let waits = self.lines.iter().any(|line| !line.waits.is_empty());
+        let first = self.queues.iter().filter_map(|queue| queue.open_checkpoints.first_ms()).min();
+        let waits = self.queues.iter().any(|queue| !queue.waits.is_empty());
         let due_ms = first.map_or(i64::MAX, |first_ms| first_ms.saturating_add(GRACE_MS));
         if self.failed_ms == now_ms {
             return now_ms + RETRY_AFTER_MS;
@@ -164,7 +165,7 @@ impl Reviver {
 
     /// Reads the new records of a revive queue and applies them to its open checkpoints.
     fn read(&mut self, index: usize, now_ms: i64) -> Result<(), PutError> {
-        let Line { queue, open_checkpoints, patience, .. } = &mut self.lines[index];
+        let ReviveQueue { queue, open_checkpoints, unreadable_since, .. } = &mut self.queues[index];
         let store = &self.broker.store;
         let mut units: Vec<Unit> = Vec::new();
         open_checkpoints.next = open_checkpoints.next.max(queue.index.min().to_i64());
@@ -186,7 +187,7 @@ impl Reviver {
                         store.read_messages_blocking(&queue.index, &[message], &mut self.bytes)
                 {
                     let error = error.into();
-                    if patience.holds(offset, &error, now_ms) {
+                    if unreadable_since.holds(offset, &error, now_ms) {
                         return Err(error);
                     }
                     tracing::error!(offset, %error, "a record of the revive topic is passed over");
@@ -272,15 +273,15 @@ impl Reviver {
     }
 
     fn close(&mut self, index: usize, offset: i64, end: LogOffset) {
-        let line = &mut self.lines[index];
-        line.open_checkpoints.close(offset);
+        let queue = &mut self.queues[index];
+        queue.open_checkpoints.close(offset);
         if end > LogOffset::ZERO {
-            let done = line.open_checkpoints.done();
+            let done = queue.open_checkpoints.done();
             // The first progress that waits keeps its own log position, so that it is committed soon; all later ones are merged.
-            if line.waits.len() > 1 {
-                line.waits.pop_back();
+            if queue.waits.len() > 1 {
+                queue.waits.pop_back();
             }
-            line.waits.push_back((end, done));
+            queue.waits.push_back((end, done));
         }
     }
 
@@ -288,16 +289,16 @@ impl Reviver {
     fn commit(&mut self) {
         let topic = &self.broker.pops.revive_topic;
         let flushed = self.broker.store.flushed();
-        for line in &mut self.lines {
+        for revive_queue in &mut self.queues {
             let mut done = None;
-            while let Some((_, passed)) = line.waits.front().filter(|(end, _)| *end <= flushed) {
+            while let Some((_, passed)) = revive_queue.waits.front().filter(|(end, _)| *end <= flushed) {
                 done = Some(*passed);
-                line.waits.pop_front();
+                revive_queue.waits.pop_front();
             }
-            if line.waits.is_empty() {
-                done = Some(line.open_checkpoints.done());
+            if revive_queue.waits.is_empty() {
+                done = Some(revive_queue.open_checkpoints.done());
             }
-            let queue_id = line.queue.index.queue_id();
+            let queue_id = revive_queue.queue.index.queue_id();
             let before = self.broker.offsets.committed(REVIVE_GROUP, topic, queue_id).unwrap_or(-1);
             if let Some(done) = done.filter(|done| *done > before) {
                 self.broker.offsets.commit(REVIVE_GROUP, topic, queue_id, done);

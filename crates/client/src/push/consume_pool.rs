@@ -10,7 +10,7 @@ pub(super) type Job = Box<dyn FnOnce() + Send>;
 /// The consume pool: the listener's threads with their queue of jobs. The process queues bound the number of
 /// jobs.
 pub(super) struct ConsumePool {
-    line: Arc<Line>,
+    job_queue: Arc<JobQueue>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -20,9 +20,9 @@ pub(super) struct ConsumePool {
 /// that wakes takes a job and wakes the next thread. So short jobs do not wake all threads, and long jobs do not wait
 /// for each other.
 #[derive(Default)]
-struct Line {
+struct JobQueue {
     state: Mutex<State>,
-    called: Condvar,
+    woken: Condvar,
 }
 
 #[derive(Default)]
@@ -31,17 +31,17 @@ struct State {
     /// Number of threads that sleep and have not been woken.
     sleeping: usize,
     /// Number of threads that have been woken and are not running yet.
-    called: usize,
+    woken: usize,
     has_ended: bool,
 }
 
 impl ConsumePool {
     pub fn start(count: usize) -> std::io::Result<Self> {
-        let consume_pool = Self { line: Arc::default(), threads: Mutex::default() };
+        let consume_pool = Self { job_queue: Arc::default(), threads: Mutex::default() };
         for index in 0..count.max(1) {
-            let line = consume_pool.line.clone();
+            let job_queue = consume_pool.job_queue.clone();
             let thread = std::thread::Builder::new().name(format!("consume-{index}"));
-            let thread = thread.spawn(move || line.work())?;
+            let thread = thread.spawn(move || job_queue.work())?;
             consume_pool.threads.lock().expect("short section").push(thread);
         }
         Ok(consume_pool)
@@ -50,16 +50,16 @@ impl ConsumePool {
     /// Adds jobs. After the end of the pool they are dropped; the next owner of the queue pulls their messages again.
     pub fn submit(&self, jobs: impl IntoIterator<Item = Job>) {
         let mut jobs: VecDeque<Job> = jobs.into_iter().collect();
-        let mut state = self.line.state();
+        let mut state = self.job_queue.state();
         if !state.has_ended {
             state.jobs.append(&mut jobs);
-            self.line.call_one(state);
+            self.job_queue.wake_one(state);
         }
     }
 
     /// Waits for the jobs that were added, and ends the threads.
     pub fn finish(&self) {
-        self.line.end();
+        self.job_queue.end();
         let threads = std::mem::take(&mut *self.threads.lock().expect("short section"));
         for thread in threads {
             if thread.join().is_err() {
@@ -71,15 +71,15 @@ impl ConsumePool {
 
 impl Drop for ConsumePool {
     fn drop(&mut self) {
-        self.line.end();
+        self.job_queue.end();
     }
 }
 
-impl Line {
+impl JobQueue {
     /// Lets the threads end when no job is left.
     fn end(&self) {
         self.state().has_ended = true;
-        self.called.notify_all();
+        self.woken.notify_all();
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -87,31 +87,31 @@ impl Line {
     }
 
     /// Wakes a thread when there is a job for it.
-    fn call_one(&self, mut state: MutexGuard<'_, State>) {
+    fn wake_one(&self, mut state: MutexGuard<'_, State>) {
         if state.jobs.is_empty() || state.sleeping == 0 {
             return;
         }
         state.sleeping -= 1;
-        state.called += 1;
+        state.woken += 1;
         drop(state);
-        self.called.notify_one();
+        self.woken.notify_one();
     }
 
     /// Runs jobs until the pool has ended and no job is left.
     fn work(&self) {
         loop {
             let mut state = self.state();
-            let mut was_called = false;
+            let mut was_woken = false;
             while state.jobs.is_empty() {
                 if state.has_ended {
                     return;
                 }
                 state = self.sleep(state);
-                was_called = true;
+                was_woken = true;
             }
             let job = state.jobs.pop_front();
-            if was_called {
-                self.call_one(state);
+            if was_woken {
+                self.wake_one(state);
             } else {
                 drop(state);
             }
@@ -123,9 +123,9 @@ impl Line {
 
     fn sleep<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         state.sleeping += 1;
-        let asleep = |state: &mut State| state.called == 0 && !state.has_ended;
-        let mut state = self.called.wait_while(state, asleep).expect("short section");
-        state.called = state.called.saturating_sub(1);
+        let asleep = |state: &mut State| state.woken == 0 && !state.has_ended;
+        let mut state = self.woken.wait_while(state, asleep).expect("short section");
+        state.woken = state.woken.saturating_sub(1);
         state
     }
 }
@@ -169,12 +169,12 @@ mod tests {
     }
 
     #[test]
-    fn the_threads_of_a_crew_that_is_gone_end() {
+    fn the_threads_of_a_dropped_pool_end() {
         let consume_pool = ConsumePool::start(4).unwrap();
-        let line: Weak<Line> = Arc::downgrade(&consume_pool.line);
+        let job_queue: Weak<JobQueue> = Arc::downgrade(&consume_pool.job_queue);
         drop(consume_pool);
         let begin = std::time::Instant::now();
-        while line.strong_count() > 0 {
+        while job_queue.strong_count() > 0 {
             assert!(begin.elapsed() < PATIENCE, "a thread sleeps for ever");
             std::thread::yield_now();
         }
