@@ -28,7 +28,7 @@ use crate::broker::Broker;
 use crate::change::TopicChange;
 use crate::clock::pause;
 use crate::engine::{BLOCKING, Every};
-use crate::role::Part;
+use crate::role::BrokerRole;
 use crate::topics::{Topic, Topics};
 
 /// Most topics in one registration unless `enableSplitRegistration` asks for fewer, and number of topics registered again
@@ -77,7 +77,7 @@ pub(crate) async fn run(broker: Arc<Broker>, workers: Workers, name_server: Stri
     let mut roles = broker.role.changes();
     loop {
         // A broker of which the controllers have not said what it is serves nobody.
-        while broker.role.part() == Part::Fenced {
+        while broker.role.current() == BrokerRole::Fenced {
             let _ = roles.changed().await;
         }
         match workers.dial_name(&name_server, Arc::new(Silent)).await {
@@ -113,7 +113,7 @@ async fn keep_registered(link: &Link<'_>, name_server: &str) {
         // Only the answer to a registration says where the master's slaves connect to.
         masters.mark_unchanged();
         let lacks_master = broker.config.is_controlled()
-            && broker.role.part() == Part::Slave
+            && broker.role.current() == BrokerRole::Slave
             && broker.replicas.lacks_master();
         if lacks_master {
             registered = None;

@@ -10,10 +10,10 @@ use crate::config::Config;
 /// The id of a master for clients and name servers (`MixAll.MASTER_ID`).
 const MASTER_ID: i64 = 0;
 
-/// What a broker is.
+/// The role that this broker has in its group at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Part {
+pub(crate) enum BrokerRole {
     /// Takes messages.
     Master,
     /// Copies the log of its master.
@@ -25,7 +25,7 @@ pub(crate) enum Part {
 
 /// The broker's role. Everything else asks here. The thread `role` of controller mode and the task `acting-master` change it.
 pub(crate) struct Role {
-    part: AtomicU8,
+    current: AtomicU8,
     id: AtomicI64,
     /// Whether this broker's log may be shown: false for a slave whose log may still hold what its master does not have.
     is_consistent: AtomicBool,
@@ -35,30 +35,30 @@ pub(crate) struct Role {
 impl Role {
     /// The role that the configuration gives; none in controller mode and in a group with acting masters.
     pub(crate) fn new(config: &Config) -> Self {
-        let part = match () {
-            () if config.is_controlled() || config.waits_for_group() => Part::Fenced,
-            () if config.is_slave() => Part::Slave,
-            () => Part::Master,
+        let role = match () {
+            () if config.is_controlled() || config.waits_for_group() => BrokerRole::Fenced,
+            () if config.is_slave() => BrokerRole::Slave,
+            () => BrokerRole::Master,
         };
         Self {
-            part: AtomicU8::new(part as u8),
+            current: AtomicU8::new(role as u8),
             id: AtomicI64::new(config.broker_id),
-            is_consistent: AtomicBool::new(part != Part::Fenced),
+            is_consistent: AtomicBool::new(role != BrokerRole::Fenced),
             changes: watch::Sender::default(),
         }
     }
 
-    pub(crate) fn part(&self) -> Part {
-        match self.part.load(Ordering::Acquire) {
-            0 => Part::Master,
-            1 => Part::Slave,
-            _ => Part::Fenced,
+    pub(crate) fn current(&self) -> BrokerRole {
+        match self.current.load(Ordering::Acquire) {
+            0 => BrokerRole::Master,
+            1 => BrokerRole::Slave,
+            _ => BrokerRole::Fenced,
         }
     }
 
     /// Whether this broker stores nothing of its own.
     pub(crate) fn is_slave(&self) -> bool {
-        self.part() != Part::Master
+        self.current() != BrokerRole::Master
     }
 
     /// The id under which this broker is registered with name servers.
@@ -74,19 +74,19 @@ impl Role {
     /// From now on this broker is master. Its store takes appends already.
     pub(crate) fn lead(&self) {
         self.is_consistent.store(true, Ordering::Release);
-        self.change(Part::Master, MASTER_ID);
+        self.change(BrokerRole::Master, MASTER_ID);
     }
 
     /// From now on this broker is the slave with this id, and shows its log once [`Self::agree`] was called.
     pub(crate) fn follow(&self, id: i64) {
         self.is_consistent.store(false, Ordering::Release);
-        self.change(Part::Slave, id);
+        self.change(BrokerRole::Slave, id);
     }
 
     /// From now on this broker is neither master nor slave.
     pub(crate) fn fence(&self) {
         self.is_consistent.store(false, Ordering::Release);
-        self.change(Part::Fenced, self.id());
+        self.change(BrokerRole::Fenced, self.id());
     }
 
     /// The slave's log holds nothing any more that its master does not have.
@@ -99,9 +99,9 @@ impl Role {
         self.changes.subscribe()
     }
 
-    fn change(&self, part: Part, id: i64) {
+    fn change(&self, role: BrokerRole, id: i64) {
         self.id.store(id, Ordering::Relaxed);
-        self.part.store(part as u8, Ordering::Release);
+        self.current.store(role as u8, Ordering::Release);
         self.changes.send_modify(|count| *count += 1);
     }
 }
@@ -117,13 +117,16 @@ mod tests {
         )
         .unwrap();
         let role = Role::new(&config);
-        assert_eq!((role.part(), role.is_slave(), role.is_consistent()), (Part::Fenced, true, false));
+        assert_eq!(
+            (role.current(), role.is_slave(), role.is_consistent()),
+            (BrokerRole::Fenced, true, false)
+        );
         role.follow(2);
-        assert_eq!((role.part(), role.id(), role.is_consistent()), (Part::Slave, 2, false));
+        assert_eq!((role.current(), role.id(), role.is_consistent()), (BrokerRole::Slave, 2, false));
         role.agree();
         assert!(role.is_consistent());
         role.lead();
-        assert_eq!((role.part(), role.id(), role.is_consistent()), (Part::Master, 0, true));
+        assert_eq!((role.current(), role.id(), role.is_consistent()), (BrokerRole::Master, 0, true));
         role.follow(2);
         assert!(!role.is_consistent(), "the log may hold what nobody else has");
         assert_eq!(*role.changes().borrow(), 3);

@@ -16,7 +16,7 @@ use crate::Refusal;
 use crate::broker::Broker;
 use crate::clock::{pause, within};
 use crate::offsets::Generation;
-use crate::role::Part;
+use crate::role::BrokerRole;
 use crate::state::TableVersions;
 
 /// How long a question waits for a change.
@@ -231,7 +231,7 @@ impl AnswerPart {
 }
 
 fn check_master(broker: &Broker) -> Result<(), Refusal> {
-    if broker.role.part() == Part::Master { Ok(()) } else { Err(Refusal::error(NOT_MASTER)) }
+    if broker.role.current() == BrokerRole::Master { Ok(()) } else { Err(Refusal::error(NOT_MASTER)) }
 }
 
 /// The topics and groups of the moment, for [`are_copied`] and [`wait`].
@@ -251,7 +251,8 @@ pub(crate) fn are_copied(broker: &Broker, wanted: &TableVersions) -> bool {
     }
     let slaves = electable_slaves(broker);
     // After the set was read: a broker that is deposed first stops being master, and then forgets the set.
-    broker.role.part() == Part::Master && broker.table_copies.cover(&slaves, wanted, broker.clock.steady())
+    broker.role.current() == BrokerRole::Master
+        && broker.table_copies.cover(&slaves, wanted, broker.clock.steady())
 }
 
 /// The slaves that may be elected next.

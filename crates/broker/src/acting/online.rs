@@ -16,7 +16,7 @@ use super::members::{MASTER, slaves};
 use super::{Group, GroupError, no_fields, pause, within};
 use crate::broker::Broker;
 use crate::master_services;
-use crate::role::Part;
+use crate::role::BrokerRole;
 
 /// How long a connection for the log is waited for (`HAConnectionStateNotificationService`).
 const CONNECTION_PATIENCE: Duration = Duration::from_secs(10);
@@ -27,7 +27,7 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 impl Group {
     /// Returns when this broker serves.
     pub(super) async fn come_online(&mut self) {
-        if self.broker.role.part() != Part::Fenced {
+        if self.broker.role.current() != BrokerRole::Fenced {
             return;
         }
         let mut told = String::new();

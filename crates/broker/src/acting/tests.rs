@@ -8,7 +8,7 @@ use super::*;
 use crate::config::Config;
 use crate::config::Role as Configured;
 use crate::replicas::{MasterAddresses, SlaveProgress};
-use crate::role::Part;
+use crate::role::BrokerRole;
 use crate::testing::Fixture;
 
 /// A name server that knows the brokers of one group.
@@ -163,7 +163,7 @@ fn a_master_serves_when_its_slave_is_connected_and_it_has_the_offsets() {
     master.broker.schedule.set_offset(2, 6);
     let address = world.serve(&slave);
     world.knows(&[(0, &master.broker.address()), (1, &address)]);
-    assert_eq!(master.broker.role.part(), Part::Fenced);
+    assert_eq!(master.broker.role.current(), BrokerRole::Fenced);
     let mut told = slave.broker.replicas.master();
     let connects = async {
         told.wait_for(|master| master.ha.is_some()).await.unwrap();
@@ -177,7 +177,7 @@ fn a_master_serves_when_its_slave_is_connected_and_it_has_the_offsets() {
     block_on(async { tokio::join!(group.come_online(), connects) });
     assert_eq!(told.borrow().ha, Some(master.broker.ha_address()));
     assert_eq!(told.borrow().broker, None, "its tables are not taken before name servers know it");
-    assert_eq!(master.broker.role.part(), Part::Master);
+    assert_eq!(master.broker.role.current(), BrokerRole::Master);
     assert_eq!(offset(&master, 0), Some(9));
     assert_eq!(master.broker.offsets.committed("G", "Gone", 0), None, "the topic is not there");
     let positions = [2, 3].map(|level| master.broker.schedule.offset(level));
@@ -197,11 +197,11 @@ fn a_slave_serves_when_it_follows_its_master() {
     let mut told = broker.replicas.master();
     let follows = async {
         told.wait_for(|master| master.ha.is_some()).await.unwrap();
-        assert_eq!(broker.role.part(), Part::Fenced);
+        assert_eq!(broker.role.current(), BrokerRole::Fenced);
         broker.replicas.set_follows(true);
     };
     let mut group = world.group(&slave);
     block_on(async { tokio::join!(group.come_online(), follows) });
-    assert_eq!((broker.role.part(), broker.role.id()), (Part::Slave, 1));
+    assert_eq!((broker.role.current(), broker.role.id()), (BrokerRole::Slave, 1));
     assert!(broker.role.is_consistent());
 }

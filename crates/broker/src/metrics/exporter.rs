@@ -19,7 +19,7 @@ use super::scrape::scrape;
 use crate::broker::Broker;
 use crate::clock::{pause, within};
 use crate::config::Exporter;
-use crate::role::Part;
+use crate::role::BrokerRole;
 use crate::supervisor::SupervisedWork;
 
 /// Most connections at once; further ones wait to be accepted.
@@ -250,7 +250,7 @@ fn not_ready_reason(broker: &Broker) -> Option<String> {
     } else {
         "this broker waits until it has what the others of its group have (enableSlaveActingMaster)"
     };
-    (broker.role.part() == Part::Fenced).then(|| reason.to_owned())
+    (broker.role.current() == BrokerRole::Fenced).then(|| reason.to_owned())
 }
 
 #[cfg(test)]

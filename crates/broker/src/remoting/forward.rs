@@ -28,7 +28,7 @@ use crate::caller::Caller;
 use crate::clock::{pause, within};
 use crate::engine::PUNCTUAL;
 use crate::register::Silent;
-use crate::role::Part;
+use crate::role::BrokerRole;
 
 /// The beginning of the remark of a request that a broker of the set has forwarded.
 pub(super) const FORWARDED: &str = "forwarded to the master";
@@ -167,12 +167,13 @@ async fn find_master(
     let mut roles = broker.role.changes();
     loop {
         roles.mark_unchanged();
-        if broker.role.part() == Part::Master {
+        if broker.role.current() == BrokerRole::Master {
             return Master::Own;
         }
         let address = masters.borrow_and_update().broker.clone();
         // A fenced broker does not know yet whether the master that it remembers is still one.
-        let address = address.filter(|at| *at != broker.address() && broker.role.part() == Part::Slave);
+        let address =
+            address.filter(|at| *at != broker.address() && broker.role.current() == BrokerRole::Slave);
         if link.take_if(|(at, peer)| Some(&*at) != address.as_ref() || peer.is_closed()).is_none()
             && let Some((_, peer)) = link
         {

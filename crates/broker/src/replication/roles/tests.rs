@@ -1,6 +1,6 @@
 use super::*;
 use crate::durability::Outcome;
-use crate::role::Part;
+use crate::role::BrokerRole;
 use crate::testing::Fixture;
 
 #[test]
@@ -21,14 +21,14 @@ fn a_broker_that_cannot_write_its_epoch_does_not_lead() {
 fn a_broker_whose_role_nobody_changes_any_more_is_fenced() {
     let fixture = Fixture::new();
     let broker = fixture.broker.clone();
-    assert_eq!(broker.role.part(), Part::Master);
+    assert_eq!(broker.role.current(), BrokerRole::Master);
     let panics = move || {
         let _fenced_by_panic = FencedByPanic(broker);
         panic!("on purpose");
     };
     let thread = fixture.broker.supervisor.spawn(SupervisedWork::Role, "role", panics).unwrap();
     thread.join().unwrap();
-    assert_eq!(fixture.broker.role.part(), Part::Fenced);
+    assert_eq!(fixture.broker.role.current(), BrokerRole::Fenced);
     assert_eq!(fixture.broker.supervisor.names(), ["role"]);
 }
 
