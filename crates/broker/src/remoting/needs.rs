@@ -11,29 +11,29 @@ use wire::names::RETRY_PREFIX;
 use super::{groups, request_table, topics};
 use crate::gate::Need;
 
-/// What is asked for each thing that a request names.
+/// What the needs of a body depend on, besides the resources that it names.
 #[derive(Clone, Copy)]
-pub(super) struct Asked {
+pub(super) struct BodyContext {
     actions: Actions,
     /// Whether the retry topic of another group counts, which RocketMQ leaves out: with `authorizationStrict`.
     is_strict: bool,
 }
 
 /// Reads what a body names.
-type OfBody = fn(&[u8], Asked) -> Result<Vec<Need<'static>>, JsonError>;
+type OfBody = fn(&[u8], BodyContext) -> Result<Vec<Need<'static>>, JsonError>;
 
 /// The resources a request is about.
 #[derive(Clone, Copy)]
-pub(super) enum On {
+pub(super) enum NeededResources {
     /// The cluster as a whole.
     Cluster,
-    /// Those that these header fields name; a field that is missing or empty needs nothing. The retry topic of a group is the group.
+    /// The resources that these header fields name. An empty or missing field names none. The retry topic of a group counts as the group.
     Fields(&'static [(&'static str, ResourceType)]),
     /// The topic of a send; for the retry topic of a group, its consumption.
     Send,
     /// The group of `consumerGroup`, and the topic of `topic` unless it is a retry topic.
     Consumption,
-    /// Those that the body names, which are of these kinds.
+    /// The resources of these kinds that the body names.
     Body(OfBody, &'static [ResourceType]),
 }
 
@@ -41,41 +41,41 @@ pub(super) enum On {
 #[derive(Clone, Copy)]
 pub(super) struct Needs {
     pub actions: Actions,
-    pub on: On,
+    pub resources: NeededResources,
     /// True when RocketMQ asks for nothing here, so that only `authorizationStrict` asks for this.
     pub only_if_strict: bool,
 }
 
 impl Needs {
     /// What sends need.
-    pub const SEND: Self = Self::new(&[Action::Pub], On::Send);
+    pub const SEND: Self = Self::new(&[Action::Pub], NeededResources::Send);
 
-    const fn new(actions: &[Action], on: On) -> Self {
-        Self { actions: Actions::of(actions), on, only_if_strict: false }
+    const fn new(actions: &[Action], resources: NeededResources) -> Self {
+        Self { actions: Actions::of(actions), resources, only_if_strict: false }
     }
 
     pub const fn fields(actions: &[Action], fields: &'static [(&'static str, ResourceType)]) -> Self {
-        Self::new(actions, On::Fields(fields))
+        Self::new(actions, NeededResources::Fields(fields))
     }
 
     pub const fn consumption(actions: &[Action]) -> Self {
-        Self::new(actions, On::Consumption)
+        Self::new(actions, NeededResources::Consumption)
     }
 
     pub const fn body(actions: &[Action], kinds: &'static [ResourceType], read: OfBody) -> Self {
-        Self::new(actions, On::Body(read, kinds))
+        Self::new(actions, NeededResources::Body(read, kinds))
     }
 
     /// One action on the cluster.
     pub const fn cluster(action: Action) -> Self {
-        Self::new(&[action], On::Cluster)
+        Self::new(&[action], NeededResources::Cluster)
     }
 
     pub const fn only_if_strict(self) -> Self {
         Self { only_if_strict: true, ..self }
     }
 
-    fn of<'a>(
+    fn for_command<'a>(
         &self,
         command: &Command<'a>,
         cluster: &'a str,
@@ -84,9 +84,9 @@ impl Needs {
         let (fields, actions) = (&command.fields, self.actions);
         let field = |name: &str| fields.text(name).filter(|text| !text.trim().is_empty());
         let need = |resource| Need::new(resource, actions);
-        Ok(match self.on {
-            On::Cluster => vec![need(Resource::cluster(cluster))],
-            On::Fields(named) => {
+        Ok(match self.resources {
+            NeededResources::Cluster => vec![need(Resource::cluster(cluster))],
+            NeededResources::Fields(named) => {
                 let one = |(name, kind): &(&str, ResourceType)| {
                     let separator = if *name == "topicList" { ';' } else { ',' };
                     let is_list = matches!(*name, "topicList" | "filterGroups");
@@ -98,19 +98,19 @@ impl Needs {
                 };
                 named.iter().flat_map(one).collect()
             }
-            On::Send => {
+            NeededResources::Send => {
                 let is_long = matches!(
                     command.code,
                     request::SEND_MESSAGE | request::SEND_REPLY_MESSAGE | request::RECALL_MESSAGE
                 );
                 field(if is_long { "topic" } else { "b" }).map(send_to).into_iter().collect()
             }
-            On::Consumption => {
+            NeededResources::Consumption => {
                 let group = field("consumerGroup").map(Resource::group);
                 let topic = field("topic").filter(|topic| is_strict || !topic.starts_with(RETRY_PREFIX));
                 topic.map(Resource::topic).into_iter().chain(group).map(need).collect()
             }
-            On::Body(read, _) => read(command.body, Asked { actions, is_strict })?,
+            NeededResources::Body(read, _) => read(command.body, BodyContext { actions, is_strict })?,
         })
     }
 }
@@ -142,7 +142,7 @@ pub fn needs_of_request<'a>(
     if !is_strict && (needs.only_if_strict || command.fields.is_empty()) {
         return Ok(Vec::new());
     }
-    needs.of(command, cluster, is_strict).map_err(unreadable)
+    needs.for_command(command, cluster, is_strict).map_err(unreadable)
 }
 
 /// What a request names: for explaining decisions about requests that are not there.
@@ -162,21 +162,21 @@ pub fn needs_of_code(code: i32, named: Named<'_>, is_strict: bool) -> Vec<Need<'
     if !is_strict && needs.only_if_strict {
         return Vec::new();
     }
-    let is_about = |kind| match needs.on {
-        On::Cluster | On::Send => false,
-        On::Consumption => true,
-        On::Fields(fields) => fields.iter().any(|(_, found)| *found == kind),
-        On::Body(_, kinds) => kinds.contains(&kind),
+    let is_about = |kind| match needs.resources {
+        NeededResources::Cluster | NeededResources::Send => false,
+        NeededResources::Consumption => true,
+        NeededResources::Fields(fields) => fields.iter().any(|(_, found)| *found == kind),
+        NeededResources::Body(_, kinds) => kinds.contains(&kind),
     };
-    let is_whole = is_strict || matches!(needs.on, On::Fields(_));
+    let is_whole = is_strict || matches!(needs.resources, NeededResources::Fields(_));
     let topic = named
         .topic
         .filter(|topic| is_about(ResourceType::Topic) && (is_whole || !topic.starts_with(RETRY_PREFIX)));
     let group = named.group.filter(|_| is_about(ResourceType::Group));
     let need = |resource| Need::new(resource, needs.actions);
-    match needs.on {
-        On::Cluster => vec![need(Resource::cluster(named.cluster))],
-        On::Send => named.topic.map(send_to).into_iter().collect(),
+    match needs.resources {
+        NeededResources::Cluster => vec![need(Resource::cluster(named.cluster))],
+        NeededResources::Send => named.topic.map(send_to).into_iter().collect(),
         _ => topic.map(Resource::topic).into_iter().chain(group.map(Resource::group)).map(need).collect(),
     }
 }
@@ -205,8 +205,8 @@ pub(super) fn of_plain<'a>(command: &Command<'a>) -> Result<Vec<Need<'a>>, AuthE
         }
         request::QUERY_MESSAGE => vec![topic("topic", subscribe)],
         request::HEART_BEAT => {
-            let asked = Asked { actions: subscribe, is_strict: false };
-            heartbeat(command.body, asked).map_err(unreadable)?
+            let context = BodyContext { actions: subscribe, is_strict: false };
+            heartbeat(command.body, context).map_err(unreadable)?
         }
         request::UNREGISTER_CLIENT | request::GET_CONSUMER_LIST_BY_GROUP => vec![group("consumerGroup")],
         _ => Vec::new(),
@@ -219,48 +219,48 @@ fn unreadable(_: JsonError) -> AuthError {
 
 fn owned<'a>(
     resources: impl IntoIterator<Item = Resource<'a>>,
-    asked: Asked,
+    context: BodyContext,
 ) -> Result<Vec<Need<'static>>, JsonError> {
-    Ok(resources.into_iter().map(|resource| Need::new(resource, asked.actions).owned()).collect())
+    Ok(resources.into_iter().map(|resource| Need::new(resource, context.actions).owned()).collect())
 }
 
 /// A group and what it consumes; its retry topic is the group itself.
 fn consumption<'a>(
     group: &'a str,
     topics: impl Iterator<Item = &'a str>,
-    asked: Asked,
+    context: BodyContext,
 ) -> impl Iterator<Item = Resource<'a>> {
-    let topics = topics.filter(move |topic| asked.is_strict || !topic.starts_with(RETRY_PREFIX));
+    let topics = topics.filter(move |topic| context.is_strict || !topic.starts_with(RETRY_PREFIX));
     std::iter::once(Resource::group(group)).chain(topics.map(Resource::topic))
 }
 
 /// The groups of a heartbeat's consumers and what they subscribe to; producers need nothing.
-pub(super) fn heartbeat(body: &[u8], asked: Asked) -> Result<Vec<Need<'static>>, JsonError> {
+pub(super) fn heartbeat(body: &[u8], context: BodyContext) -> Result<Vec<Need<'static>>, JsonError> {
     let body: HeartbeatData = json::from_slice(body)?;
     let one = |consumer: &wire::body::ConsumerData| {
         let topics = consumer.subscription_data_set.iter().map(|it| it.topic.as_str());
-        owned(consumption(&consumer.group_name, topics, asked), asked)
+        owned(consumption(&consumer.group_name, topics, context), context)
     };
     body.consumer_data_set.iter().map(one).collect::<Result<Vec<_>, _>>().map(|all| all.concat())
 }
 
 /// The group that locks or unlocks queues, and their topics.
-pub(super) fn locks(body: &[u8], asked: Asked) -> Result<Vec<Need<'static>>, JsonError> {
+pub(super) fn locks(body: &[u8], context: BodyContext) -> Result<Vec<Need<'static>>, JsonError> {
     let body: LockBatchBody = json::from_slice(body)?;
     let mut topics: Vec<_> = body.mq_set.iter().map(|queue| queue.topic.as_str()).collect();
     topics.sort_unstable();
     topics.dedup();
-    owned(consumption(&body.consumer_group, topics.into_iter(), asked), asked)
+    owned(consumption(&body.consumer_group, topics.into_iter(), context), context)
 }
 
 /// The group and the topic whose queues are shared out.
-pub(super) fn assignment(body: &[u8], asked: Asked) -> Result<Vec<Need<'static>>, JsonError> {
+pub(super) fn assignment(body: &[u8], context: BodyContext) -> Result<Vec<Need<'static>>, JsonError> {
     let body: QueryAssignmentBody = json::from_slice(body)?;
-    owned(consumption(&body.consumer_group, std::iter::once(body.topic.as_str()), asked), asked)
+    owned(consumption(&body.consumer_group, std::iter::once(body.topic.as_str()), context), context)
 }
 
 /// The groups and topics of a batch of acknowledgements.
-pub(super) fn acks(body: &[u8], asked: Asked) -> Result<Vec<Need<'static>>, JsonError> {
+pub(super) fn acks(body: &[u8], context: BodyContext) -> Result<Vec<Need<'static>>, JsonError> {
     if body.is_empty() {
         return Ok(Vec::new());
     }
@@ -270,27 +270,27 @@ pub(super) fn acks(body: &[u8], asked: Asked) -> Result<Vec<Need<'static>>, Json
     acked.sort_unstable();
     acked.dedup();
     owned(
-        acked.into_iter().flat_map(|(group, topic)| consumption(group, std::iter::once(topic), asked)),
-        asked,
+        acked.into_iter().flat_map(|(group, topic)| consumption(group, std::iter::once(topic), context)),
+        context,
     )
 }
 
 /// The topics of a list.
-pub(super) fn topics(body: &[u8], asked: Asked) -> Result<Vec<Need<'static>>, JsonError> {
+pub(super) fn topics(body: &[u8], context: BodyContext) -> Result<Vec<Need<'static>>, JsonError> {
     let body: topics::Topics = json::from_slice(body)?;
-    owned(body.topic_config_list.iter().map(|topic| Resource::topic(&topic.topic_name)), asked)
+    owned(body.topic_config_list.iter().map(|topic| Resource::topic(&topic.topic_name)), context)
 }
 
 /// One group.
-pub(super) fn group(body: &[u8], asked: Asked) -> Result<Vec<Need<'static>>, JsonError> {
+pub(super) fn group(body: &[u8], context: BodyContext) -> Result<Vec<Need<'static>>, JsonError> {
     let body: SubscriptionGroupConfig = json::from_slice(body)?;
-    owned([Resource::group(body.group_name.as_deref().unwrap_or_default())], asked)
+    owned([Resource::group(body.group_name.as_deref().unwrap_or_default())], context)
 }
 
 /// The groups of a list.
-pub(super) fn groups(body: &[u8], asked: Asked) -> Result<Vec<Need<'static>>, JsonError> {
+pub(super) fn groups(body: &[u8], context: BodyContext) -> Result<Vec<Need<'static>>, JsonError> {
     let body: groups::Groups = json::from_slice(body)?;
     let name = |group: &SubscriptionGroupConfig| group.group_name.clone().unwrap_or_default();
     let names: Vec<_> = body.group_config_list.iter().map(name).collect();
-    owned(names.iter().map(|name| Resource::group(name)), asked)
+    owned(names.iter().map(|name| Resource::group(name)), context)
 }

@@ -4,19 +4,21 @@ use std::fmt::Write as _;
 
 use wire::codes::request;
 
-use super::needs::{Needs, On};
+use super::needs::{NeededResources, Needs};
 use super::port::Port;
 use super::request_table::{ROUTES, Runs};
 
 /// The needs of a request as the page shows them.
 fn shown(needs: &Needs) -> String {
     let actions: Vec<_> = needs.actions.iter().map(auth::Action::name).collect();
-    let on = match needs.on {
-        On::Cluster => "cluster".to_owned(),
-        On::Send => "its topic; Sub on the group of a retry topic".to_owned(),
-        On::Consumption => "group `consumerGroup`, topic `topic` unless it is a retry topic".to_owned(),
-        On::Body(..) => "what its body names".to_owned(),
-        On::Fields(fields) => {
+    let on = match needs.resources {
+        NeededResources::Cluster => "cluster".to_owned(),
+        NeededResources::Send => "its topic; Sub on the group of a retry topic".to_owned(),
+        NeededResources::Consumption => {
+            "group `consumerGroup`, topic `topic` unless it is a retry topic".to_owned()
+        }
+        NeededResources::Body(..) => "what its body names".to_owned(),
+        NeededResources::Fields(fields) => {
             let field = |(name, kind): &(&str, auth::ResourceType)| {
                 format!("{} `{name}`", kind.name().to_lowercase())
             };
