@@ -5,9 +5,9 @@
 //! whose offsets get older. It appends nothing.
 //!
 //! A broker that starts waits, neither registered nor serving, until it has what the others of its group have ([`online`],
-//! `BrokerPreOnlineService`). Who is there name servers say, who are asked every second and after each notice of theirs
-//! (`BrokerController.syncBrokerMemberGroup`, `updateMinBroker`). A notice (request 905) is only a reason to ask: whoever sends it,
-//! nothing but the answers of the configured name servers counts.
+//! `BrokerPreOnlineService`). The name servers say which brokers are alive. This task asks them every second, and after each of their
+//! notices (`BrokerController.syncBrokerMemberGroup`, `updateMinBroker`). A notice (request 905) is only a reason to ask: whoever sends
+//! it, nothing but the answers of the configured name servers counts.
 
 mod members;
 mod online;
@@ -58,15 +58,15 @@ struct Group {
     workers: Workers,
     /// Connections to name servers by their names.
     name_servers: HashMap<String, Arc<ConnectionHandle>>,
-    /// While offsets that were committed here have still to be told to the master: the generation after which they were.
-    untold: Option<Generation>,
+    /// Set while the master still has to take over offsets that were committed here: the generation after which they were committed.
+    handover_from: Option<Generation>,
 }
 
 /// Runs until the workers stop.
 pub(crate) async fn run(broker: Arc<Broker>, workers: Workers) {
     let mut notices = broker.acting.notices();
     let interval = broker.config.replication.acting.members_interval();
-    let mut group = Group { broker, workers, name_servers: HashMap::new(), untold: None };
+    let mut group = Group { broker, workers, name_servers: HashMap::new(), handover_from: None };
     group.come_online().await;
     loop {
         group.look().await;
@@ -99,8 +99,8 @@ impl Group {
         let broker = &self.broker;
         // First, so that no offset of the master replaces one that is committed here from now on.
         broker.replicas.lose_master();
-        if self.untold.is_none() {
-            self.untold = Some(broker.offsets.begin_acting(broker.now_ms()));
+        if self.handover_from.is_none() {
+            self.handover_from = Some(broker.offsets.begin_acting(broker.now_ms()));
         }
         if !broker.acting.is_acting() {
             tracing::warn!(id = broker.role.id(), "the master is gone: this slave acts for it");
@@ -108,7 +108,7 @@ impl Group {
         }
     }
 
-    /// Follows the master at this address, which is there, after it was told what was committed here while it was away.
+    /// Follows the master at this address, after the master has taken over the offsets that were committed here while it was away.
     async fn follow(&mut self, master: String) {
         let broker = self.broker.clone();
         let is_known = broker.replicas.master().borrow().broker.as_deref() == Some(&*master);
@@ -130,25 +130,25 @@ impl Group {
         }
     }
 
-    /// Tells the master the offsets that were committed here while it was away, where they are larger than its own. Returns where its
+    /// Hands the offsets over that were committed here while the master was away, where they are larger than its own. Returns where its
     /// slaves connect to.
     async fn hand_over(&mut self, master: &str) -> Result<Option<String>, GroupError> {
         let peer = self.dial(master).await?;
         let ha = self.ask(master, &peer, request::EXCHANGE_BROKER_HA_INFO, no_fields).await?;
         let ha = ha.text("masterHaAddress").map(str::to_owned);
-        if let Some(untold) = self.untold {
-            let ours = self.broker.offsets.changed_after(untold, "", usize::MAX).changed.table;
+        if let Some(handover_from) = self.handover_from {
+            let ours = self.broker.offsets.changed_after(handover_from, "", usize::MAX).changed.table;
             if !ours.offset_table.is_empty() {
                 let theirs: ConsumerOffsetTable =
                     self.read(master, &peer, request::GET_ALL_CONSUMER_OFFSET).await?;
-                self.tell_offsets(master, &peer, ours, &theirs).await?;
+                self.send_offsets(master, &peer, ours, &theirs).await?;
             }
-            self.untold = None;
+            self.handover_from = None;
         }
         Ok(ha)
     }
 
-    async fn tell_offsets(
+    async fn send_offsets(
         &self,
         master: &str,
         peer: &ConnectionHandle,
@@ -157,13 +157,13 @@ impl Group {
     ) -> Result<(), GroupError> {
         for (key, queue, offset) in members::behind(&ours, theirs) {
             let Some((topic, group)) = key.split_once('@') else { continue };
-            let told = self.ask(master, peer, request::UPDATE_CONSUMER_OFFSET, |writer| {
+            let taken_over = self.ask(master, peer, request::UPDATE_CONSUMER_OFFSET, |writer| {
                 let writer = writer.text("consumerGroup", group).text("topic", topic);
                 let writer = writer.number("queueId", queue).number("commitOffset", offset);
                 writer.flag(ONLY_RAISES, true).finish(b"");
             });
-            match told.await {
-                Ok(_) => tracing::info!(key, queue, offset, "the master was told an offset"),
+            match taken_over.await {
+                Ok(_) => tracing::info!(key, queue, offset, "the master has taken over an offset"),
                 // Its topic or group was removed, or somebody has reset the offset.
                 Err(GroupError::Refused(_, code, remark)) => {
                     tracing::warn!(key, queue, offset, code, remark, "the master does not take an offset");

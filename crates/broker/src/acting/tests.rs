@@ -76,7 +76,7 @@ impl World {
 
     fn group(&self, fixture: &Fixture) -> Group {
         let (broker, workers) = (fixture.broker.clone(), self.workers.clone());
-        Group { broker, workers, name_servers: HashMap::new(), untold: None }
+        Group { broker, workers, name_servers: HashMap::new(), handover_from: None }
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) struct Admission {
     until: Duration,
 }
 
-/// What becomes of a proposal.
+/// What becomes of the proposal now.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Wait,
@@ -87,8 +87,8 @@ impl Admission {
         }
     }
 
-    /// From now on the newcomers must have everything that answers which did not wait for them have told. The caller has made
-    /// visible that they are counted.
+    /// Counts the newcomers from now on: answers about tables wait for them. Before they are proposed they must have every table
+    /// change that was answered until this call. The caller has published that they are counted.
     pub(super) fn counted(&mut self, broker: &Broker) {
         self.is_counted = true;
         self.wanted = versions(broker);
