@@ -60,7 +60,7 @@ pub(crate) struct Replicas {
     elected: Mutex<Elected>,
     /// When the master's table of topics was asked for that this slave took last, in milliseconds since 1970.
     tables_taken_ms: AtomicI64,
-    /// The epoch of the election that somebody told of last (request 1008).
+    /// The epoch of the last election that a request 1008 named.
     notice: watch::Sender<Epoch>,
 }
 
@@ -124,12 +124,13 @@ impl Replicas {
         self.master.borrow().ha.is_none()
     }
 
-    /// Somebody told that there was an election with this epoch. An older one counts too: a newer one may have been a lie.
+    /// Takes the epoch of an election from a request 1008, which anybody can send. A smaller epoch replaces a larger one, because the
+    /// larger one may have been false.
     pub(crate) fn notify(&self, epoch: Epoch) {
         self.notice.send_replace(epoch);
     }
 
-    /// The elections that somebody told of.
+    /// The epochs that requests 1008 named.
     pub(crate) fn notices(&self) -> watch::Receiver<Epoch> {
         self.notice.subscribe()
     }

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// One address may begin the part 1 / `ADDRESS_SHARE` of the TLS handshakes of a second.
+/// One address may begin at most `1 / ADDRESS_SHARE` of the TLS handshakes of a second.
 const ADDRESS_SHARE: usize = 4;
 
 /// How long a client waits for its handshake when those of the present second have begun; after that its connection is closed. Clients of

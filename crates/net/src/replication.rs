@@ -20,7 +20,7 @@ const GREETING_TIMEOUT: Duration = Duration::from_secs(20);
 pub struct ReplicationTls(Option<(Arc<Security>, Arc<Budget>)>);
 
 impl ReplicationTls {
-    /// That of a process with these settings, whose handshakes count in the budget.
+    /// The TLS of replication for a process with these settings; its handshakes count against `budget`.
     #[must_use]
     pub fn new(security: &Security, budget: &Arc<Budget>) -> Self {
         Self(security.replication.clone().map(|security| (security, budget.clone())))

@@ -51,7 +51,7 @@ pub enum Invisible {
     Renewed(i64),
     /// For so many milliseconds; it then comes again, because its client did not get it or left.
     Cleared(i64),
-    /// As long as the retry policy of the group says for a message that was delivered so often before; it then comes again.
+    /// Until the retry delay of the group for a message with this many earlier deliveries is over; then the message is delivered again.
     Retry(i32),
 }
 
@@ -62,7 +62,7 @@ pub enum Taken {
     Later(oneshot::Receiver<String>),
 }
 
-/// Whose a message is.
+/// Who holds a received message.
 #[derive(Clone)]
 enum Owner {
     Client(Arc<Client>),
@@ -95,7 +95,7 @@ struct Entry {
     renewals: usize,
     failures: u32,
     is_under_way: bool,
-    /// Who waits for the change that is under way; the entry then goes.
+    /// Receives the newest handle when the running change is done; the entry is then removed.
     taker: Option<oneshot::Sender<String>>,
 }
 

@@ -58,7 +58,7 @@ pub struct ConsensusConfig {
     pub entries_max: usize,
 }
 
-/// What happened.
+/// An event that the shell reports to the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The controller starts.
@@ -73,7 +73,7 @@ pub enum Event {
     Timer,
 }
 
-/// What the shell has to do, in this order.
+/// An action that the machine wants the shell to perform. Actions are performed in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Make these records durable behind those before.

@@ -21,7 +21,7 @@ type Answer = Result<(PopStatus, Popped), Refusal>;
 #[derive(Default)]
 struct Taken {
     answer: Option<Answer>,
-    /// Where a pull would be written; a pop never writes one.
+    /// Required by [`ReplyWriter::pull`]; a pop never writes a pull answer.
     unused: Vec<u8>,
 }
 

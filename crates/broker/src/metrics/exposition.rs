@@ -25,7 +25,7 @@ const PART_BYTES: usize = if cfg!(test) { 1 << 10 } else { 64 << 10 };
 /// A text, or data points, that are being written.
 pub(super) struct Exposition {
     text: String,
-    /// Who takes the text in parts, and can send the first while the others are made.
+    /// Receives finished parts of the text, so that the first can be sent while the others are made.
     parts: Option<UnboundedSender<String>>,
     form: Form,
     /// Labels of every series.
@@ -39,7 +39,7 @@ pub(super) struct Family<'e> {
     exposition: &'e mut Exposition,
     metric: &'static Metric,
     labels: Labels,
-    /// Of a histogram the ends of its ranges, as they are written.
+    /// For a histogram: the upper bounds of its ranges, as text.
     ends: Vec<String>,
     series: usize,
     overflow: Option<Overflow>,
@@ -100,21 +100,21 @@ impl Exposition {
     }
 }
 
-/// A label of a series, by its place.
+/// A label of a series.
 #[derive(Clone, Copy)]
 enum Label {
-    /// One that every series has.
+    /// A label that every series has, by its index.
     Common(usize),
-    /// One of the metric's own.
+    /// A label of this metric alone, by its index.
     Own(usize),
 }
 
 /// The labels of the series of a metric.
 struct Labels {
-    /// Names of the metric's own ones.
+    /// Names of the labels of this metric alone.
     own: &'static [&'static str],
     series: Template,
-    /// Those of the ranges of a histogram, which end at the value of a last label `le`.
+    /// The labels of a histogram's ranges; the last one is `le`.
     ranges: Template,
 }
 

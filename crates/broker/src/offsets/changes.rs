@@ -1,8 +1,8 @@
 //! What changed in the table of offsets, for the slaves that copy it.
 //!
-//! Every change bears the *generation* of its moment. A slave asks for what changed after the generation up to which it has
-//! everything; looking that up begins the next generation. So no list of changes is kept, and a commit costs two loads more. Only what
-//! is removed is listed, since nothing else is left of it.
+//! Every change is stamped with the current *generation*. A slave asks for the changes after the last generation that it has completely;
+//! each such look-up begins a new generation. So no list of changes is kept, and a commit costs two loads more. Only what is removed is
+//! listed, since nothing else is left of it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::PoisonError;
@@ -70,12 +70,12 @@ impl Counter {
         self.current.load(Ordering::Acquire)
     }
 
-    /// Begins the next generation and returns the one before, which no later change bears.
+    /// Begins the next generation and returns the one before; no later change gets that number.
     pub(super) fn begin(&self) -> Generation {
         self.current.fetch_add(1, Ordering::AcqRel)
     }
 
-    /// Notes that there is a change that bears this generation.
+    /// Notes that a change was stamped with this generation.
     pub(super) fn raise(&self, generation: Generation) {
         if self.newest.load(Ordering::Relaxed) < generation {
             self.newest.fetch_max(generation, Ordering::SeqCst);
@@ -115,10 +115,10 @@ impl Offsets {
     }
 
     /// The committed offsets that changed after `generation`, in the order of their keys: those behind the key `after` that fit into
-    /// about `room` bytes, but one at least. What was removed is told before the first key.
+    /// about `room` bytes, but one at least. Removals come before the first key.
     pub(crate) fn changed_after(&self, generation: Generation, after: &str, room: usize) -> Changes {
-        // A commit reads the generation while its entry is locked. So one that this look finds not yet made bears a later
-        // generation than `current`, and is found by the next look.
+        // A commit reads the generation while its entry is locked. So a commit that this look-up does not find yet is
+        // stamped with a later generation than `current`, and the next look-up finds it.
         let current = self.counter.begin();
         let mut table =
             ConsumerOffsetTable { data_version: self.version(), ..ConsumerOffsetTable::default() };
@@ -127,8 +127,8 @@ impl Offsets {
         let removals = self.removals.lock().unwrap_or_else(PoisonError::into_inner);
         let is_whole = generation <= removals.dropped;
         let generation = if is_whole { 0 } else { generation };
-        let told = removals.kept.iter().filter(|(at, _)| after.is_empty() && *at > generation);
-        let gone = told.map(|(_, removed)| removed.clone()).collect();
+        let listed = removals.kept.iter().filter(|(at, _)| after.is_empty() && *at > generation);
+        let gone = listed.map(|(_, removed)| removed.clone()).collect();
         drop(removals);
         for (group, topics) in groups.iter() {
             looked_at += topics.len();

@@ -3,7 +3,8 @@
 /// The time at which the clock was found to be behind the store times of a queue.
 #[derive(Debug, Default)]
 pub(crate) struct ClockSetBack {
-    /// That time in milliseconds since the epoch, and the end of the queue then: messages before it were stored before that time.
+    /// When the clock was found to be behind, in milliseconds since the epoch, and the end of the queue at that moment. Messages before
+    /// that end were stored earlier.
     seen: Option<(i64, i64)>,
 }
 

@@ -36,11 +36,11 @@ impl Retention {
     }
 }
 
-/// When each warning was last logged, in milliseconds since the epoch.
+/// When each warning was last logged, in milliseconds since the epoch; `None` before the first time.
 #[derive(Default)]
 pub(crate) struct Warned {
-    /// That files are kept for a group that has not consumed them.
+    /// When the warning was last logged that files are kept for a group that has not consumed them.
     pub kept_ms: Option<i64>,
-    /// That the disk will be full soon.
+    /// When the warning was last logged that the disk will soon be full.
     pub full_soon_ms: Option<i64>,
 }

@@ -151,7 +151,7 @@ struct Last {
     broker: String,
     /// What that broker calls the state that was read ([`AccessLists::version`]).
     version: String,
-    /// Of the lists that were taken.
+    /// Hash of the user and acl lists that are in use; `None` before the first.
     digest: Option<u64>,
     hasher: RandomState,
 }

@@ -24,12 +24,12 @@ pub(in crate::remoting) fn remote(broker: &Broker, command: &Command<'_>) -> Opt
     let (remote, found) = command.remark?.strip_prefix(FORWARDED)?.strip_prefix(' ')?.split_once(' ')?;
     let (own, remote) = (broker.gate.own_credentials()?, remote.parse().ok()?);
     let expected = signature(own, command, remote);
-    // Signatures of signatures are compared, so that the time of a comparison tells nothing about the one that is expected.
+    // Compares keyed hashes of both signatures, so that timing does not reveal the expected one.
     (own.sign([expected.as_bytes()]) == own.sign([found.as_bytes()])).then_some(remote)
 }
 
-/// Signs a request, with its address, twice: the first signature is not told to anybody, so that nobody can present this one as that of
-/// a request of the broker itself.
+/// Signs a request and the address of its client twice, and discards the first signature. It would otherwise be a valid signature of the
+/// broker's own request.
 fn signature(own: &Credentials, command: &Command<'_>, remote: SocketAddr) -> String {
     let mut request = Vec::new();
     copy(command, FrameWriter::begin(&mut request, Head::request(Encoding::Binary, 0, 0)));

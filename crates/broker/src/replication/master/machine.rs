@@ -55,7 +55,7 @@ pub(crate) enum Decided {
     Again(Epoch),
 }
 
-/// What happened.
+/// An event that the shell reports to the machine.
 #[derive(Debug)]
 pub(super) enum Event {
     Connected(PeerId),
@@ -65,7 +65,7 @@ pub(super) enum Event {
     Closed(PeerId),
     Log(LogRange),
     Decided(Decided),
-    /// Somebody must have the log up to here in time, or leaves the in-sync set.
+    /// A send waits until enough slaves have the log up to here; a slave that is too late leaves the in-sync set.
     Wait(Wait),
     Timer,
     Stop,
@@ -95,7 +95,7 @@ impl Head {
     }
 }
 
-/// What has to be done.
+/// An action that the machine wants the shell to perform.
 #[derive(Debug)]
 pub(super) enum Action {
     Send(PeerId, Head),

@@ -29,7 +29,7 @@ impl Frame {
     }
 }
 
-/// What happened.
+/// An event that the shell reports to the machine.
 #[derive(Debug)]
 pub(super) enum Event {
     Master(Option<String>),
@@ -48,7 +48,7 @@ pub(super) enum Event {
     Stop,
 }
 
-/// What has to be done.
+/// An action that the machine wants the shell to perform.
 #[derive(Debug)]
 pub(super) enum Action {
     Connect(Attempt, String),
