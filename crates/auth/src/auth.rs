@@ -219,16 +219,16 @@ impl Auth {
         verify: impl FnOnce() -> Result<Identity, AuthError>,
     ) -> Result<Identity, Denied> {
         let Attempt { now_ms, address, request, user, mark } = attempt;
-        let turn = self.failures.turn(now_ms, address, user, mark.load(Ordering::Relaxed));
-        let note = || self.failures.note(now_ms, address, user, turn);
+        let reserved = self.failures.reserve_answer_time(now_ms, address, user, mark.load(Ordering::Relaxed));
+        let note = || self.failures.record_failure(now_ms, address, user, reserved);
         if self.settings.authentication == Switch::On && self.settings.unsigned.contains(request) {
-            let identity = if turn.is_none() { verify()? } else { Identity::Anonymous };
+            let identity = if reserved.is_none() { verify()? } else { Identity::Anonymous };
             if identity == Identity::Anonymous && !user.is_empty() {
                 note();
             }
             return Ok(identity);
         }
-        if turn == Some(Answer::Never) {
+        if reserved == Some(Answer::Never) {
             return Err(Denied { error: AuthError::Slowed, answer: Answer::Never, mark: 0 });
         }
         let identity = verify().map_err(|error| {
@@ -238,12 +238,12 @@ impl Auth {
             Denied { error, answer: note(), mark: 0 }
         })?;
         let known = match &identity {
-            Identity::User(name) if turn.is_some() || mark.load(Ordering::Relaxed) == 0 => {
+            Identity::User(name) if reserved.is_some() || mark.load(Ordering::Relaxed) == 0 => {
                 self.failures.mark(name)
             }
             _ => 0,
         };
-        match turn {
+        match reserved {
             Some(answer @ Answer::After(_)) if known != 0 => {
                 Err(Denied { error: AuthError::Slowed, answer, mark: known })
             }

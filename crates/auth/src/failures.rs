@@ -38,8 +38,7 @@ pub enum Answer {
     Never,
 }
 
-/// A connection as far as it is known whose it is: a number for the user who was verified on it first, and 0 before that. The number
-/// means nothing outside the [`Failures`] that gave it.
+/// Identifies the user who was verified first on a connection; 0 before that. Only the [`Failures`] that issued it can compare it.
 pub type Mark = u64;
 
 /// The failures of all addresses. May be used from any thread. Bounded: when a generation is full, the one before it is forgotten,
@@ -75,20 +74,34 @@ impl Failures {
 
     /// Says, before a request is verified, when its answer may leave; `None` when the request takes no turn. `mark` is that of its
     /// connection.
-    pub fn turn(&self, now_ms: i64, address: IpAddr, user: &str, mark: Mark) -> Option<Answer> {
+    pub fn reserve_answer_time(
+        &self,
+        now_ms: i64,
+        address: IpAddr,
+        user: &str,
+        mark: Mark,
+    ) -> Option<Answer> {
         if now_ms >= self.slowed_until.load(Ordering::Relaxed) {
             return None;
         }
         let (address, name) = (counted(address), self.mark(user));
         let Addresses { recent, older } = &mut *self.addresses();
         match recent.get_mut(&address).or_else(|| older.get_mut(&address)) {
-            Some(known) if mark != name && known.slows(now_ms, name) => Some(known.turn(now_ms)),
+            Some(known) if mark != name && known.slows(now_ms, name) => {
+                Some(known.reserve_answer_time(now_ms))
+            }
             _ => None,
         }
     }
 
     /// Notes that a request failed authentication, and says when its answer may leave: as its turn says when it took one.
-    pub fn note(&self, now_ms: i64, address: IpAddr, user: &str, turn: Option<Answer>) -> Answer {
+    pub fn record_failure(
+        &self,
+        now_ms: i64,
+        address: IpAddr,
+        user: &str,
+        reserved: Option<Answer>,
+    ) -> Answer {
         let (address, name) = (counted(address), self.mark(user));
         let Addresses { recent, older } = &mut *self.addresses();
         let known = recent.remove(&address).or_else(|| older.remove(&address));
@@ -96,8 +109,8 @@ impl Failures {
             failures: VecDeque::with_capacity(FREE_FAILURES),
             answered: now_ms,
         });
-        let answer = turn.unwrap_or_else(|| match now_ms < known.slowed_until() {
-            true => known.turn(now_ms),
+        let answer = reserved.unwrap_or_else(|| match now_ms < known.slowed_until() {
+            true => known.reserve_answer_time(now_ms),
             false => Answer::Now,
         });
         if known.failures.len() == FREE_FAILURES {
@@ -140,8 +153,8 @@ impl Address {
             && (names.len() > USERS_MAX || names.contains(&name))
     }
 
-    /// Takes the next turn.
-    fn turn(&mut self, now_ms: i64) -> Answer {
+    /// Reserves the next time at which an answer to the address may leave.
+    fn reserve_answer_time(&mut self, now_ms: i64) -> Answer {
         let at_ms = now_ms.max(self.answered + PACE_MS);
         let answer = match at_ms - now_ms {
             0 => Answer::Now,

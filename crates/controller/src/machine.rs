@@ -196,7 +196,7 @@ impl Machine {
         if let LeaderEvent::Committed(_, changes) = &event
             && self.leads
         {
-            changes.iter().for_each(tell);
+            changes.iter().for_each(log_change);
         }
         let mut actions = Vec::new();
         self.leader.step(now_ms, event, &mut actions);
@@ -219,8 +219,8 @@ impl Machine {
     }
 }
 
-/// Logs what operators look for at night.
-fn tell(change: &Change) {
+/// Logs elections, changed in-sync sets and lost members, at the level at which operators are to be alerted.
+fn log_change(change: &Change) {
     match change {
         Change::Elected { name, master: Some(master) } => {
             tracing::info!(broker_set = name, "broker {master} was elected master");

@@ -128,14 +128,14 @@ impl InSync {
             self.members.get(&broker).is_some_and(|former| former.is_connected || former.must_leave);
         let member = Member { is_connected: true, is_learner, must_leave, ..Member::expected(now_ms) };
         self.members.insert(broker, member);
-        self.settle();
+        self.forget_members_of_no_set();
     }
 
     /// A slave's connection has ended. A member leaves the set, but is needed until the controller has agreed.
     pub(crate) fn disconnect(&mut self, broker: BrokerId) {
         let Some(member) = self.members.get_mut(&broker) else { return };
         (member.is_connected, member.ack, member.must_leave) = (false, None, true);
-        self.settle();
+        self.forget_members_of_no_set();
     }
 
     /// A connected slave has reported.
@@ -145,11 +145,11 @@ impl InSync {
         member.ack = Some(ack.offset);
         member.is_caught_up = ack.caught_up_ms.is_some();
         member.caught_up_ms = member.caught_up_ms.max(ack.caught_up_ms.unwrap_or(0));
-        self.settle();
+        self.forget_members_of_no_set();
     }
 
-    /// Who is in no set has nothing to leave, and is forgotten when it is not connected.
-    fn settle(&mut self) {
+    /// Forgets disconnected brokers that are in no set. A broker in no set need not leave one.
+    fn forget_members_of_no_set(&mut self) {
         let required = self.required();
         self.members.retain(|broker, member| {
             let is_required = required.contains(broker);
@@ -193,7 +193,7 @@ impl InSync {
         self.proposed.clear();
         self.proposal = Proposal::None;
         self.unknown_since_ms = None;
-        self.settle();
+        self.forget_members_of_no_set();
     }
 
     /// The controller has refused the proposal and will not commit it.
@@ -202,7 +202,7 @@ impl InSync {
             self.proposal = Proposal::Paused(now_ms + self.config.retry_interval_ms);
             if self.unknown_since_ms.is_none() {
                 self.proposed.clear();
-                self.settle();
+                self.forget_members_of_no_set();
             }
         }
     }

@@ -12,12 +12,15 @@ fn wait(answer: Answer) -> i64 {
 
 /// The waits of answers to failures of alice at an address at these milliseconds.
 fn waits(failures: &Failures, address: &str, times: &[i64]) -> Vec<i64> {
-    times.iter().map(|at| wait(failures.note(1_000_000 + *at, ip(address), "alice", None))).collect()
+    times
+        .iter()
+        .map(|at| wait(failures.record_failure(1_000_000 + *at, ip(address), "alice", None)))
+        .collect()
 }
 
 /// The turn of a request of a user at the address that fails in these tests, on a new connection.
 fn turn(failures: &Failures, at: i64, user: &str) -> Option<i64> {
-    failures.turn(1_000_000 + at, ip("10.0.0.1"), user, 0).map(wait)
+    failures.reserve_answer_time(1_000_000 + at, ip("10.0.0.1"), user, 0).map(wait)
 }
 
 #[test]
@@ -67,7 +70,7 @@ fn too_many_waiting_answers_end_the_connection() {
 fn many_addresses_stay_within_the_bound() {
     let failures = Failures::default();
     for at in 0..50_000_u32 {
-        failures.note(1, IpAddr::from(std::net::Ipv4Addr::from_bits(at)), "alice", None);
+        failures.record_failure(1, IpAddr::from(std::net::Ipv4Addr::from_bits(at)), "alice", None);
         let addresses = failures.addresses();
         assert!(addresses.recent.len() + addresses.older.len() <= 2 * ADDRESSES_MAX);
     }
@@ -90,7 +93,7 @@ fn right_and_wrong_requests_of_a_slowed_address_take_turns_on_every_connection()
     assert_eq!(turn(&failures, 3500, "alice"), Some(0), "nothing waits any more");
     let all: Vec<_> = (0..70).map(|_| turn(&failures, 3500, "alice")).collect();
     assert_eq!((all[59], all[60], all[69]), (Some(60_000), Some(-1), Some(-1)));
-    assert_eq!(failures.turn(1_000_000, ip("10.0.0.2"), "alice", 0), None, "another address");
+    assert_eq!(failures.reserve_answer_time(1_000_000, ip("10.0.0.2"), "alice", 0), None, "another address");
     assert_eq!(turn(&failures, 60_000, "alice"), None, "a minute later");
 }
 
@@ -98,8 +101,8 @@ fn right_and_wrong_requests_of_a_slowed_address_take_turns_on_every_connection()
 fn a_request_that_took_a_turn_takes_no_second_one_when_it_fails() {
     let failures = Failures::default();
     waits(&failures, "10.0.0.1", &[0; 10]);
-    let turn = failures.turn(1_000_000, ip("10.0.0.1"), "alice", 0);
-    assert_eq!(wait(failures.note(1_000_000, ip("10.0.0.1"), "alice", turn)), 1000);
+    let turn = failures.reserve_answer_time(1_000_000, ip("10.0.0.1"), "alice", 0);
+    assert_eq!(wait(failures.record_failure(1_000_000, ip("10.0.0.1"), "alice", turn)), 1000);
     assert_eq!(waits(&failures, "10.0.0.1", &[0]), [2000]);
 }
 
@@ -108,9 +111,9 @@ fn connections_of_the_user_and_other_users_of_a_slowed_address_take_no_turns() {
     let failures = Failures::default();
     waits(&failures, "10.0.0.1", &[0; 10]);
     let of_alice = failures.mark("alice");
-    assert_eq!(failures.turn(1_000_000, ip("10.0.0.1"), "alice", of_alice), None);
+    assert_eq!(failures.reserve_answer_time(1_000_000, ip("10.0.0.1"), "alice", of_alice), None);
     assert_eq!(
-        failures.turn(1_000_000, ip("10.0.0.1"), "alice", failures.mark("bob")),
+        failures.reserve_answer_time(1_000_000, ip("10.0.0.1"), "alice", failures.mark("bob")),
         Some(Answer::After(1000))
     );
     assert_eq!(turn(&failures, 0, "bob"), None);
@@ -120,7 +123,7 @@ fn connections_of_the_user_and_other_users_of_a_slowed_address_take_no_turns() {
 fn whoever_tries_one_user_after_the_other_slows_all_users_of_the_address() {
     let failures = Failures::default();
     for user in 0..FREE_FAILURES {
-        failures.note(1_000_000, ip("10.0.0.1"), &format!("user-{user}"), None);
+        failures.record_failure(1_000_000, ip("10.0.0.1"), &format!("user-{user}"), None);
     }
     assert_eq!(turn(&failures, 0, "bob"), Some(1000));
 }

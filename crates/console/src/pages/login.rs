@@ -33,7 +33,7 @@ pub(crate) fn login(who: &Visitor, fields: &Fields, failure: Option<&str>) -> Re
 /// the processor as a right one, and no more is learnt from it than from one a second.
 pub(super) async fn begin(app: &App, who: &Visitor, form: &Fields) -> Result<Reply, Refusal> {
     let name = form.text("name").to_owned();
-    let turn = app.failures.note(now_ms(), who.address, &name, None);
+    let turn = app.failures.record_failure(now_ms(), who.address, &name, None);
     match turn {
         Answer::Now => {}
         Answer::After(ms) => tokio::time::sleep(Duration::from_millis(ms.unsigned_abs())).await,
