@@ -1,4 +1,5 @@
-//! The report of a run: a self-contained HTML page, Markdown, the table of seed 003 as CSV, and JSON.
+//! The report of a run: a self-contained HTML page, Markdown, the table of the earlier report 003
+//! (docs/lab.md) as CSV, and JSON.
 //!
 //! - [`html`]: the page and its chapters, with [`answer`] first. Charts are SVG inside the page, and nothing is
 //!   fetched.

@@ -11,7 +11,7 @@ use serde::Serialize;
 /// after.
 pub const PHASES: [&str; 4] = ["before", "during", "drain", "after"];
 
-/// The figures of one phase: the columns of the report of seed 003.
+/// The figures of one phase: the columns of the earlier report 003 (docs/lab.md).
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[allow(missing_docs, reason = "the columns say it")]
 pub struct Stage {

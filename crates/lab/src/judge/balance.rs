@@ -7,7 +7,7 @@
 //! traffic of the lab with brokers on other machines passes the network of this machine too.
 //!
 //! When several message sizes reach the same bytes per second, bandwidth is the limit, whatever the message rates are
-//! (seed 000-B missed such a limit of 0.8 Gb/s).
+//! (part B of the earlier report 000 missed such a limit of 0.8 Gb/s, see docs/lab.md).
 
 use super::factor::{Factor, ladders};
 use super::figures::{Figures, broker_host_names};

@@ -2,8 +2,8 @@
 //!
 //! *Capacity* is the rate of cells in a closed loop; of a ladder only its best step counts (`ladders`). *Latency* is
 //! compared only where both runs were sent the same rate (open loop). In a closed loop the faster system is also the
-//! more loaded one, and the rate of a single thread is nothing but the round trip time (seed 000 read "0.45×" as
-//! capacity).
+//! more loaded one, and the rate of a single thread is nothing but the round trip time (the earlier report
+//! 000 read "0.45×" as capacity, see docs/lab.md).
 
 mod ladders;
 mod machines;

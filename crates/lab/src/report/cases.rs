@@ -1,5 +1,5 @@
-//! The table of all cells in the page: the columns of seeds 003 and 000, and further ones needed to read them. A note
-//! has its own row below its cell, to leave room for figures.
+//! The table of all cells in the page: the columns of the earlier reports 003 and 000 (docs/lab.md), and further ones
+//! needed to read them. A note has its own row below its cell, to leave room for figures.
 
 use super::columns;
 use super::words::{says, words};

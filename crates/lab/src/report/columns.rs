@@ -1,4 +1,4 @@
-//! `cells.csv`: first the columns of seed 003, so that old and new reports can be compared, then all others.
+//! `cells.csv`: first the columns of the earlier report 003 (docs/lab.md), so that old and new reports can be compared, then all others.
 //!
 //! Units: sizes in bytes, times in milliseconds, network in megabytes per second, iowait in percent. An invalid cell
 //! has no figures; its reasons are in `note`.
@@ -11,7 +11,7 @@ use crate::judge::numbers::short;
 use crate::judge::{Language, Text, both};
 use crate::sentences::{Sentence, phase_name};
 
-/// The columns of seed 003.
+/// The columns of the earlier report 003 (docs/lab.md).
 pub const SEED_COLUMNS: [&str; 14] = [
     "case",
     "disk",
@@ -29,7 +29,7 @@ pub const SEED_COLUMNS: [&str; 14] = [
     "note",
 ];
 
-/// The columns that seed 003 did not have.
+/// The columns that the earlier report 003 did not have (docs/lab.md).
 const MORE_COLUMNS: [&str; 19] = [
     "cell",
     "valid",

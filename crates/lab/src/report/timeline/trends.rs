@@ -1,4 +1,5 @@
-//! The trends of a step: those of seed 004, plus network in both directions, end-to-end latency and pauses.
+//! The trends of a step: those of the earlier report 004 (docs/lab.md), plus network in both directions,
+//! end-to-end latency and pauses.
 
 use super::Timeline;
 use crate::archive::{BrokerSecond, HostSecond, LoadSecond};
