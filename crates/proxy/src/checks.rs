@@ -1,4 +1,4 @@
-//! The checks of names and texts, each a row of rules in the order of the reference (`TopicValidator`, `GrpcValidator`): the first
+//! The checks of names and texts, each a row of rules in the order of RocketMQ's proxy (`TopicValidator`, `GrpcValidator`): the first
 //! rule that fails gives code and text.
 
 use grpc::messages::Code;
@@ -128,7 +128,7 @@ const KEY: &[Rule] = &[
     Rule { fails: has_control, text: |_| "key cannot contain control character".to_owned() },
 ];
 
-/// Control characters separate the properties of a stored message; the reference lets them through here.
+/// Control characters separate the properties of a stored message; RocketMQ's proxy lets them through here.
 const MESSAGE_ID: &[Rule] = &[
     Rule { fails: is_blank, text: |_| "message id cannot be empty".to_owned() },
     Rule { fails: has_control, text: |_| "message id cannot contain control character".to_owned() },

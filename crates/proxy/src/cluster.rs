@@ -2,7 +2,7 @@
 //! `ClusterMetadataService`).
 //!
 //! Handles, transaction ids and recall handles name the broker they are of, so no table of messages is kept here and any other
-//! proxy can go on with them. What is known of topics, groups and brokers is in caches with the times of the reference.
+//! proxy can go on with them. What is known of topics, groups and brokers is in caches with the times of RocketMQ's proxy.
 
 mod cache;
 mod consumers;

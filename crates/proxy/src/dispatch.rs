@@ -303,7 +303,7 @@ pub fn dispatch(origin: Origin, request: http::Request<Incoming>) -> Answer {
             let (caller, request) = known::<ReceiveMessageRequest>(&origin, request);
             Box::pin(async move { grpc.server_streaming(Receive(Some(Box::new(caller))), request).await })
         }
-        // Declared in the protocol, and not served by the reference either: PullMessage, UpdateOffset, GetOffset, QueryOffset.
+        // Declared in the protocol, and not served by RocketMQ's proxy either: PullMessage, UpdateOffset, GetOffset, QueryOffset.
         _ => unimplemented(),
     }
 }

@@ -38,8 +38,8 @@ pub async fn query_route(call: Call, request: QueryRouteRequest) -> Result<Query
     Ok(QueryRouteResponse { status: Some(Status::ok()), message_queues: brokers.flat_map(queues).collect() })
 }
 
-/// The permissions of a topic's queues, in the order of the reference. With fewer read than write queues the ids are not those of
-/// the broker; clients need only their number.
+/// The permissions of a topic's queues, in the order of RocketMQ's proxy. With fewer read than write queues the ids are not those
+/// of the broker; clients need only their number.
 fn permissions(topic: &QueuesOf) -> Vec<Permission> {
     let count = |count: i32| usize::try_from(count).unwrap_or(0);
     let (read, write) = (count(topic.read), count(topic.write));

@@ -54,7 +54,7 @@ pub struct Outgoing {
     pub born_ms: i64,
 }
 
-/// Checks a message, rows 4 to 13 of the reference; the first that fails counts.
+/// Checks a message in the order of `SendMessageActivity`; the first check that fails counts.
 ///
 /// # Errors
 /// The failure of the first check that fails.
