@@ -80,7 +80,7 @@ pub(crate) fn pull(
         write_empty(broker, &pull, &scan, out);
         return Ok(());
     }
-    let mut scan = Scan::of(broker, &pull, Source::Memory, &mut scratch.units);
+    let mut scan = Scan::find_messages(broker, &pull, Source::Memory, &mut scratch.units);
     let suspends = header.sys_flag & pull_flag::SUSPEND != 0 && header.suspend_timeout_ms > 0;
     if suspends && scan.as_ref().is_some_and(|scan| scan.code == response::PULL_NOT_FOUND) {
         let suspend_ms = if broker.config.long_polling_enable {
@@ -107,7 +107,7 @@ pub(crate) fn pull(
             // A message came while the pull was put into the list of its queue.
             Suspension::Ready(held) => {
                 pull.ask = held.ask;
-                scan = Scan::of(broker, &pull, Source::Memory, &mut scratch.units);
+                scan = Scan::find_messages(broker, &pull, Source::Memory, &mut scratch.units);
             }
         }
     }
@@ -124,7 +124,7 @@ fn read_from_disk(broker: &Arc<Broker>, sink: Arc<dyn ReplySink>, pull: Pull) {
     let read = move |sink: &Arc<dyn ReplySink>| {
         reader.note_slow("pull", WaitCause::DiskPool, queued);
         let mut units = Vec::new();
-        if let Some(scan) = Scan::of(&reader, &pull, Source::Disk, &mut units) {
+        if let Some(scan) = Scan::find_messages(&reader, &pull, Source::Disk, &mut units) {
             sink.write(&mut |out| {
                 answer(&reader, &pull, &scan, &units, Source::Disk, out);
             });

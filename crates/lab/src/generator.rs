@@ -39,7 +39,8 @@ pub use workload::Workload;
 
 use crate::Error;
 use crate::load::{
-    Clock, Connection, ConnectionOptions, Destination, Ending, Message, Pace, Snapshot, Tally, keep, zone_ms,
+    Clock, Connection, ConnectionOptions, Destination, Ending, Message, Pace, Snapshot, Tally,
+    keep_connected, zone_ms,
 };
 use crate::runtime;
 use client::{Client, TRACE_TOPIC, Tracer};
@@ -201,8 +202,8 @@ impl Generator {
             let connection = Arc::new(Connection::new(options, self.clock, self.tally.clone()));
             self.connections.push(connection.clone());
             match self.endpoint.clone() {
-                None => self.keep(index as usize, self.destination(workload, place), connection),
-                Some(endpoint) => self.keep_grpc(workload, (index, endpoint), connection)?,
+                None => self.keep_connected(index as usize, self.destination(workload, place), connection),
+                Some(endpoint) => self.keep_grpc_connected(workload, (index, endpoint), connection)?,
             }
         }
         Ok(())
@@ -236,15 +237,15 @@ impl Generator {
         }
     }
 
-    fn keep(&mut self, index: usize, to: Destination, connection: Arc<Connection<Mix>>) {
+    fn keep_connected(&mut self, index: usize, to: Destination, connection: Arc<Connection<Mix>>) {
         let workers = self.workers.clone();
         self.keepers.spawn(async move {
             // The workers stop only when the run is over, so there is nobody to report to.
-            let _ = keep(&workers, index, to, connection).await;
+            let _ = keep_connected(&workers, index, to, connection).await;
         });
     }
 
-    fn keep_grpc(
+    fn keep_grpc_connected(
         &mut self,
         workload: &Workload,
         (index, endpoint): (u32, Endpoint),
@@ -252,7 +253,7 @@ impl Generator {
     ) -> Result<(), Error> {
         let (topics, (end, ended)) = (workload.topics().collect(), oneshot::channel::<()>());
         let kept = move || async move {
-            sender::keep(endpoint, index, topics, connection).await;
+            sender::keep_connected(endpoint, index, topics, connection).await;
             drop(end);
         };
         self.workers.spawn(index as usize, kept).map_err(Error::system("start a connection"))?;
@@ -306,7 +307,7 @@ impl Generator {
     fn read(&mut self, reader: Arc<Reader>) {
         self.readers.push(reader.clone());
         let (workers, index) = (self.workers.clone(), self.readers.len());
-        self.keepers.spawn(async move { reader::keep(&workers, index, reader).await });
+        self.keepers.spawn(async move { reader::keep_connected(&workers, index, reader).await });
     }
 
     /// Stops consumers; they can be started again.

@@ -31,7 +31,7 @@ pub use connection::{Connection, ConnectionOptions};
 pub use destination::Destination;
 pub(crate) use ending::Ending;
 pub(crate) use grpc_template::{GrpcTemplate, requests};
-pub use keeper::keep;
+pub use keeper::keep_connected;
 pub(crate) use keeper::{Alarm, pause};
 pub use latency::{Latency, Percentiles};
 pub use message::{Message, body, key_prefix};

@@ -146,7 +146,7 @@ struct NameServerService {
     started: Instant,
     /// Handles of the connections on which brokers registered, to close those of silent brokers.
     brokers: Mutex<HashMap<u64, Arc<ConnectionHandle>>>,
-    /// Wakes [`keep`] when [`RequestHandler::settle`] has something to do.
+    /// Wakes [`maintain_routes`] when [`RequestHandler::settle`] has something to do.
     unsettled: Notify,
 }
 
@@ -231,17 +231,17 @@ impl Service for NameServerService {
     }
 }
 
-/// Runs [`keep`] and restarts it after a panic: without it lost brokers would stay in the routes.
+/// Runs [`maintain_routes`] and restarts it after a panic: without it lost brokers would stay in the routes.
 async fn keep_on(workers: Workers, front: Arc<NameServerService>, scan_interval: Duration) {
-    while net::caught(keep(workers.clone(), front.clone(), scan_interval)).await.is_err() {
+    while net::caught(maintain_routes(workers.clone(), front.clone(), scan_interval)).await.is_err() {
         tracing::error!("the task that removes silent brokers panicked and begins anew");
         // Wait, so that a panic at every start does not occupy the thread.
         tokio::time::sleep(scan_interval).await;
     }
 }
 
-/// Removes departing brokers, searches silent ones, and sends notices.
-async fn keep(workers: Workers, front: Arc<NameServerService>, scan_interval: Duration) {
+/// Closes the connections of silent brokers, reloads users, and sends the notices that follow from removed brokers.
+async fn maintain_routes(workers: Workers, front: Arc<NameServerService>, scan_interval: Duration) {
     let [mut scan, mut reload] = [scan_interval, RELOAD_INTERVAL].map(tokio::time::interval);
     scan.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {

@@ -177,8 +177,8 @@ impl Client {
         locked(&self.state).stated.clone()
     }
 
-    /// Notes that the client is there.
-    pub fn seen(&self, now_ms: i64) {
+    /// Notes that the client was active at this time.
+    pub fn note_activity(&self, now_ms: i64) {
         self.seen_ms.store(now_ms, Ordering::Relaxed);
     }
 
@@ -201,7 +201,7 @@ impl Client {
     }
 
     /// Keeps the settings of the client, and the stream that they came on.
-    pub fn state(&self, stated: Stated, writer: &Writer) {
+    pub fn set_settings(&self, stated: Stated, writer: &Writer) {
         let mut state = locked(&self.state);
         state.stated = Some(Arc::new(stated));
         state.writer = Some(writer.clone());
@@ -242,7 +242,7 @@ impl Client {
         writer.is_some_and(|writer| writer.try_send(Ok(Box::new(command))).is_ok())
     }
 
-    async fn put(&self, question: Question, patience: Duration) -> Result<ClientAnswer, AskError> {
+    async fn send_question(&self, question: Question, patience: Duration) -> Result<ClientAnswer, AskError> {
         let timed_out = || AskError::TimedOut("call remote timeout".to_owned());
         let nonce = self.next_nonce.fetch_add(1, Ordering::Relaxed).to_string();
         let command = match question {
@@ -347,6 +347,6 @@ impl ClientLink for Client {
     }
 
     fn ask(&self, question: Question, patience: Duration) -> Asked<'_> {
-        Box::pin(self.put(question, patience))
+        Box::pin(self.send_question(question, patience))
     }
 }

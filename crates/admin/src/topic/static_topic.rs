@@ -76,7 +76,12 @@ async fn targets(session: &Session, arguments: &Arguments) -> Result<(Vec<Member
 }
 
 /// Writes the mapping of all brokers to a file, from which an operator can restore it by hand.
-fn keep(topic: &str, epoch: i64, when: &str, mapped: &BTreeMap<String, Mapped>) -> Result<String, Error> {
+fn write_backup(
+    topic: &str,
+    epoch: i64,
+    when: &str,
+    mapped: &BTreeMap<String, Mapped>,
+) -> Result<String, Error> {
     let details: BTreeMap<_, _> = mapped
         .iter()
         .map(|(name, mapped)| (name, json!({"mappingDetail": mapped.detail, "topicConfig": mapped.config})))
@@ -96,7 +101,7 @@ pub(super) async fn create(session: &Session, arguments: &Arguments) -> Result<W
     let (masters, chosen) = targets(session, arguments).await?;
     let mut mapped = existing(session, &masters, topic).await?;
     let epoch = mapped.values().filter_map(|it| Some(it.detail.as_ref()?.epoch)).max();
-    let old = keep(topic, epoch.unwrap_or(session.now_ms), "before", &mapped)?;
+    let old = write_backup(topic, epoch.unwrap_or(session.now_ms), "before", &mapped)?;
     let hosted = |mapped: &Mapped| mapped.detail.as_ref().map_or(0, |detail| detail.hosted_queues.len());
     let first = i32::try_from(mapped.values().map(hosted).sum::<usize>()).unwrap_or(i32::MAX);
     if count <= first {
@@ -131,7 +136,7 @@ pub(super) async fn create(session: &Session, arguments: &Arguments) -> Result<W
     for detail in mapped.values_mut().filter_map(|one| one.detail.as_mut()) {
         (detail.epoch, detail.total_queues) = (epoch, count);
     }
-    let new = keep(topic, epoch, "after", &mapped)?;
+    let new = write_backup(topic, epoch, "after", &mapped)?;
     let mut rows = Vec::new();
     for (name, one) in &mapped {
         let Some(master) = masters.iter().find(|master| master.name == *name) else { continue };

@@ -102,7 +102,7 @@ impl Look<'_> {
         };
         let pull = Pull { queue: queue.clone(), ask };
         let mut units: Vec<Numbered> = Vec::new();
-        let found = Scan::of(broker, &pull, Source::Disk, &mut units);
+        let found = Scan::find_messages(broker, &pull, Source::Disk, &mut units);
         if found.is_none_or(|scan| scan.code != response::SUCCESS) {
             return;
         }

@@ -240,7 +240,7 @@ impl Picking<'_> {
 
     /// Looks for messages. An offset outside of the queue is corrected first. `None` when the disk would have to be read.
     fn scan(&mut self, cell: &Arc<Cell>, pull: &mut Pull) -> Option<Scan> {
-        let scan = Scan::of(self.broker, pull, self.source, &mut self.units)?;
+        let scan = Scan::find_messages(self.broker, pull, self.source, &mut self.units)?;
         if scan.code != response::PULL_OFFSET_MOVED {
             return Some(scan);
         }
@@ -250,7 +250,7 @@ impl Picking<'_> {
         self.broker.pops.store_left(self.broker, cell, left);
         cell.commit(&self.broker.offsets, scan.next);
         (pull.ask.offset, pull.ask.asked) = (scan.next, scan.next);
-        Scan::of(self.broker, pull, self.source, &mut self.units)
+        Scan::find_messages(self.broker, pull, self.source, &mut self.units)
     }
 
     /// Adds the messages that were just read to the answer, and returns their checkpoint. An ordered pop has no checkpoint; its

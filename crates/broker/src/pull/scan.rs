@@ -44,7 +44,7 @@ impl Scan {
 
     /// Looks for messages from the pull's offset on, and collects the index units of those that match in `units`. `None` when the
     /// index is not in memory and `source` forbids reading the disk.
-    pub(crate) fn of(
+    pub(crate) fn find_messages(
         broker: &Broker,
         pull: &Pull,
         source: Source,
@@ -82,7 +82,7 @@ impl Scan {
         if offset > max {
             return found(response::PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY", max);
         }
-        match walk(broker, pull, max, source, units) {
+        match collect_units(broker, pull, max, source, units) {
             Ok(None) => None,
             Ok(Some(Walked { next, is_far_behind })) if next > offset => {
                 let (code, status) = match units.is_empty() {
@@ -109,7 +109,7 @@ impl Scan {
     }
 }
 
-/// How far a walk through the index has come.
+/// How far [`collect_units`] has come.
 struct Walked {
     /// Offset behind the last unit looked at.
     next: i64,
@@ -117,7 +117,7 @@ struct Walked {
 }
 
 /// Collects matching index units in `units`. `None` when the disk would have to be read.
-fn walk(
+fn collect_units(
     broker: &Broker,
     pull: &Pull,
     max: i64,

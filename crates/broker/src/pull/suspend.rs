@@ -120,7 +120,7 @@ fn resume(
         write_empty(broker, &pull, &scan, out);
         return None;
     }
-    let Some(scan) = Scan::of(broker, &pull, Source::Memory, &mut units) else {
+    let Some(scan) = Scan::find_messages(broker, &pull, Source::Memory, &mut units) else {
         read_from_disk(broker, held.sink, pull);
         return None;
     };

@@ -33,7 +33,7 @@ fn pull(fixture: &Fixture, offset: i64, expression: &str) -> Pull {
 fn scan(fixture: &Fixture, offset: i64, expression: &str) -> (i32, &'static str, i64, usize) {
     let mut units = Vec::new();
     let pull = pull(fixture, offset, expression);
-    let scan = Scan::of(&fixture.broker, &pull, Source::Disk, &mut units).unwrap();
+    let scan = Scan::find_messages(&fixture.broker, &pull, Source::Disk, &mut units).unwrap();
     (scan.code, scan.status, scan.next, units.len())
 }
 
@@ -98,10 +98,10 @@ fn sql_filters_look_at_the_properties_of_each_message() {
         Subscription::parse_typed("T", "size BETWEEN 10 AND 12 OR size IS NULL", "SQL92", 1).unwrap();
     pull.ask.filter = Arc::new(filter);
     let mut units = Vec::new();
-    let scan = Scan::of(&fixture.broker, &pull, Source::Disk, &mut units).unwrap();
+    let scan = Scan::find_messages(&fixture.broker, &pull, Source::Disk, &mut units).unwrap();
     assert_eq!((scan.status, scan.next, units.len()), ("FOUND", 41, 4));
     pull.ask.filter = Arc::new(Subscription::parse_typed("T", "size > 100", "SQL92", 1).unwrap());
-    let scan = Scan::of(&fixture.broker, &pull, Source::Memory, &mut units).unwrap();
+    let scan = Scan::find_messages(&fixture.broker, &pull, Source::Memory, &mut units).unwrap();
     assert_eq!((scan.status, scan.next, units.len()), ("NO_MATCHED_MESSAGE", 41, 0));
 }
 
@@ -121,7 +121,7 @@ fn messages_far_behind_come_in_smaller_answers_and_suggest_the_groups_slave() {
     for (offset, suggested) in [(0, 1), (70, 0)] {
         let pull = pull(&fixture, offset, "*");
         let mut units = Vec::new();
-        let scan = Scan::of(&fixture.broker, &pull, Source::Disk, &mut units).unwrap();
+        let scan = Scan::find_messages(&fixture.broker, &pull, Source::Disk, &mut units).unwrap();
         assert_eq!(scan.header(&fixture.broker, &pull).suggest_broker_id, suggested, "at {offset}");
     }
 }
@@ -135,7 +135,7 @@ fn what_was_read_ahead_comes_in_answers_as_large_as_the_end_of_the_log() {
     fill(&fixture, 40, &[7; 1 << 10]);
     let pull = pull(&fixture, 0, "*");
     let mut units = Vec::new();
-    let scan = Scan::of(&fixture.broker, &pull, Source::Disk, &mut units).unwrap();
+    let scan = Scan::find_messages(&fixture.broker, &pull, Source::Disk, &mut units).unwrap();
     assert_eq!(units.len(), 8);
     assert!(answer(
         &fixture.broker,
@@ -145,7 +145,7 @@ fn what_was_read_ahead_comes_in_answers_as_large_as_the_end_of_the_log() {
         Source::Disk,
         &mut Call::first().writer(&mut Vec::new())
     ));
-    let scan = Scan::of(&fixture.broker, &pull, Source::Memory, &mut units).unwrap();
+    let scan = Scan::find_messages(&fixture.broker, &pull, Source::Memory, &mut units).unwrap();
     assert_eq!(units.len(), 32);
     assert_eq!(scan.header(&fixture.broker, &pull).suggest_broker_id, 1, "still far behind");
 }
@@ -157,7 +157,7 @@ fn check_15_every_answer_carries_the_four_fields_and_the_records() {
     for (offset, code) in [(0, 0), (3, 19), (9, 21)] {
         let pull = pull(&fixture, offset, "*");
         let mut units = Vec::new();
-        let scan = Scan::of(&fixture.broker, &pull, Source::Memory, &mut units).unwrap();
+        let scan = Scan::find_messages(&fixture.broker, &pull, Source::Memory, &mut units).unwrap();
         let mut out = Vec::new();
         assert!(answer(
             &fixture.broker,
@@ -193,7 +193,7 @@ fn damage(fixture: &Fixture, offset: u64) {
 fn answered(fixture: &Fixture, source: Source) -> (i32, i64, Vec<i64>) {
     let pull = pull(fixture, 0, "*");
     let (mut units, mut out) = (Vec::new(), Vec::new());
-    let scan = Scan::of(&fixture.broker, &pull, source, &mut units).unwrap();
+    let scan = Scan::find_messages(&fixture.broker, &pull, source, &mut units).unwrap();
     assert!(answer(&fixture.broker, &pull, &scan, &units, source, &mut Call::first().writer(&mut out)));
     let command = Command::decode(&mut out).unwrap();
     let next = PullReply::decode(&command.fields).unwrap().next_offset;

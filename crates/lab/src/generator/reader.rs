@@ -425,7 +425,7 @@ impl Service for Reader {
 }
 
 /// Keeps a reader connected until the reader is stopped.
-pub(super) async fn keep(workers: &Workers, index: usize, reader: Arc<Reader>) {
+pub(super) async fn keep_connected(workers: &Workers, index: usize, reader: Arc<Reader>) {
     let mut to = reader.to.clone();
     while !reader.is_stopped() {
         to.look().await;

@@ -168,7 +168,7 @@ impl Receiver {
             tokio::select! {
                 // Without a sender there is nobody left to count for.
                 _ = stopped.wait_for(|stopped| *stopped) => {}
-                () = own.keep() => {}
+                () = own.keep_connected() => {}
             }
             drop(end);
         })?;
@@ -176,7 +176,7 @@ impl Receiver {
     }
 
     /// Connects, and again whenever the connection ends.
-    async fn keep(self: &Arc<Self>) {
+    async fn keep_connected(self: &Arc<Self>) {
         loop {
             match self.endpoint.session(self.number, self.settings()).await {
                 Ok(session) => self.receive(session).await,

@@ -25,7 +25,7 @@ struct Arrived {
 
 /// Connects as client number `number`, and again whenever the connection ends, until its work is done. To be called on
 /// the thread of the connection.
-pub(super) async fn keep(
+pub(super) async fn keep_connected(
     endpoint: Endpoint,
     number: u32,
     topics: Vec<String>,

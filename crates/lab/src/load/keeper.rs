@@ -26,7 +26,7 @@ const RETRY_MASTER: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// The error of the workers, when these have stopped.
-pub async fn keep<W: Work>(
+pub async fn keep_connected<W: Work>(
     workers: &Workers,
     worker: usize,
     mut to: Destination,

@@ -79,7 +79,7 @@ pub async fn sync_lite(_: Call, (): ()) -> Result<SyncLiteSubscriptionResponse, 
 pub async fn register(call: &Call, client: &Arc<Client>, stated: &Stated) -> Result<(), Failure> {
     let brokers = &call.proxy.brokers;
     let now_ms = brokers.now_ms();
-    client.seen(now_ms);
+    client.note_activity(now_ms);
     let data = heartbeat_data(&client.id, stated)?;
     let member = Member {
         client_id: client.id.clone(),

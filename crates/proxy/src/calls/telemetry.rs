@@ -153,7 +153,7 @@ async fn settle(
         }
         _ => settings::of_producer(config, stated.settings),
     };
-    client.state(stated.clone(), writer);
+    client.set_settings(stated.clone(), writer);
     if let Some(PubSub::Publishing(_)) = &stated.settings.pub_sub {
         brokers.producer_stated();
     }

@@ -108,7 +108,7 @@ impl Fixture {
         let stated = Stated { settings, at_ms: 1 };
         self.run(clients::register(call, &client, &stated)).unwrap();
         let (writer, _) = tokio::sync::mpsc::channel(1);
-        client.state(stated, &writer);
+        client.set_settings(stated, &writer);
     }
 
     fn send(&self, change: impl FnOnce(&mut SystemProperties)) -> SendResultEntry {

@@ -249,7 +249,7 @@ impl KeyIndex {
     }
 
     /// Reacts to an error of the index files: drops the state in memory; after a pause the files are loaded again.
-    pub(super) fn rest(&self, filling: &mut Filling, error: &io::Error) {
+    pub(super) fn pause_after_error(&self, filling: &mut Filling, error: &io::Error) {
         let full = crate::error::is_lack(error);
         let pause_ms = filling.pause.as_millis() as u64;
         tracing::warn!(%error, pause_ms, "the key index cannot be written; messages are stored, and found by key later");

@@ -85,7 +85,7 @@ impl Indexer<'_> {
             Ok(round) => round,
             Err(stopped) => {
                 match stopped {
-                    Stopped::File(error) => self.index.rest(filling, &error),
+                    Stopped::File(error) => self.index.pause_after_error(filling, &error),
                     Stopped::Log(error) => self.index.wait_for_log(filling, &error),
                 }
                 Round::Resting(self.state.clock.now() + filling.pause)
@@ -196,7 +196,7 @@ impl Indexer<'_> {
         if self.note_indexed(end.time).is_ok() {
             let filling = &mut *lock(&self.index.filling);
             if let Err(error) = filling.write_header_end(end) {
-                self.index.rest(filling, &error);
+                self.index.pause_after_error(filling, &error);
             }
         }
         true
@@ -222,7 +222,7 @@ impl Indexer<'_> {
                 return;
             }
             if let Err(error) = self.index.finish(filling) {
-                return self.index.rest(filling, &error);
+                return self.index.pause_after_error(filling, &error);
             }
             filling.next
         };
@@ -251,7 +251,7 @@ impl Indexer<'_> {
         {
             let filling = &mut *lock(&self.index.filling);
             if let Err(error) = self.index.finish(filling) {
-                self.index.rest(filling, &error);
+                self.index.pause_after_error(filling, &error);
             }
         }
         self.announce_index();

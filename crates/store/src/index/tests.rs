@@ -178,7 +178,7 @@ fn after_an_error_of_the_disk_appends_go_on_and_the_index_catches_up() {
     assert_eq!(search(&store, "k").found.len(), 2);
     // The file being filled counts as broken, as after a disk error.
     let broken = std::io::Error::other("injected");
-    store.parts.index.rest(&mut lock(&store.parts.index.filling), &broken);
+    store.parts.index.pause_after_error(&mut lock(&store.parts.index.filling), &broken);
     append(&store, 2, "KEYS\u{1}k\u{2}");
     let all = KeyQuery { topic: "A", key: "k", kind: KeyKind::Key, max: 1000, begin_ms: 0, end_ms: i64::MAX };
     assert!(store.query(&all).unwrap().found.is_empty());

@@ -45,7 +45,7 @@ fn other_proxies_hear_when_a_consumer_comes_and_goes() {
     let subscription = Subscription { group: Some(Resource::named("g")), ..Default::default() };
     let pub_sub = Some(PubSub::Subscription(subscription));
     let stated = Stated { settings: Settings { pub_sub, ..Default::default() }, at_ms: 1 };
-    client.state(stated.clone(), &mpsc::channel(1).0);
+    client.set_settings(stated.clone(), &mpsc::channel(1).0);
     let subscribed = SubscriptionData { topic: "T".to_owned(), ..Default::default() };
     let consumer = ConsumerData {
         group_name: "g".to_owned(),
