@@ -18,9 +18,6 @@ pub struct LockBatchBody {
     pub only_this_broker: bool,
 }
 
-/// Body of an unlock; RocketMQ has a second class with the same members.
-pub type UnlockBatchBody = LockBatchBody;
-
 /// The answer to `LOCK_BATCH_MQ` (`LockBatchResponseBody`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]

@@ -11,10 +11,6 @@ pub mod pull_flag {
     pub const SUSPEND: i32 = 2;
     /// Use the subscription in the header instead of the heartbeat's.
     pub const SUBSCRIPTION: i32 = 4;
-    /// The subscription is a legacy class filter.
-    pub const CLASS_FILTER: i32 = 8;
-    /// The request is a lite pull.
-    pub const LITE_PULL: i32 = 16;
 }
 
 /// Header of requests 11 (`PULL_MESSAGE`) and 361 (`LITE_PULL_MESSAGE`).

@@ -2,8 +2,6 @@
 
 /// The body is compressed.
 pub const COMPRESSED: i32 = 0x1;
-/// The topic filters by several tags. Ignored.
-pub const MULTI_TAGS: i32 = 0x2;
 /// Mask of the transaction type.
 pub const TRANSACTION_MASK: i32 = 0xc;
 /// Transaction type: a half message.
