@@ -7,20 +7,20 @@ use std::time::Duration;
 const PROBE_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Lines that say how to mend an address clients cannot use, told as `told`; none when it is fine.
-pub fn advice(address: SocketAddr, told: &str) -> Vec<String> {
+pub fn advice(address: SocketAddr, advertised: &str) -> Vec<String> {
     let mut lines = Vec::new();
     if let Err(error) = TcpStream::connect_timeout(&address, PROBE_TIMEOUT) {
         lines.push(format!(
-            "WARNING: clients are told to connect to {told}, which does not answer ({error}). Fix: put brokerIP1=<an address of this machine> into a file and start with -c FILE"
+            "WARNING: clients are told to connect to {advertised}, which does not answer ({error}). Fix: put brokerIP1=<an address of this machine> into a file and start with -c FILE"
         ));
     }
     if address.ip().is_loopback() {
         lines.push(format!(
-            "Note: clients are told to connect to {told}, which only works on this machine. For others: put brokerIP1=<an address of this machine> into a file and start with -c FILE"
+            "Note: clients are told to connect to {advertised}, which only works on this machine. For others: put brokerIP1=<an address of this machine> into a file and start with -c FILE"
         ));
     } else if is_container_bridge(address.ip()) {
         lines.push(format!(
-            "Note: {told} looks like a container's own address; clients outside cannot reach it. Fix: put brokerIP1=<the host's address> into a file and start with -c FILE"
+            "Note: {advertised} looks like a container's own address; clients outside cannot reach it. Fix: put brokerIP1=<the host's address> into a file and start with -c FILE"
         ));
     }
     lines

@@ -49,9 +49,9 @@ pub fn run(command: &ControllerCommand) -> Result<(), Error> {
     let mut count = 0;
     for (cluster, names) in &clusters.cluster_addr_table {
         let names = json::to_vec(names);
-        let told: BrokerReplicasInfo =
+        let replicas: BrokerReplicasInfo =
             parse(&from, &call(&from, request::CONTROLLER_GET_SYNC_STATE_DATA, &[], &names)?.1)?;
-        for (name, info) in told.replicas_info_table {
+        for (name, info) in replicas.replicas_info_table {
             let fields = [("clusterName", cluster.as_str()), ("brokerName", name.as_str())];
             let (epoch, members) = (info.master_epoch, info.in_sync_replicas.len());
             let one = BrokerReplicasInfo { replicas_info_table: BTreeMap::from([(name.clone(), info)]) };

@@ -68,7 +68,7 @@ impl<'a> Page<'a> {
         let (mut rows, mut failure) = (None, None);
         for member in session.members(None).await?.into_iter().filter(|member| member.id == MASTER) {
             match self.ask_one(session, &member.address, table).await {
-                Ok(told) => rows.get_or_insert_with(Vec::new).extend(told),
+                Ok(answer) => rows.get_or_insert_with(Vec::new).extend(answer),
                 Err(error) if error.code() == Some(response::REQUEST_CODE_NOT_SUPPORTED) => return Ok(None),
                 Err(error) if error.code().is_some() => return Err(error),
                 Err(error) => failure = Some(error),
@@ -95,10 +95,10 @@ impl<'a> Page<'a> {
                 .with("after", &from)
                 .with("limit", self.limit.saturating_sub(rows.len()))
                 .with("sort", self.sort);
-            let told: Rows<R> = body(address, &session.look(address, &ask).await?)?;
-            rows.extend(told.rows);
+            let answer: Rows<R> = body(address, &session.look(address, &ask).await?)?;
+            rows.extend(answer.rows);
             // A broker that does not go on would be asked for ever.
-            after = told.next.filter(|next| rows.len() < self.limit && *next > from);
+            after = answer.next.filter(|next| rows.len() < self.limit && *next > from);
         }
         Ok(rows)
     }

@@ -253,8 +253,8 @@ impl Broker {
         peer.call(Encoding::Json, code, patience, |writer| signed.write(writer)).await
     }
 
-    /// Tells another server something that is not answered, signed like [`Self::call`].
-    pub(crate) fn tell(
+    /// Sends another server a one-way request, signed like [`Self::call`].
+    pub(crate) fn send_one_way(
         &self,
         peer: &ConnectionHandle,
         code: i32,

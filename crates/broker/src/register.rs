@@ -134,7 +134,7 @@ async fn keep_registered(link: &Link<'_>, name_server: &str) {
             if heartbeats.is_due(broker.now_ms(), heartbeat_ms.cast_signed()) {
                 let write = |writer: FrameWriter<'_>| identify(broker, writer).finish(b"");
                 // A connection that has ended is noticed above.
-                let _ = broker.tell(peer, request::BROKER_HEARTBEAT, write);
+                let _ = broker.send_one_way(peer, request::BROKER_HEARTBEAT, write);
             }
         }
         // The end of the connection is noticed at the latest after one pause.
@@ -167,8 +167,8 @@ async fn bring_up_to_date(
 ) -> Result<(), RegisterError> {
     let broker = link.broker;
     if let Some((version, topics)) = registered.and_then(|known| broker.topics.changed_after(known)) {
-        let told = topics.is_empty() && registered == Some(broker.topics.generation());
-        if !told {
+        let is_up_to_date = topics.is_empty() && registered == Some(broker.topics.generation());
+        if !is_up_to_date {
             if broker.config.single_topic_register && (1..=SINGLY_MAX).contains(&topics.len()) {
                 register_singly(link, &topics).await?;
             } else {

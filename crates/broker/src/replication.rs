@@ -54,9 +54,9 @@ impl Worker {
         broker.supervisor.employ(work);
         let supervisor = broker.supervisor.clone();
         let run = move || {
-            let told = stopped.clone();
+            let has_stopped = stopped.clone();
             runtime.block_on(make(stopped));
-            if *told.borrow() {
+            if *has_stopped.borrow() {
                 supervisor.dismiss(work);
             }
         };

@@ -201,11 +201,11 @@ impl RunningBroker {
         for name_server in self.broker.config.name_servers() {
             let (broker, tasks) = (self.broker.clone(), self.shell.tasks().clone());
             let (sender, receiver) = std::sync::mpsc::channel();
-            let told = self.shell.tasks().spawn(PUNCTUAL, move || async move {
+            let spawned = self.shell.tasks().spawn(PUNCTUAL, move || async move {
                 register::unregister(&broker, &tasks, &name_server).await;
                 let _ = sender.send(());
             });
-            if told.is_ok() {
+            if spawned.is_ok() {
                 // A name server that does not answer removes the broker later by itself.
                 let _ = receiver.recv_timeout(Duration::from_secs(2));
             }

@@ -178,8 +178,8 @@ impl AnswerPart {
         }
     }
 
-    /// Gives `tell` these names, which are sorted, as long as there is room; `tell` returns how much it needed.
-    fn tell(&mut self, table: usize, names: Vec<String>, mut tell: impl FnMut(&str) -> usize) {
+    /// Calls `add` with these names, which are sorted, as long as there is room; `add` returns the bytes that it needed.
+    fn add_names(&mut self, table: usize, names: Vec<String>, mut add: impl FnMut(&str) -> usize) {
         let mut last = self.begin(table).unwrap_or_default();
         let first = names.partition_point(|name| *name <= last);
         for name in names.into_iter().skip(first) {
@@ -187,7 +187,7 @@ impl AnswerPart {
                 self.more = Some(format!("{} {last}", TABLES[table]));
                 return;
             }
-            self.room = self.room.saturating_sub(name.len() + tell(&name));
+            self.room = self.room.saturating_sub(name.len() + add(&name));
             last = name;
         }
     }
@@ -199,7 +199,7 @@ impl AnswerPart {
         let all = || broker.topics.all().map(|topic| topic.name().to_owned()).collect();
         let table = TopicTable { data_version, ..Default::default() };
         let mut changed = Changed { is_whole, table, gone: Vec::new() };
-        self.tell(0, names.unwrap_or_else(all), |name| {
+        self.add_names(0, names.unwrap_or_else(all), |name| {
             let Some(topic) = broker.topics.find(name) else {
                 changed.gone.push(name.to_owned());
                 return 0;
@@ -217,7 +217,7 @@ impl AnswerPart {
         let forbidden_table = broker.groups.forbidden();
         let table = SubscriptionGroupTable { data_version, forbidden_table, ..Default::default() };
         let mut changed = Changed { is_whole, table, gone: Vec::new() };
-        self.tell(1, names.unwrap_or_else(|| broker.groups.names()), |name| {
+        self.add_names(1, names.unwrap_or_else(|| broker.groups.names()), |name| {
             let Some(group) = broker.groups.in_table(name) else {
                 changed.gone.push(name.to_owned());
                 return 0;

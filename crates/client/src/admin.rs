@@ -56,14 +56,14 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Connect`], [`Error::Busy`] or [`Error::Call`] when it cannot be sent.
-    pub async fn tell(
+    pub async fn send_one_way(
         &self,
         address: &str,
         code: i32,
         bytes: usize,
         write: impl FnOnce(wire::frame::FrameWriter<'_>),
     ) -> Result<(), Error> {
-        self.inner.remote.tell(address, code, bytes, write).await
+        self.inner.remote.send_one_way(address, code, bytes, write).await
     }
 
     /// Passes every transaction check of a broker (`CHECK_TRANSACTION_STATE`) to `take` from now on, on the thread of its

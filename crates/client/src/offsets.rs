@@ -66,7 +66,7 @@ impl Client {
     }
 
     /// Commits the offset of a group in a queue without waiting for an answer (a one-way request).
-    pub(crate) async fn tell_offset(
+    pub(crate) async fn commit_offset_one_way(
         &self,
         group: &str,
         queue: &MessageQueue,
@@ -74,7 +74,7 @@ impl Client {
     ) -> Result<(), Error> {
         let address = self.master_of(queue).await?;
         let write = |frame: FrameWriter<'_>| commit(frame, group, queue, offset);
-        self.inner.remote.tell(&address, request::UPDATE_CONSUMER_OFFSET, 0, write).await
+        self.inner.remote.send_one_way(&address, request::UPDATE_CONSUMER_OFFSET, 0, write).await
     }
 
     /// Address of the master of a queue's broker group.

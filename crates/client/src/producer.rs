@@ -162,7 +162,7 @@ impl Producer {
         let address = self.client.master_of(&queue).await?;
         let header = self.header(&queue, &prepared);
         let write = |frame: wire::frame::FrameWriter<'_>| header.write(frame).finish(&prepared.body);
-        self.client.inner.remote.tell(&address, prepared.code, size(&prepared), write).await
+        self.client.inner.remote.send_one_way(&address, prepared.code, size(&prepared), write).await
     }
 
     /// The queues of a topic that can be written.

@@ -21,7 +21,7 @@ const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
 const DIAL_PAUSE: Duration = Duration::from_millis(200);
 
 /// Longest time that a one-way request may wait until it can be sent.
-const TELL_TIMEOUT: Duration = Duration::from_secs(3);
+const ONE_WAY_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Shortest wait of a call after which a missing answer counts against the connection. Brokers may pause for less.
 const SILENCE_MIN: Duration = Duration::from_secs(1);
@@ -236,7 +236,7 @@ impl Remote {
 
     /// Sends a one-way request of about `bytes`. It waits while too many bytes are in flight; with 0 bytes it does not
     /// wait.
-    pub async fn tell(
+    pub async fn send_one_way(
         &self,
         address: &str,
         code: i32,
@@ -245,8 +245,8 @@ impl Remote {
     ) -> Result<(), Error> {
         let gone = |gone: net::Gone| Error::Call(CallError::Closed(gone.0));
         let link = self.link(address);
-        let (peer, room) = self.ready(address, &link, bytes, TELL_TIMEOUT).await?;
-        tell(&peer, self.credentials.as_ref(), code, write).map_err(gone)?;
+        let (peer, room) = self.ready(address, &link, bytes, ONE_WAY_TIMEOUT).await?;
+        push_one_way(&peer, self.credentials.as_ref(), code, write).map_err(gone)?;
         if bytes > 0 {
             // The closure runs when the connection has taken the request and has few unsent bytes, or has ended.
             let _ = peer.put_back(Box::new(move |_, _| drop(room)));
@@ -279,7 +279,7 @@ impl Remote {
 }
 
 /// Starts the frame of a one-way request on a connection.
-pub(crate) fn tell(
+pub(crate) fn push_one_way(
     peer: &ConnectionHandle,
     credentials: Option<&Credentials>,
     code: i32,

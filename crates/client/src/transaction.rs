@@ -4,7 +4,7 @@
 //! When that request is lost, or the producer is gone, the broker sends a transaction check to any producer of the
 //! group.
 
-use crate::remote::tell;
+use crate::remote::push_one_way;
 use crate::server_requests::Check;
 use crate::trace::{Ending, Tracer};
 use crate::{
@@ -154,7 +154,7 @@ impl Half<'_> {
         let write = |frame: wire::frame::FrameWriter<'_>| {
             end.write(frame).text("bname", &outcome.queue.broker_name).finish(b"");
         };
-        producer.client.inner.remote.tell(&address, request::END_TRANSACTION, 0, write).await?;
+        producer.client.inner.remote.send_one_way(&address, request::END_TRANSACTION, 0, write).await?;
         if let Some(tracer) = producer.producer.tracer() {
             let [region, tags, keys] = TRACED.map(|name| message.properties.get(name).map(String::as_str));
             tracer.ended(&Ending { end: &end, store_host: &address, region, tags, keys });
@@ -191,8 +191,8 @@ fn answer(
         };
         // If the connection of the broker has ended, the broker repeats the check.
         let write = |frame: FrameWriter<'_>| end.write(frame).finish(b"");
-        let told = tell(&asked.peer, credentials, request::END_TRANSACTION, write);
-        if let (Ok(()), Some(tracer)) = (told, tracer) {
+        let sent = push_one_way(&asked.peer, credentials, request::END_TRANSACTION, write);
+        if let (Ok(()), Some(tracer)) = (sent, tracer) {
             let store_host = asked.message.store_host.to_string();
             let [region, tags, keys] = TRACED.map(|name| asked.message.property(name));
             tracer.ended(&Ending { end: &end, store_host: &store_host, region, tags, keys });

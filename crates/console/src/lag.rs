@@ -26,9 +26,9 @@ pub(crate) struct Lags(Mutex<BTreeMap<String, VecDeque<Lag>>>);
 impl Lags {
     /// Adds what was told of groups (`group names`, `lag`) or of their queues (`broker progress`, `diff`). A group of which nothing
     /// is told is not behind if `is_whole`, if all groups that are behind are told of; otherwise the group has no point.
-    pub fn add<'a>(&self, now_ms: i64, told: impl Iterator<Item = &'a Value>, is_whole: bool) {
+    pub fn add<'a>(&self, now_ms: i64, rows: impl Iterator<Item = &'a Value>, is_whole: bool) {
         let mut found: BTreeMap<&str, Lag> = BTreeMap::new();
-        for row in told {
+        for row in rows {
             let lag = found.entry(row["group"].as_str().unwrap_or_default()).or_default();
             let messages = row["diff"].as_i64().or(row["lag"].as_i64()).unwrap_or_default().max(0);
             lag.at_ms = now_ms;

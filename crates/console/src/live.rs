@@ -97,10 +97,10 @@ impl Live {
     }
 
     /// Takes over what the brokers told.
-    pub fn take(&self, now_ms: i64, told: Result<Value, String>) {
+    pub fn take(&self, now_ms: i64, answer: Result<Value, String>) {
         let mut state = self.state.lock().expect("short section");
         let mut sample = Sample { at_ms: now_ms, at: admin::time(now_ms), ..Sample::default() };
-        match told {
+        match answer {
             Err(why) => sample.error = Some(why),
             Ok(brokers) => {
                 sample.brokers = rows(&brokers).to_vec();
@@ -135,17 +135,17 @@ impl Live {
 
     /// Takes over a page of topics behind the cursor. Brokers of Vostok tell how many messages were ever stored in each, and two
     /// looks at a page give the rates of its topics. Of others some topics are left whose rates are to be asked for.
-    pub fn next_topics(&self, now_ms: i64, told: &[Value]) -> Vec<String> {
+    pub fn next_topics(&self, now_ms: i64, answer: &[Value]) -> Vec<String> {
         let mut state = self.state.lock().expect("short section");
         let name = |row: &Value| row["topic"].as_str().unwrap_or_default().to_owned();
         let counts: Option<HashMap<String, i64>> =
-            told.iter().map(|row| Some((name(row), row["messages"].as_i64()?))).collect();
+            answer.iter().map(|row| Some((name(row), row["messages"].as_i64()?))).collect();
         let Some(counts) = counts else {
-            let next: Vec<String> = told.iter().take(TOPICS_AT_ONCE).map(name).collect();
-            state.cursor = next.last().filter(|_| told.len() > TOPICS_AT_ONCE).cloned();
+            let next: Vec<String> = answer.iter().take(TOPICS_AT_ONCE).map(name).collect();
+            state.cursor = next.last().filter(|_| answer.len() > TOPICS_AT_ONCE).cloned();
             return next;
         };
-        let is_whole = state.cursor.is_none() && told.len() < TOPICS_COUNTED;
+        let is_whole = state.cursor.is_none() && answer.len() < TOPICS_COUNTED;
         if let Some((before_ms, before)) = state.counts.take() {
             let seconds = (now_ms - before_ms).max(1) as f64 / 1000.0;
             for (topic, count) in &counts {
@@ -153,7 +153,7 @@ impl Live {
                 state.take_topic(topic, (stored.max(0) as f64 / seconds * 10.0).round() / 10.0);
             }
             if !is_whole {
-                state.cursor = told.last().map(name).filter(|_| told.len() >= TOPICS_COUNTED);
+                state.cursor = answer.last().map(name).filter(|_| answer.len() >= TOPICS_COUNTED);
                 return Vec::new();
             }
         }

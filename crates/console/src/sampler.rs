@@ -27,9 +27,9 @@ pub(crate) async fn sample_brokers(app: &App) {
     let mut is_warned = false;
     loop {
         let begun_ms = now_ms();
-        let told = ask(app, "cluster", "list", &Arguments::default()).await;
+        let answer = ask(app, "cluster", "list", &Arguments::default()).await;
         let took_ms = now_ms() - begun_ms;
-        app.live.take(now_ms(), told);
+        app.live.take(now_ms(), answer);
         if app.live.sample_unwatched().is_refused() && !std::mem::replace(&mut is_warned, true) {
             tracing::warn!("a broker refuses the console: {KEYS}");
         }
@@ -52,12 +52,12 @@ pub(crate) async fn sample_topics(app: &App) {
     loop {
         if app.live.is_watched() {
             let page = page(&app.live.cursor(), TOPICS_COUNTED);
-            let told = ask(app, "topic", "list", &page).await.unwrap_or_default();
-            for topic in app.live.next_topics(now_ms(), rows(&told)) {
+            let answer = ask(app, "topic", "list", &page).await.unwrap_or_default();
+            for topic in app.live.next_topics(now_ms(), rows(&answer)) {
                 let mut arguments = Arguments::default();
                 arguments.set("topic", topic.as_str());
-                let told = ask(app, "topic", "rates", &arguments).await.unwrap_or_default();
-                let tps = rows(&told).first().and_then(|row| row["in_tps"].as_f64()).unwrap_or_default();
+                let answer = ask(app, "topic", "rates", &arguments).await.unwrap_or_default();
+                let tps = rows(&answer).first().and_then(|row| row["in_tps"].as_f64()).unwrap_or_default();
                 app.live.take_topic(&topic, tps);
             }
             look_for_findings(app, &mut looked_ms).await;
@@ -100,17 +100,17 @@ fn has_all_behind(brokers: &Value, groups: &Value) -> bool {
 
 /// Asks each master for the progress of all groups in all queues, because not all masters tell which groups are furthest behind.
 async fn add_progress(app: &App, brokers: &Value) {
-    let (mut told, mut is_whole) = (Vec::new(), !rows(brokers).is_empty());
+    let (mut answers, mut is_whole) = (Vec::new(), !rows(brokers).is_empty());
     for row in rows(brokers).iter().filter(|row| row["id"] == 0) {
         let mut arguments = Arguments::default();
         arguments.set("broker", row["address"].as_str().unwrap_or_default());
-        // Queues of which everything is consumed are left out; with very many groups they are most of the answer.
+        // Queues of which everything is consumed are left out; with very many groups they are most of the answers.
         arguments.set("level", "1");
         let progress = ask(app, "broker", "progress", &arguments).await;
         is_whole &= progress.is_ok();
-        told.extend(progress);
+        answers.extend(progress);
     }
-    let queues = told.iter().flat_map(|progress| rows(&progress["queues"]));
+    let queues = answers.iter().flat_map(|progress| rows(&progress["queues"]));
     app.lags.add(now_ms(), queues, is_whole);
 }
 
@@ -127,12 +127,12 @@ async fn look_for_findings(app: &App, looked_ms: &mut i64) {
         return;
     }
     for (noun, verb) in [("topic", "list"), ("group", "names")] {
-        let Ok(told) = ask(app, noun, verb, &page("", DOCTOR_NAMES_MAX)).await else {
+        let Ok(answer) = ask(app, noun, verb, &page("", DOCTOR_NAMES_MAX)).await else {
             // Nobody knows whether there are too many. The next turn asks again, but not sooner than other turns.
             *looked_ms = (*looked_ms).max(1);
             return;
         };
-        if rows(&told).len() >= DOCTOR_NAMES_MAX {
+        if rows(&answer).len() >= DOCTOR_NAMES_MAX {
             *looked_ms = now_ms();
             return;
         }

@@ -33,50 +33,50 @@ fn names<'b>(frame: FrameWriter<'b>, asked: &Asked) -> FrameWriter<'b> {
 }
 
 /// Writes who is master, with the fields and the body that the request's answer has.
-fn master(frame: FrameWriter<'_>, asked: &Asked, told: &Mastership) {
+fn master(frame: FrameWriter<'_>, asked: &Asked, current: &Mastership) {
     let frame = match asked.code {
         request::CONTROLLER_REGISTER_BROKER => names(frame, asked),
         _ => frame,
     };
-    let frame = mastership(frame, told);
+    let frame = mastership(frame, current);
     match asked.code {
-        request::CONTROLLER_GET_REPLICA_INFO => frame.finish(&json::to_vec(&set_body(&told.in_sync))),
+        request::CONTROLLER_GET_REPLICA_INFO => frame.finish(&json::to_vec(&set_body(&current.in_sync))),
         request::CONTROLLER_ELECT_MASTER => {
             let body = ElectMasterBody {
                 broker_member_group: BrokerMemberGroup {
-                    broker_addrs: told.members.iter().map(|(id, it)| (id.to_i64(), it.clone())).collect(),
+                    broker_addrs: current.members.iter().map(|(id, it)| (id.to_i64(), it.clone())).collect(),
                     broker_name: asked.name.clone(),
                     cluster: asked.cluster.clone(),
                 },
-                sync_state_set: set_body(&told.in_sync).sync_state_set,
+                sync_state_set: set_body(&current.in_sync).sync_state_set,
             };
             // `MQClientAPIImpl.electMaster` reads the body as another class and skips the group, which only works when the ids
             // are in quotes.
             let body = json::to_vec_as(&body, json::Dialect::Standard);
-            frame.number("syncStateSetEpoch", told.in_sync.epoch.0).finish(&body);
+            frame.number("syncStateSetEpoch", current.in_sync.epoch.0).finish(&body);
         }
         _ => {
-            let body = json::to_vec(&set_body(&told.in_sync));
-            frame.number("syncStateSetEpoch", told.in_sync.epoch.0).finish(&body);
+            let body = json::to_vec(&set_body(&current.in_sync));
+            frame.number("syncStateSetEpoch", current.in_sync.epoch.0).finish(&body);
         }
     }
 }
 
-fn mastership<'b>(frame: FrameWriter<'b>, told: &Mastership) -> FrameWriter<'b> {
-    let frame = match &told.master {
+fn mastership<'b>(frame: FrameWriter<'b>, current: &Mastership) -> FrameWriter<'b> {
+    let frame = match &current.master {
         Some((master, address)) => {
             frame.number("masterBrokerId", master.get()).maybe("masterAddress", address.as_deref())
         }
         None => frame,
     };
-    frame.number("masterEpoch", told.epoch.get())
+    frame.number("masterEpoch", current.epoch.get())
 }
 
 /// Appends the frame that tells a broker who is master (`NotifyBrokerRoleChangedRequestHeader`).
-pub(crate) fn write_notice(out: &mut Vec<u8>, head: Head<'_>, told: &Mastership) {
-    let frame = mastership(FrameWriter::begin(out, head), told);
-    let body = json::to_vec(&set_body(&told.in_sync));
-    frame.number("syncStateSetEpoch", told.in_sync.epoch.0).finish(&body);
+pub(crate) fn write_notice(out: &mut Vec<u8>, head: Head<'_>, current: &Mastership) {
+    let frame = mastership(FrameWriter::begin(out, head), current);
+    let body = json::to_vec(&set_body(&current.in_sync));
+    frame.number("syncStateSetEpoch", current.in_sync.epoch.0).finish(&body);
 }
 
 fn set_body(set: &CommittedSet) -> SyncStateSet {
@@ -87,7 +87,7 @@ fn set_body(set: &CommittedSet) -> SyncStateSet {
 }
 
 fn replicas(sets: &BTreeMap<String, (Mastership, Vec<ReplicaStatus>)>) -> BrokerReplicasInfo {
-    let table = sets.iter().map(|(name, (told, brokers))| {
+    let table = sets.iter().map(|(name, (current, brokers))| {
         let identity = |status: &ReplicaStatus| ReplicaIdentity {
             alive: status.is_alive,
             broker_address: status.address.clone(),
@@ -98,11 +98,11 @@ fn replicas(sets: &BTreeMap<String, (Mastership, Vec<ReplicaStatus>)>) -> Broker
             |is_in_sync| brokers.iter().filter(move |it| it.is_in_sync == is_in_sync).map(identity).collect();
         let info = ReplicasInfo {
             in_sync_replicas: are(true),
-            master_address: told.master.as_ref().and_then(|(_, address)| address.clone()),
-            master_broker_id: told.master.as_ref().map(|(master, _)| master.to_i64()),
-            master_epoch: told.epoch.to_i32(),
+            master_address: current.master.as_ref().and_then(|(_, address)| address.clone()),
+            master_broker_id: current.master.as_ref().map(|(master, _)| master.to_i64()),
+            master_epoch: current.epoch.to_i32(),
             not_in_sync_replicas: are(false),
-            sync_state_set_epoch: told.in_sync.epoch.0.cast_signed(),
+            sync_state_set_epoch: current.in_sync.epoch.0.cast_signed(),
         };
         (name.clone(), info)
     });

@@ -108,10 +108,10 @@ impl Links {
     }
 
     /// Tells a broker who is master. One that cannot be reached learns it by its next poll.
-    pub(crate) fn notify(&self, address: String, told: Mastership) {
+    pub(crate) fn notify(&self, address: String, elected: Mastership) {
         let workers = self.workers.clone();
         // As above.
-        let _ = self.workers.spawn(0, move || notify(workers, address, told));
+        let _ = self.workers.spawn(0, move || notify(workers, address, elected));
     }
 }
 
@@ -153,14 +153,14 @@ async fn dial(workers: Workers, address: String, link: Arc<Mutex<Link>>, until: 
     }
 }
 
-async fn notify(workers: Workers, address: String, told: Mastership) {
+async fn notify(workers: Workers, address: String, elected: Mastership) {
     match connect(&workers, &address).await {
         Ok(peer) => {
             // The connection has ended: the broker learns it by its next poll.
             let _ = peer.push(|out| {
                 let head =
                     Head::one_way(Encoding::Json, request::NOTIFY_BROKER_ROLE_CHANGED, peer.next_opaque());
-                answers::write_notice(out, head, &told);
+                answers::write_notice(out, head, &elected);
             });
             peer.close();
         }

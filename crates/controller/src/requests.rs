@@ -178,8 +178,9 @@ const NUMBER_MAX: u32 = 1 << 30;
 fn import(cluster: &str, name: String, body: &[u8]) -> Result<Request, Refusal> {
     let wrong =
         |why: String| Refusal::new(response::SYSTEM_ERROR, format!("the broker set cannot be read: {why}"));
-    let told: BrokerReplicasInfo = json::from_slice(body).map_err(|error| wrong(error.to_string()))?;
-    let info = told.replicas_info_table.get(&name).ok_or_else(|| wrong(format!("{name} is not in it")))?;
+    let replicas: BrokerReplicasInfo = json::from_slice(body).map_err(|error| wrong(error.to_string()))?;
+    let info =
+        replicas.replicas_info_table.get(&name).ok_or_else(|| wrong(format!("{name} is not in it")))?;
     let negative = || wrong("a number is negative".to_owned());
     let id = |replica: &ReplicaIdentity| {
         let id = BrokerId::from_i64(replica.broker_id).ok_or_else(negative)?;

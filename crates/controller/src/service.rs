@@ -125,7 +125,7 @@ impl ControllerService {
             }
             Wanted::Peer(from, message) => self.pass(Input::Message(from, message)),
             Wanted::Metadata => {
-                self.shared.tell_metadata(peer, command, out);
+                self.shared.answer_metadata(peer, command, out);
                 Ok(())
             }
             Wanted::Config => {
@@ -157,7 +157,7 @@ impl Shared {
     }
 
     /// Answers `CONTROLLER_GET_METADATA_INFO` (`DLedgerController.getControllerMetadata`); every controller does.
-    fn tell_metadata(&self, asked: &ConnectionHandle, command: &Command<'_>, out: &mut Vec<u8>) {
+    fn answer_metadata(&self, asked: &ConnectionHandle, command: &Command<'_>, out: &mut Vec<u8>) {
         let group = &self.group;
         let address = |peer| group.address_of(peer, asked.local());
         let leader = group.peer(NodeId(self.leader.load(Ordering::Acquire)));

@@ -123,14 +123,14 @@ pub struct MinBrokerNotice {
 impl MinBrokerNotice {
     fn new(group: &Group, offline_address: Option<&str>, ha_address: Option<&str>) -> Option<Self> {
         let (id, address) = group.smallest()?;
-        let tell_all = offline_address.is_some() || group.addresses.len() == 1;
-        let told = group.addresses.iter().filter(|(other, _)| tell_all || **other != id);
+        let notify_all = offline_address.is_some() || group.addresses.len() == 1;
+        let notified = group.addresses.iter().filter(|(other, _)| notify_all || **other != id);
         Some(Self {
             id,
             address: address.to_owned(),
             offline_address: offline_address.map(str::to_owned),
             ha_address: ha_address.map(str::to_owned),
-            recipients: told.map(|(_, address)| address.clone()).collect(),
+            recipients: notified.map(|(_, address)| address.clone()).collect(),
         })
     }
 }

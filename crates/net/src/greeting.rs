@@ -133,8 +133,8 @@ async fn greet_as(
                 "{remote} begins a PROXY preamble and is not trusted; if it is your proxy, add its address to {SETTING}"
             )));
         }
-        let told = if first == b'P' { text(&mut stream).await? } else { binary(&mut stream).await? };
-        remote = told.unwrap_or(remote);
+        let source = if first == b'P' { text(&mut stream).await? } else { binary(&mut stream).await? };
+        remote = source.unwrap_or(remote);
         first = first_byte(&stream).await?;
         is_http2 = may_be_http2 && first == b'P' && begins_http2(&stream).await?;
     }

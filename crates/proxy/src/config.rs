@@ -87,7 +87,7 @@ macro_rules! settings {
 settings! {
     port: u16 = 8081, "grpcServerPort", "port of gRPC; `--grpc-port` stands above it";
     remoting_port: i32 = -1, "remotingListenPort", "port of remoting clients, which serves gRPC too, 0 for any; `--proxy-port` stands above it; -1 for none, because the port of the broker serves the same clients; a proxy without a broker passes their requests to the brokers that they name; RocketMQ: 8080";
-    told_host: String = String::new(), "remotingAccessAddr", "host that routes on the port of remoting clients name; empty for the address that the client connected to";
+    advertised_host: String = String::new(), "remotingAccessAddr", "host that routes on the port of remoting clients name; empty for the address that the client connected to";
     request_bytes_max: usize = 136_314_880, "grpcMaxInboundMessageSize", "largest request in bytes";
     connection_calls_max: u32 = 4096, "grpcMaxConcurrentCallsPerConnection", "most calls of one connection at the same time; RocketMQ does not bound them";
     idle_ms: i64 = 120_000, "grpcClientIdleTimeMills", "a connection without calls ends after so long";

@@ -139,8 +139,8 @@ impl Registry {
         clients.values().flat_map(|client| client.published()).collect()
     }
 
-    /// Tells one of the producers of a topic something; whether there is one that can be told.
-    pub fn tell_producer(&self, topic: &str, notice: &Notice<'_>) -> bool {
+    /// Sends a notice to one of the producers of a topic. Returns whether one is connected.
+    pub fn notify_producer(&self, topic: &str, notice: &Notice<'_>) -> bool {
         let clients: Vec<Arc<Client>> = locked(&self.clients).values().cloned().collect();
         let is_producer =
             |client: &&Arc<Client>| client.is_reachable() && client.published().iter().any(|it| it == topic);
@@ -235,8 +235,8 @@ impl Client {
         locked(&self.state).writer.as_ref().is_some_and(|writer| !writer.is_closed())
     }
 
-    /// Tells the client something. A client without a stream, or one that does not read, is passed over.
-    fn tell(&self, command: Command) -> bool {
+    /// Sends the client a command. A client without a stream, or one that does not read, is passed over.
+    fn send_command(&self, command: Command) -> bool {
         let writer = locked(&self.state).writer.clone();
         let command = TelemetryCommand { status: None, command: Some(command) };
         writer.is_some_and(|writer| writer.try_send(Ok(Box::new(command))).is_ok())
@@ -265,7 +265,7 @@ impl Client {
             }
             state.questions.insert(nonce.clone(), sender);
         }
-        let asked = self.tell(command);
+        let asked = self.send_command(command);
         let answer = match asked {
             true => tokio::time::timeout(patience.min(self.ask_timeout), receiver).await.ok(),
             false => None,
@@ -343,7 +343,7 @@ impl ClientLink for Client {
             message: Some(convert::message(&bytes, &record, record.store_timestamp())),
             transaction_id: transaction_id.to_string(),
         };
-        self.tell(Command::RecoverOrphanedTransactionCommand(command));
+        self.send_command(Command::RecoverOrphanedTransactionCommand(command));
     }
 
     fn ask(&self, question: Question, patience: Duration) -> Asked<'_> {

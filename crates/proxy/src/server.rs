@@ -165,8 +165,9 @@ impl RunningProxy {
     ) -> io::Result<Self> {
         let address = grpc.local_addr()?;
         let remoting_address = remoting.as_ref().map(std::net::TcpListener::local_addr).transpose()?;
-        let told = remoting_address.filter(|_| !config.told_host.is_empty());
-        let told: Option<Arc<str>> = told.map(|own| format!("{}:{}", config.told_host, own.port()).into());
+        let advertised = remoting_address.filter(|_| !config.advertised_host.is_empty());
+        let advertised: Option<Arc<str>> =
+            advertised.map(|own| format!("{}:{}", config.advertised_host, own.port()).into());
         let places = Arc::new(Semaphore::new(config.calls_max.min(Semaphore::MAX_PERMITS)));
         let proxy = Proxy::new(brokers, config, address.port());
         let connections = Arc::<Connections>::default();
@@ -181,9 +182,9 @@ impl RunningProxy {
             let mut ports = vec![port(grpc.try_clone()?, Speaks::Grpc)];
             if let Some(remoting) = &remoting {
                 let frames = match &proxy.brokers {
-                    Brokers::Local(api) => api.frames(workers, index, told.clone())?,
+                    Brokers::Local(api) => api.frames(workers, index, advertised.clone())?,
                     Brokers::Cluster(cluster) => {
-                        workers.adopter(index, Arc::new(Answers::new(cluster.clone(), told.clone())))?
+                        workers.adopter(index, Arc::new(Answers::new(cluster.clone(), advertised.clone())))?
                     }
                 };
                 ports.push(port(remoting.try_clone()?, Speaks::Either(frames)));
@@ -201,8 +202,9 @@ impl RunningProxy {
         let renewed = proxy.clone();
         workers.spawn(0, move || renewer::run(renewed))?;
         if let Brokers::Cluster(cluster) = &proxy.brokers {
-            let (telling, told) = (proxy.clone(), cluster.clone());
-            workers.spawn(0, move || async move { heartbeat_sync::run(&told, telling.stopping()).await })?;
+            let (syncing, synced) = (proxy.clone(), cluster.clone());
+            workers
+                .spawn(0, move || async move { heartbeat_sync::run(&synced, syncing.stopping()).await })?;
             let (reading, read) = (proxy.clone(), cluster.clone());
             workers.spawn(0, move || async move { read_users(&read, reading.stopping()).await })?;
             let (beating, cluster) = (proxy.clone(), cluster.clone());

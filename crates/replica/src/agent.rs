@@ -410,17 +410,17 @@ impl Agent {
     }
 
     /// Takes the role that a controller tells (`ReplicasManager.changeBrokerRole`). An older or equal epoch changes no role.
-    fn adopt(&mut self, now_ms: u64, told: &Mastership, out: &mut Vec<AgentAction>) {
-        if told.epoch <= self.epoch {
-            if told.epoch == self.epoch && self.is_master() {
-                out.push(AgentAction::SetCommitted(told.in_sync.clone()));
+    fn adopt(&mut self, now_ms: u64, mastership: &Mastership, out: &mut Vec<AgentAction>) {
+        if mastership.epoch <= self.epoch {
+            if mastership.epoch == self.epoch && self.is_master() {
+                out.push(AgentAction::SetCommitted(mastership.in_sync.clone()));
             }
             return;
         }
-        if told.epoch < self.config.log_epoch {
-            return out.push(AgentAction::StaleEpoch(told.epoch));
+        if mastership.epoch < self.config.log_epoch {
+            return out.push(AgentAction::StaleEpoch(mastership.epoch));
         }
-        let Some((master, Some(address))) = &told.master else {
+        let Some((master, Some(address))) = &mastership.master else {
             // There was an election that nobody won: this broker asks for another one.
             self.stage = Stage::Elect;
             self.next_step_ms = now_ms;
@@ -428,12 +428,12 @@ impl Agent {
         };
         let has_led = self.is_master();
         let former = self.master.replace((*master, address.clone()));
-        self.epoch = told.epoch;
+        self.epoch = mastership.epoch;
         out.push(match (self.is_master(), former == self.master) {
-            (true, _) if has_led => AgentAction::LeadOn(told.epoch, told.in_sync.clone()),
-            (true, _) => AgentAction::Lead(told.epoch, told.in_sync.clone()),
-            (false, true) => AgentAction::FollowOn(told.epoch),
-            (false, false) => AgentAction::Follow(told.epoch, *master, address.clone()),
+            (true, _) if has_led => AgentAction::LeadOn(mastership.epoch, mastership.in_sync.clone()),
+            (true, _) => AgentAction::Lead(mastership.epoch, mastership.in_sync.clone()),
+            (false, true) => AgentAction::FollowOn(mastership.epoch),
+            (false, false) => AgentAction::Follow(mastership.epoch, *master, address.clone()),
         });
         if self.stage != Stage::Running {
             self.stage = Stage::Running;

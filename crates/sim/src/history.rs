@@ -101,12 +101,14 @@ impl History {
         if let Some(number) = self.refused.iter().find(|number| by_number.contains_key(number)) {
             return Err(format!("P2: message {number} was refused and is stored"));
         }
-        for (number, told) in self.acknowledged.iter().filter(|(_, told)| told.end > begin) {
+        for (number, acknowledged) in
+            self.acknowledged.iter().filter(|(_, acknowledged)| acknowledged.end > begin)
+        {
             let found =
                 by_number.get(number).map(|it| (it.at + u64::from(it.size), (it.queue, it.queue_offset)));
-            if found != Some((told.end, told.place)) {
+            if found != Some((acknowledged.end, acknowledged.place)) {
                 return Err(format!(
-                    "P1: acknowledged message {number} is lost: told {told:?}, found {found:?}"
+                    "P1: acknowledged message {number} is lost: told {acknowledged:?}, found {found:?}"
                 ));
             }
         }
@@ -136,14 +138,14 @@ impl History {
     /// P1: more is lost than the mode allows.
     pub fn lose(&mut self, log: &[Stored], end: u64, since_ms: u64) -> Result<(), String> {
         let there: BTreeSet<u64> = log.iter().map(|stored| stored.number).collect();
-        for (number, told) in self.acknowledged.iter().filter(|(number, _)| !there.contains(number)) {
-            if told.end <= end {
+        for (number, acknowledged) in self.acknowledged.iter().filter(|(number, _)| !there.contains(number)) {
+            if acknowledged.end <= end {
                 return Err(format!(
-                    "P1: message {number} is a hole in the log: {told:?}, the log ends at {end}"
+                    "P1: message {number} is a hole in the log: {acknowledged:?}, the log ends at {end}"
                 ));
             }
-            if told.at_ms < since_ms {
-                return Err(format!("P1: message {number} is lost, older than {since_ms}: {told:?}"));
+            if acknowledged.at_ms < since_ms {
+                return Err(format!("P1: message {number} is lost, older than {since_ms}: {acknowledged:?}"));
             }
         }
         self.acknowledged.retain(|number, _| there.contains(number));

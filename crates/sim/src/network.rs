@@ -147,11 +147,11 @@ impl Network {
         let gone = connection.ends.iter().position(|end| *end == Some(process))?;
         connection.ends[gone] = None;
         let other = if gone == 0 { Direction::ToMaster } else { Direction::ToSlave };
-        let is_told = connection.ends[other.index()].is_some();
-        if !is_told {
+        let is_open = connection.ends[other.index()].is_some();
+        if !is_open {
             self.connections.remove(&peer);
         }
-        is_told.then_some(other)
+        is_open.then_some(other)
     }
 
     /// What a process has written and nobody received yet is gone with its machine.

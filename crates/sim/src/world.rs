@@ -287,8 +287,8 @@ impl World {
             Event::Sent(node, call, outcome) => {
                 if !self.network.is_cut(self.now_ms, node, CLIENTS) {
                     let place = |number| self.history.place_of(number);
-                    let told = self.clients.sent(self.now_ms, call, outcome, place);
-                    self.fail(told);
+                    let checked = self.clients.sent(self.now_ms, call, outcome, place);
+                    self.fail(checked);
                 }
             }
             Event::Found(node, call, found) => self.found(node, call, &found),

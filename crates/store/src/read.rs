@@ -218,7 +218,7 @@ impl Reader<'_> {
                     reading.is_rebuilding = true;
                     return Ok(Read::Done);
                 }
-                self.tell_damage(queue, offset, &damage);
+                self.log_damage(queue, offset, &damage);
                 reading.damaged.push(damage);
                 Ok(Read::Done)
             }
@@ -248,8 +248,8 @@ impl Reader<'_> {
                     reading.is_rebuilding = true;
                     continue;
                 }
-                Some(queue) => self.tell_damage(queue, message.offset, &damage),
-                None => self.tell_damaged_record(&damage),
+                Some(queue) => self.log_damage(queue, message.offset, &damage),
+                None => self.log_damaged_record(&damage),
             }
             reading.damaged.push(damage);
         }
@@ -285,7 +285,7 @@ impl Reader<'_> {
         if let Err(what) = checked {
             out.truncate(kept);
             let damage = Damage { index: 0, at, what };
-            self.tell_damaged_record(&damage);
+            self.log_damaged_record(&damage);
             return Err(ReadError::Damaged(vec![damage]));
         }
         Ok(Read::Done)

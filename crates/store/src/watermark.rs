@@ -96,8 +96,8 @@ impl Watermark {
     pub(crate) fn answer(&self) {
         if self.is_awaited() {
             let position = self.get();
-            let told = self.tell(|waiter| waiter.end <= position, &WaitOutcome::Reached);
-            self.reached.fetch_add(told, Ordering::Relaxed);
+            let answered = self.answer_waiters(|waiter| waiter.end <= position, &WaitOutcome::Reached);
+            self.reached.fetch_add(answered, Ordering::Relaxed);
         }
     }
 
@@ -139,7 +139,7 @@ impl Watermark {
     /// Answers everybody who has waited until `now` at most.
     pub(crate) fn expire(&self, now: Instant) {
         let is_over = |waiter: &Waiter| waiter.deadline.is_some_and(|deadline| deadline <= now);
-        self.tell(is_over, &WaitOutcome::TimedOut);
+        self.answer_waiters(is_over, &WaitOutcome::TimedOut);
     }
 
     /// The earliest deadline of those who wait.
@@ -149,13 +149,13 @@ impl Watermark {
 
     /// Tells everybody who waits for a position behind `beyond` that it will not be reached.
     pub(crate) fn fail(&self, beyond: u64, reason: &str) {
-        self.tell(|waiter| waiter.end > beyond, &WaitOutcome::Failed(reason.to_owned()));
+        self.answer_waiters(|waiter| waiter.end > beyond, &WaitOutcome::Failed(reason.to_owned()));
     }
 
     /// Tells everybody who waits that nobody moves the watermark any more.
     pub(crate) fn abandon(&self) {
         self.answer();
-        self.tell(|_| true, &WaitOutcome::Abandoned);
+        self.answer_waiters(|_| true, &WaitOutcome::Abandoned);
     }
 
     /// Answers everybody for the last time; nobody can wait any more.
@@ -166,7 +166,7 @@ impl Watermark {
     }
 
     /// Answers the waiters that `ready` selects. Returns their number.
-    fn tell(&self, ready: impl Fn(&Waiter) -> bool, outcome: &WaitOutcome) -> u64 {
+    fn answer_waiters(&self, ready: impl Fn(&Waiter) -> bool, outcome: &WaitOutcome) -> u64 {
         let taken: VecDeque<Waiter> = {
             let mut waiters = lock(&self.waiters);
             let list = std::mem::take(&mut waiters.list);

@@ -102,11 +102,11 @@ async fn names(session: &Session, bundle: &Bundle) -> Result<(Vec<String>, usize
             Ok((names, count))
         }
         Err(error) if error.code().is_some() && masters(bundle).any(|broker| broker.topics.is_some()) => {
-            let told = || {
+            let listed = || {
                 masters(bundle).filter_map(|broker| Some((broker.topics.as_ref()?, broker.topics_left_out)))
             };
-            let names: BTreeSet<&String> = told().flat_map(|(topics, _)| topics.keys()).collect();
-            let most = told().map(|(topics, left_out)| topics.len() + left_out).max().unwrap_or_default();
+            let names: BTreeSet<&String> = listed().flat_map(|(topics, _)| topics.keys()).collect();
+            let most = listed().map(|(topics, left_out)| topics.len() + left_out).max().unwrap_or_default();
             let count = most.max(names.len());
             Ok((names.into_iter().cloned().collect(), count))
         }
@@ -256,8 +256,8 @@ fn masters(bundle: &Bundle) -> impl Iterator<Item = &Broker> {
 async fn ranges(session: &Session, bundle: &Bundle, names: Vec<String>) -> Vec<Topic> {
     let topics = for_each(names, async |name| {
         let has = |broker: &&Broker| {
-            let is_told = |own: &BTreeMap<_, _>| own.contains_key(&name) || broker.topics_left_out > 0;
-            broker.topics.as_ref().is_none_or(is_told)
+            let has_topic = |own: &BTreeMap<_, _>| own.contains_key(&name) || broker.topics_left_out > 0;
+            broker.topics.as_ref().is_none_or(has_topic)
         };
         let mut queues = Vec::new();
         let mut is_known = false;

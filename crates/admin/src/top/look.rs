@@ -128,11 +128,11 @@ pub(super) async fn look(session: &Session, turns: &mut Turns) -> Result<Look, E
     for master in &masters {
         let broker = [("broker", master.as_str())];
         match ask::<Queues<Progress>>(session, ("broker", "progress"), &broker).await {
-            Ok(told) => look.progress.extend(told.queues),
+            Ok(answer) => look.progress.extend(answer.queues),
             Err(error) => look.errors.push(error.to_string()),
         }
         match ask::<Vec<Client>>(session, ("client", "list-producers"), &broker).await {
-            Ok(told) => look.producers.extend(told),
+            Ok(answer) => look.producers.extend(answer),
             Err(error) => look.errors.push(error.to_string()),
         }
     }
@@ -170,13 +170,13 @@ impl Look {
         let others = self.topics.iter().filter(|topic| !consumed.contains(topic.as_str()));
         for topic in next(&mut turns.topic, others, TOPICS_AT_ONCE) {
             // A topic may be deleted meanwhile, or have no queue yet.
-            let told = ask::<Queues<End>>(session, ("topic", "status"), &[("topic", &topic)]).await;
-            self.ends.insert(topic, told.map(|told| told.queues).unwrap_or_default());
+            let answer = ask::<Queues<End>>(session, ("topic", "status"), &[("topic", &topic)]).await;
+            self.ends.insert(topic, answer.map(|answer| answer.queues).unwrap_or_default());
         }
         for group in next(&mut turns.group, self.groups.iter(), GROUPS_AT_ONCE) {
             // A group without members is refused.
-            let told = ask::<Members>(session, ("client", "consumers"), &[("group", &group)]).await;
-            self.members.insert(group, told.map(|told| told.members).unwrap_or_default());
+            let answer = ask::<Members>(session, ("client", "consumers"), &[("group", &group)]).await;
+            self.members.insert(group, answer.map(|answer| answer.members).unwrap_or_default());
         }
     }
 }

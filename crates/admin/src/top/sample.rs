@@ -112,19 +112,19 @@ impl History {
     }
 
     /// A broker with the rates since the last look, otherwise those of the broker, which are means of ten seconds.
-    fn broker(&mut self, at_ms: i64, told: Broker) -> Broker {
-        let mut rate = |key: fn(String) -> Key, count| match told.error {
-            None => self.rates.take(key(told.address.clone()), at_ms, count),
+    fn broker(&mut self, at_ms: i64, found: Broker) -> Broker {
+        let mut rate = |key: fn(String) -> Key, count| match found.error {
+            None => self.rates.take(key(found.address.clone()), at_ms, count),
             Some(_) => None,
         };
-        let in_tps = rate(Key::BrokerIn, told.in_today).unwrap_or(told.in_tps);
-        let out_tps = rate(Key::BrokerOut, told.out_today).unwrap_or(told.out_tps);
-        Broker { in_tps, out_tps, ..told }
+        let in_tps = rate(Key::BrokerIn, found.in_today).unwrap_or(found.in_tps);
+        let out_tps = rate(Key::BrokerOut, found.out_today).unwrap_or(found.out_tps);
+        Broker { in_tps, out_tps, ..found }
     }
 
-    fn queue(&mut self, at_ms: i64, told: Progress) -> QueueRow {
+    fn queue(&mut self, at_ms: i64, found: Progress) -> QueueRow {
         let Progress { topic, group, broker, queue, broker_offset, consumer_offset, diff, lag_seconds } =
-            told;
+            found;
         let end = Key::End(topic.clone(), broker.clone(), queue);
         let consumed = Key::Consumed(group.clone(), topic.clone(), broker.clone(), queue);
         QueueRow {
@@ -210,8 +210,8 @@ fn lag(queues: &[&QueueRow]) -> (i64, Option<i64>) {
     (queues.iter().map(|row| row.lag).sum(), behind)
 }
 
-fn client(kind: &'static str, told: Client) -> ClientRow {
-    let Client { group, client_id, address, language, version } = told;
+fn client(kind: &'static str, found: Client) -> ClientRow {
+    let Client { group, client_id, address, language, version } = found;
     ClientRow { kind, group, client_id, address, language, version }
 }
 

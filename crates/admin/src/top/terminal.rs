@@ -18,7 +18,7 @@ use crate::shell::{Access, Cluster, connect};
 const KEY_WAIT: Duration = Duration::from_millis(100);
 
 /// A sample, or why there is none.
-type Told = Result<Sample, String>;
+type SampleResult = Result<Sample, String>;
 
 /// Shows figures until the user ends it.
 ///
@@ -27,7 +27,7 @@ type Told = Result<Sample, String>;
 pub(super) fn run(access: &Access) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let cluster = connect(access)?;
-    let (samples, told) = channel();
+    let (samples, results) = channel();
     let (end, ended) = oneshot::channel::<()>();
     let looks = std::thread::Builder::new().name("top-looks".to_owned()).spawn(move || {
         runtime.block_on(async {
@@ -39,7 +39,7 @@ pub(super) fn run(access: &Access) -> Result<(), Error> {
         });
         cluster.close();
     })?;
-    let shown = ratatui::try_init().and_then(|mut terminal| show(&mut terminal, &told));
+    let shown = ratatui::try_init().and_then(|mut terminal| show(&mut terminal, &results));
     ratatui::restore();
     drop(end);
     // A panic of the thread was printed by itself.
@@ -48,13 +48,13 @@ pub(super) fn run(access: &Access) -> Result<(), Error> {
 }
 
 /// Looks at the cluster each second, or with as much rest between two looks as the first of them took.
-async fn keep_looking(cluster: &Cluster, samples: &Sender<Told>) {
+async fn keep_looking(cluster: &Cluster, samples: &Sender<SampleResult>) {
     let (mut turns, mut history) = (Turns::default(), History::default());
     loop {
         let begin = Instant::now();
-        let told = look(&cluster.session(false), &mut turns).await;
-        let told = told.map(|look| history.take(look)).map_err(|error| error.to_string());
-        if samples.send(told).is_err() {
+        let result = look(&cluster.session(false), &mut turns).await;
+        let result = result.map(|look| history.take(look)).map_err(|error| error.to_string());
+        if samples.send(result).is_err() {
             return;
         }
         let took = begin.elapsed();
@@ -63,11 +63,11 @@ async fn keep_looking(cluster: &Cluster, samples: &Sender<Told>) {
 }
 
 /// Draws samples as they come, and does what keys say.
-fn show(terminal: &mut DefaultTerminal, told: &Receiver<Told>) -> std::io::Result<()> {
+fn show(terminal: &mut DefaultTerminal, results: &Receiver<SampleResult>) -> std::io::Result<()> {
     let (mut view, mut sample) = (View::new(), Sample::default());
     let mut is_changed = true;
     loop {
-        for new in told.try_iter() {
+        for new in results.try_iter() {
             match new {
                 Ok(_) if view.is_paused => {}
                 Ok(new) => sample = new,

@@ -30,12 +30,12 @@ impl Group {
         if self.broker.role.current() != BrokerRole::Fenced {
             return;
         }
-        let mut told = String::new();
+        let mut logged = String::new();
         while let Err(error) = self.prepare().await {
             let text = error.to_string();
-            if text != told {
+            if text != logged {
                 tracing::warn!(%error, "this broker does not serve yet; it tries again every second (skipPreOnline)");
-                told = text;
+                logged = text;
             }
             pause(RETRY_PAUSE).await;
         }
@@ -77,12 +77,12 @@ impl Group {
         let resolved = net::resolve(slave).await;
         let addresses = resolved.map_err(|error| GroupError::Unreachable(slave.to_owned(), error))?;
         let peer = self.dial(slave).await?;
-        let tell = |writer: FrameWriter<'_>| {
+        let write = |writer: FrameWriter<'_>| {
             let writer = writer.text("masterHaAddress", &broker.ha_address());
             let writer = writer.number("masterFlushOffset", broker.acting.log_end_at_start().get());
             writer.text("masterAddress", &broker.address()).finish(b"");
         };
-        self.ask(slave, &peer, request::EXCHANGE_BROKER_HA_INFO, tell).await?;
+        self.ask(slave, &peer, request::EXCHANGE_BROKER_HA_INFO, write).await?;
         // A connection says which machine it comes from, and not from which broker of it.
         let has_connected = |broker: &Broker| {
             let slaves = broker.replicas.slaves();

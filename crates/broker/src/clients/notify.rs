@@ -25,8 +25,9 @@ pub(crate) struct Change {
 /// connection has ended is passed over.
 pub(crate) fn notify(groups: &Groups, changes: &[Change]) {
     for change in changes {
-        let told = groups.find(&change.group).is_none_or(|config| config.notify_consumer_ids_changed_enable);
-        if !told || change.message_model == MessageModel::Broadcasting {
+        let is_enabled =
+            groups.find(&change.group).is_none_or(|config| config.notify_consumer_ids_changed_enable);
+        if !is_enabled || change.message_model == MessageModel::Broadcasting {
             continue;
         }
         for link in &change.links {

@@ -152,18 +152,18 @@ fn runtime(broker: &Broker, text: &mut Exposition) {
     table.insert("total".to_owned(), sum(|usage| usage.total));
     table.insert("free".to_owned(), sum(|usage| usage.available));
     let config = &broker.config;
-    let told = |key: &str| table.get(key).map_or("", String::as_str);
+    let entry = |key: &str| table.get(key).map_or("", String::as_str);
     let address = broker.address();
     let labels = [
         config.broker_cluster_name.as_str(),
         &address,
         &config.broker_name,
-        told("brokerVersionDesc"),
-        told("bootTimestamp"),
-        told("brokerVersion"),
+        entry("brokerVersionDesc"),
+        entry("bootTimestamp"),
+        entry("brokerVersion"),
     ];
     for (metric, key, word) in RUNTIME {
-        if let Some(value) = told(key).split(' ').nth(*word).and_then(figure) {
+        if let Some(value) = entry(key).split(' ').nth(*word).and_then(figure) {
             text.family(metric).value(&labels, value);
         }
     }

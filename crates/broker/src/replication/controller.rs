@@ -228,7 +228,7 @@ impl Task {
                 // A controller that is away gets none. The agent asks the others for the leader.
                 let Ok(peer) = controllers.peer(&workers, &controller).await else { return };
                 let write = |writer: FrameWriter<'_>| write_heartbeat(&broker, own, writer);
-                let _ = broker.tell(&peer, request::BROKER_HEARTBEAT, write);
+                let _ = broker.send_one_way(&peer, request::BROKER_HEARTBEAT, write);
             });
         }
     }

@@ -21,12 +21,12 @@ pub(crate) fn table(broker: &Broker) -> BTreeMap<String, String> {
     let put_bytes = broker.store.appended().get().saturating_sub(totals.started_at);
     let put = sums.put.max(1);
     let mut table = BTreeMap::new();
-    let mut tell = |key: &str, value: String| drop(table.insert(key.to_owned(), value));
-    tell("bootTimestamp", totals.started_ms.to_string());
-    tell("runtime", run_time(now_ms - totals.started_ms));
-    tell("putMessageTimesTotal", put.to_string());
-    tell("putMessageSizeTotal", put_bytes.to_string());
-    tell("putMessageAverageSize", decimal(put_bytes as f64 / put as f64));
+    let mut add = |key: &str, value: String| drop(table.insert(key.to_owned(), value));
+    add("bootTimestamp", totals.started_ms.to_string());
+    add("runtime", run_time(now_ms - totals.started_ms));
+    add("putMessageTimesTotal", put.to_string());
+    add("putMessageSizeTotal", put_bytes.to_string());
+    add("putMessageAverageSize", decimal(put_bytes as f64 / put as f64));
     for (key, of) in [
         ("putTps", (|sums| sums.put) as fn(&Sums) -> u64),
         ("getFoundTps", |sums| sums.found),
@@ -34,21 +34,21 @@ pub(crate) fn table(broker: &Broker) -> BTreeMap<String, String> {
         ("getTotalTps", |sums| sums.found + sums.missed),
         ("getTransferredTps", |sums| sums.got),
     ] {
-        tell(key, totals.speeds(now_ms, sums, of));
+        add(key, totals.speeds(now_ms, sums, of));
     }
     for (key, (put, got)) in [
         ("TotalYesterdayMorning", totals.yesterday),
         ("TotalTodayMorning", totals.today),
         ("TotalTodayNow", (sums.put_user, sums.got_user)),
     ] {
-        tell(&format!("msgPut{key}"), put.to_string());
-        tell(&format!("msgGet{key}"), got.to_string());
+        add(&format!("msgPut{key}"), put.to_string());
+        add(&format!("msgGet{key}"), got.to_string());
     }
-    tell("earliestMessageTimeStamp", earliest_ms(broker).to_string());
+    add("earliestMessageTimeStamp", earliest_ms(broker).to_string());
     let mut table: BTreeMap<String, String> = table;
     table.extend(positions(broker, now_ms));
     table.extend(pools(broker));
-    table.extend(broker.stats.puts.tell().map(|(key, value)| (key.to_owned(), value)));
+    table.extend(broker.stats.puts.runtime_entries().map(|(key, value)| (key.to_owned(), value)));
     table
 }
 

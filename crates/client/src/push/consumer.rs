@@ -241,7 +241,7 @@ impl State {
         let mut commit = interval(COMMIT_INTERVAL);
         commit.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // Commits wait for brokers that cannot be reached, so they run as separate tasks.
-        let mut told = JoinSet::new();
+        let mut commits = JoinSet::new();
         let mut renewal = interval(orderly::RENEWAL);
         renewal.reset();
         loop {
@@ -249,11 +249,11 @@ impl State {
                 () = self.ended.notified() => return,
                 () = sleep_until(rebalance_at) => rebalance_at = after(self.rebalance().await),
                 () = self.members_changed.notified() => rebalance_at = after(self.rebalance().await),
-                _ = commit.tick(), if told.is_empty() => {
+                _ = commit.tick(), if commits.is_empty() => {
                     let assigned = self.assigned().clone();
-                    told = self.begin_commit(&assigned, false);
+                    commits = self.begin_commit(&assigned, false);
                 }
-                Some(_) = told.join_next() => {}
+                Some(_) = commits.join_next() => {}
                 _ = renewal.tick(), if self.shared.needs_locks() => self.renew().await,
                 Some(asked) = questions.recv() => self.answer(asked).await,
             }

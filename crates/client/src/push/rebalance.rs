@@ -259,7 +259,7 @@ async fn commit_at(shared: Arc<Shared>, queues: Vec<(Arc<Assigned>, bool)>, sure
         let stored = if sure {
             client.commit_offset(&config.group, &state.queue, state.committable()).await
         } else {
-            client.tell_offset(&config.group, &state.queue, state.committable()).await
+            client.commit_offset_one_way(&config.group, &state.queue, state.committable()).await
         };
         if let Err(error) = stored {
             tracing::warn!(%error, queue = state.name(), "the offset could not be stored");

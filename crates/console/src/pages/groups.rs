@@ -41,8 +41,8 @@ pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Pa
     let mut part = GROUPS.part(app, who, fields, (&[""], |_| true)).await?;
     let mut failures = silent(app);
     // Brokers of Vostok tell the lag with the names. Of others that of all groups is asked for at once.
-    let is_told = part.rows.iter().all(|row| row["lag"].is_number());
-    let (lags, refused) = if is_told { Default::default() } else { lags(app, who).await? };
+    let has_lags = part.rows.iter().all(|row| row["lag"].is_number());
+    let (lags, refused) = if has_lags { Default::default() } else { lags(app, who).await? };
     failures.extend(refused);
     for row in &mut part.rows {
         let known = lags.get(row["group"].as_str().unwrap_or_default()).copied();

@@ -63,7 +63,7 @@ impl List {
         let whole = (MANY + SPARE).to_string();
         let whole = [("limit", whole.as_str())];
         // That a list is long is remembered for longer than its names are: to find it out costs the brokers a page.
-        let is_long = |told: &Value| rows(told).len() >= MANY;
+        let is_long = |listed: &Value| rows(listed).len() >= MANY;
         if !is_long(&app.look(who, self.operation, &whole, LONG_MS).await?) {
             let all = app.look(who, self.operation, &whole, NAMES_MS).await?;
             // The list may have grown meanwhile, as while brokers start.
@@ -79,8 +79,8 @@ impl List {
             let mut after = Some(fields.text("after").max(before).to_owned());
             while let Some(from) = after.take().filter(|_| walk.goes_on()) {
                 let given = [("contains", fields.text("q")), ("after", &*from), ("limit", &*limit)];
-                let told = app.look(who, self.operation, &given, NAMES_MS).await?;
-                after = walk.take(rows(&told), begin, &is_wanted);
+                let listed = app.look(who, self.operation, &given, NAMES_MS).await?;
+                after = walk.take(rows(&listed), begin, &is_wanted);
                 if after.is_some() && walk.rounds == ROUNDS_MAX && walk.rows.len() <= PAGE {
                     return Ok(Part { rows: walk.rows, place: Place::Behind { next: after } });
                 }
@@ -103,14 +103,14 @@ impl Walk {
     }
 
     /// Takes rows over, and tells behind which name the next ones are if there may be more.
-    fn take(&mut self, told: &[Value], begin: &str, is_wanted: impl Fn(&str) -> bool) -> Option<String> {
+    fn take(&mut self, listed: &[Value], begin: &str, is_wanted: impl Fn(&str) -> bool) -> Option<String> {
         self.rounds += 1;
         let name = |row: &Value| row[self.name].as_str().unwrap_or_default().to_owned();
         let fits = |row: &&Value| name(row).starts_with(begin) && is_wanted(&name(row));
-        let last = told.last().map(name)?;
-        let is_over = told.len() <= PAGE || (*last > *begin && !last.starts_with(begin));
+        let last = listed.last().map(name)?;
+        let is_over = listed.len() <= PAGE || (*last > *begin && !last.starts_with(begin));
         let is_passed_over = last.starts_with('%') && !is_wanted(&last);
-        self.rows.extend(told.iter().filter(fits).cloned());
+        self.rows.extend(listed.iter().filter(fits).cloned());
         // Retry topics and dead letters, of which there may be many, come before all other names.
         (!is_over).then(|| if is_passed_over { "&".to_owned() } else { last })
     }

@@ -26,7 +26,11 @@ pub(super) fn audit(app: &App, who: &Visitor) -> Result<Page, Refusal> {
 }
 
 /// The logins of the console. `told` is the name and password of a new one.
-pub(super) fn logins(app: &App, who: &Visitor, told: Option<(&str, String)>) -> Result<Page, Refusal> {
+pub(super) fn logins(
+    app: &App,
+    who: &Visitor,
+    new_password: Option<(&str, String)>,
+) -> Result<Page, Refusal> {
     needs_admin(who)?;
     let lang = who.lang;
     let users = app.users.lock().expect("short section").clone();
@@ -35,7 +39,7 @@ pub(super) fn logins(app: &App, who: &Visitor, told: Option<(&str, String)>) -> 
         .map(|(name, user)| json!({"user": name, "role": user.role, "bodies": user.bodies}))
         .collect();
     let body = html! {
-        @if let Some((name, password)) = &told {
+        @if let Some((name, password)) = &new_password {
             p.success role="status" { "✓ " (name) ": " code { (password) } " - " (lang.say("The password is shown only now")) }
         }
         @if rows.is_empty() { p { (lang.say("Nobody has to log in, because only this machine is served")) } }

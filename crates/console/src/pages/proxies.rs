@@ -19,7 +19,7 @@ pub(super) async fn proxies(app: &App, who: &Visitor) -> Result<Page, Refusal> {
     let (lang, mut failures) = (who.lang, Vec::new());
     // Refused where nobody of the group is online, or no proxy ever made its topic.
     let members = app.look(who, ("client", "consumers"), &[("group", SYNCER)], 1000).await;
-    let members = members.map(|told| rows(&told["members"]).to_vec()).unwrap_or_default();
+    let members = members.map(|answer| rows(&answer["members"]).to_vec()).unwrap_or_default();
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for broker in masters(app, who).await? {
         match app.look(who, ("client", "list-producers"), &[("broker", &broker)], 1000).await {

@@ -175,11 +175,11 @@ fn admit(workload: &Workload) -> Result<(), String> {
 
 impl Load {
     async fn perform(&mut self, order: Order) -> Result<Option<Answer>, String> {
-        let told = |error: crate::Error| error.to_string();
+        let text = |error: crate::Error| error.to_string();
         match (order, &mut self.prepared) {
             (Order::Prepare(workload, ahead_us), prepared) => {
                 admit(&workload)?;
-                let generator = Generator::prepare(&workload).await.map_err(told)?.ahead(ahead_us);
+                let generator = Generator::prepare(&workload).await.map_err(text)?.ahead(ahead_us);
                 *prepared = Some((generator, *workload));
                 Ok(Some(Answer::Ready))
             }
@@ -190,7 +190,7 @@ impl Load {
                     return Err(format!("a start in {wait:?}: expected one within {START_MAX:?}"));
                 }
                 tokio::time::sleep(wait).await;
-                generator.start_producers(workload).map_err(told)?;
+                generator.start_producers(workload).map_err(text)?;
                 self.runs = true;
                 Ok(None)
             }

@@ -114,9 +114,9 @@ impl StreamingService<TelemetryCommand> for Telemetry {
     type Future = Ready<Result<tonic::Response<Self::ResponseStream>, tonic::Status>>;
 
     fn call(&mut self, request: tonic::Request<tonic::Streaming<TelemetryCommand>>) -> Self::Future {
-        let told = request.into_inner();
-        let answers =
-            told.map(|told| told.map(|told| TelemetryCommand { status: Some(Status::ok()), ..told }));
+        let command = request.into_inner();
+        let answers = command
+            .map(|command| command.map(|command| TelemetryCommand { status: Some(Status::ok()), ..command }));
         let answers: Self::ResponseStream = Box::pin(answers);
         ready(Ok(tonic::Response::new(answers)))
     }

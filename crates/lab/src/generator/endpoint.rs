@@ -104,9 +104,9 @@ impl Endpoint {
                 continue;
             }
             let advice = "create it first: --queues N, with the name server in -n, does so";
-            let told = if is_missing { format!(": {advice}") } else { String::new() };
+            let advice_text = if is_missing { format!(": {advice}") } else { String::new() };
             return Err(Error::Broken(format!(
-                "{} refuses the route of {topic} with {refusal}{told}",
+                "{} refuses the route of {topic} with {refusal}{advice_text}",
                 self.address
             )));
         }
@@ -190,9 +190,9 @@ impl Endpoint {
         let agent = UA { language: Language::Rust.into(), version: VERSION.to_owned(), ..UA::default() };
         let settings = Settings { user_agent: Some(agent), ..settings };
         let beat = heartbeat(&settings);
-        let told = TelemetryCommand { status: None, command: Some(Command::Settings(settings)) };
+        let command = TelemetryCommand { status: None, command: Some(Command::Settings(settings)) };
         let telemetry = channel.method("Telemetry", None)?;
-        let (stream, mut answers) = channel.stream(&telemetry, framed(&told)).await?;
+        let (stream, mut answers) = channel.stream(&telemetry, framed(&command)).await?;
         let answer: Option<TelemetryCommand> = answers.next().await?;
         if let Err(Refusal { code, remark }) = accepted(answer.and_then(|answer| answer.status).as_ref()) {
             return Err(Failure::Status { code, message: remark });

@@ -263,7 +263,7 @@ impl Receiver {
         while let Some(answer) = answers.next::<ReceiveMessageResponse>().await? {
             match answer.content {
                 Some(Received::Message(message)) => messages.push(message),
-                Some(Received::Status(told)) => status = Some(told),
+                Some(Received::Status(answered)) => status = Some(answered),
                 Some(Received::DeliveryTimestamp(_)) | None => {}
             }
         }

@@ -94,13 +94,13 @@ pub fn faults(windows: &[Window<'_>], file: &RunFile) -> Vec<Reason> {
 pub fn outages(windows: &[Window<'_>]) -> Vec<Reason> {
     let mut found = Vec::new();
     for window in windows {
-        let mut told: Vec<&str> = Vec::new();
+        let mut counted: Vec<&str> = Vec::new();
         for event in &window.outages {
             let (repeat, broker) = (window.repeat, event.node.as_str());
-            if told.contains(&broker) {
+            if counted.contains(&broker) {
                 continue;
             }
-            told.push(broker);
+            counted.push(broker);
             let is_restart =
                 window.outages.iter().any(|other| other.node == broker && other.kind == BROKER_RESTARTED);
             let broker = broker.to_owned();

@@ -46,14 +46,14 @@ pub fn device_of(store: &Path) -> String {
 /// The directory whose disk is observed, from the store path that the broker reports and the broker's process. Without
 /// a broker on this machine it is any directory. Empty for a broker that reports no path, or a path that does not exist
 /// here, because the figures of another disk would be taken for the broker's.
-pub fn store_of(told: Option<PathBuf>, pid: Option<i32>) -> PathBuf {
-    let Some(told) = told else { return std::env::current_dir().unwrap_or_else(|_| "/".into()) };
+pub fn store_of(configured: Option<PathBuf>, pid: Option<i32>) -> PathBuf {
+    let Some(configured) = configured else { return std::env::current_dir().unwrap_or_else(|_| "/".into()) };
     let absolute = || {
-        if told.is_absolute() || told.as_os_str().is_empty() {
-            return Some(told);
+        if configured.is_absolute() || configured.as_os_str().is_empty() {
+            return Some(configured);
         }
         // A relative path begins at the working directory of the broker's process.
-        Some(procfs::process::Process::new(pid?).ok()?.cwd().ok()?.join(told))
+        Some(procfs::process::Process::new(pid?).ok()?.cwd().ok()?.join(configured))
     };
     let is_there = |path: &PathBuf| {
         !std::fs::metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)

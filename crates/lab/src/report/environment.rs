@@ -109,7 +109,7 @@ fn settings(file: &RunFile) -> Markup {
 /// The settings that differ from the defaults, for Markdown: a line for each broker that reported its settings.
 pub fn settings_lines(file: &RunFile) -> Vec<Text> {
     let release = release(file);
-    let told = file.target.brokers.iter().filter(|broker| !broker.settings.is_empty());
+    let shown = file.target.brokers.iter().filter(|broker| !broker.settings.is_empty());
     let line = |broker: &BrokerFile| {
         let name = format!("{} #{}", broker.name, broker.id);
         let found = changed(file, broker);
@@ -120,16 +120,16 @@ pub fn settings_lines(file: &RunFile) -> Vec<Text> {
             );
         }
         let list = |of_machine: &str| {
-            let told = |setting: &Changed<'_>| match setting.default.as_deref() {
+            let setting_text = |setting: &Changed<'_>| match setting.default.as_deref() {
                 Some(UNKNOWN) => format!("{}={}{of_machine}", setting.key, setting.value),
                 _ => format!("{}={}", setting.key, setting.value),
             };
-            found.iter().map(told).collect::<Vec<_>>().join(", ")
+            found.iter().map(setting_text).collect::<Vec<_>>().join(", ")
         };
         let (en, zh) = (list(" (its default depends on the machine)"), list("（默认值取决于主机）"));
         both!("{name}: not the defaults of {release}: {en}", "{name}：与 {release} 默认值不同：{zh}")
     };
-    told.map(line).collect()
+    shown.map(line).collect()
 }
 
 /// A link to a file of the run.

@@ -50,8 +50,8 @@ pub fn rest(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
         run.top.and_then(|top| run.cells[top].stability.as_ref()).filter(|stability| stability.fluctuates);
     lines.extend(unsteady.map(|stability| (both!("Stability", "稳定性"), stability.sentence())));
     let soaks = run.cells.iter().filter_map(|case| Some((case, case.soak.as_ref()?)));
-    let told = soaks.filter(|(_, soak)| soak.checked || !soak.drifts.is_empty());
-    lines.extend(told.map(|(case, soak)| {
+    let shown = soaks.filter(|(_, soak)| soak.checked || !soak.drifts.is_empty());
+    lines.extend(shown.map(|(case, soak)| {
         let (says, cell) = (soak.sentence(), &case.judged.cell.cell.name);
         let (en, zh) = (says.en, says.zh);
         (both!("Soak", "长稳"), both!("{en} (cell {cell})", "{zh}（用例 {cell}）"))

@@ -101,14 +101,14 @@ pub(super) fn left_behind(made: &Made, root: &Path, why: &client::Error) -> Erro
 
 fn names(made: &Made) -> String {
     let kinds = [("consumer groups", &made.groups), ("topics", &made.topics)];
-    let told = kinds.into_iter().filter(|(_, names)| !names.is_empty()).map(|(kind, names)| {
+    let left = kinds.into_iter().filter(|(_, names)| !names.is_empty()).map(|(kind, names)| {
         let first: Vec<&str> = names.iter().take(TOLD_MAX).map(String::as_str).collect();
         let more = names.len().saturating_sub(TOLD_MAX);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         format!("{kind} {}{more}", first.join(", "))
     });
-    let told: Vec<String> = told.collect();
-    if told.is_empty() { "nothing".to_owned() } else { told.join("; ") }
+    let left: Vec<String> = left.collect();
+    if left.is_empty() { "nothing".to_owned() } else { left.join("; ") }
 }
 
 #[cfg(test)]

@@ -69,12 +69,12 @@ impl Cluster {
         let local = watched(brokers.iter().filter(|broker| broker.host.is_some()));
         let here: Vec<&BrokerFile> = brokers.iter().filter(|broker| broker.host.is_some()).collect();
         let ports = ports_on(&Machine::of("localhost:0").await, (local, &here), namesrv).await;
-        let (has_broker, told) = (local.is_some(), local.map(store_path));
+        let (has_broker, configured) = (local.is_some(), local.map(store_path));
         target.brokers = brokers;
         let (given_pid, host, store) = (*pid, HostFile::default(), PathBuf::new());
         let mut cluster = Self { client, target, host, given_pid, ports, has_broker, store };
         let pid = cluster.pid();
-        cluster.store = store_of(told, pid);
+        cluster.store = store_of(configured, pid);
         cluster.host = measure::host(&hostname, &cluster.store, pid);
         Ok(cluster)
     }

@@ -71,9 +71,9 @@ fn broken(file: &RunFile, hosts: &BTreeMap<String, Vec<HostSecond>>, limits: &Li
     let window = Window { hosts: hosts.collect(), ..Window::default() };
     let guards = guards(file, &window, limits).into_iter();
     let guards = guards.filter(|guard| WATCHED.contains(&guard.watch) && guard.is_broken());
-    let told = |guard: Guard| format!("{} {}", guard.node, guard.sentence().en).trim().to_owned();
+    let sentence = |guard: Guard| format!("{} {}", guard.node, guard.sentence().en).trim().to_owned();
     let others = validity::others_now(&window, file).into_iter().map(|why| why.sentence().en);
-    guards.map(told).chain(others).collect()
+    guards.map(sentence).chain(others).collect()
 }
 
 #[cfg(test)]

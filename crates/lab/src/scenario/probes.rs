@@ -60,20 +60,20 @@ impl Probes {
 
 /// Forwards what an agent observes, and once that the agent was lost.
 pub(super) async fn watch(Watched { address, asked, name }: Watched, sender: UnboundedSender<OfMachine>) {
-    let mut is_told = false;
+    let mut is_reported = false;
     loop {
         if let Ok(mut agent) = Link::connect(&address, &asked).await {
-            is_told = false;
+            is_reported = false;
             while let Some(second) = agent.next().await {
                 if sender.send((name.clone(), Some(second))).is_err() {
                     return;
                 }
             }
         }
-        if !is_told && sender.send((name.clone(), None)).is_err() {
+        if !is_reported && sender.send((name.clone(), None)).is_err() {
             return;
         }
-        is_told = true;
+        is_reported = true;
         tokio::time::sleep(CONNECT_AGAIN).await;
     }
 }

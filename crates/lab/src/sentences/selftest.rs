@@ -5,8 +5,9 @@ use crate::judge::{Text, both, numbers};
 
 /// The sentences about the self-tests that were left out.
 pub fn self_tests_left_out(file: &RunFile) -> Vec<Text> {
-    let told = |host: &HostFile| host.beaten.iter().map(|found| says(&host.name, found)).collect::<Vec<_>>();
-    file.hosts.iter().flat_map(told).collect()
+    let sentences =
+        |host: &HostFile| host.beaten.iter().map(|found| says(&host.name, found)).collect::<Vec<_>>();
+    file.hosts.iter().flat_map(sentences).collect()
 }
 
 fn says(node: &str, found: &Beaten) -> Text {

@@ -50,9 +50,9 @@ impl Sentence for Drift {
 
 impl Sentence for Soak {
     fn sentence(&self) -> Text {
-        let told = self.broken.iter().map(Sentence::sentence);
-        let told = told.chain(self.undecided.iter().map(Sentence::sentence));
-        let mut parts: Vec<Text> = told.chain(self.drifts.iter().map(Sentence::sentence)).collect();
+        let sentences = self.broken.iter().map(Sentence::sentence);
+        let sentences = sentences.chain(self.undecided.iter().map(Sentence::sentence));
+        let mut parts: Vec<Text> = sentences.chain(self.drifts.iter().map(Sentence::sentence)).collect();
         if parts.is_empty() || (self.checked && self.broken.is_empty() && self.undecided.is_none()) {
             let whole = match self.checked {
                 true => both!("nothing lost, doubled, changed or out of order", "无丢失、重复、改变、乱序"),

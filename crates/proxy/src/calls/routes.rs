@@ -63,7 +63,7 @@ fn permissions(topic: &QueuesOf) -> Vec<Permission> {
 /// host of the server.
 fn endpoints(call: &Call, dialled: &Option<Endpoints>) -> Endpoints {
     let proxy = &call.proxy;
-    let told = || {
+    let advertised = || {
         let dialled = call.authority.as_ref();
         let host = dialled.map(|it| it.host().trim_matches(['[', ']']).to_owned());
         let host = host.unwrap_or_else(|| proxy.brokers.host());
@@ -76,7 +76,8 @@ fn endpoints(call: &Call, dialled: &Option<Endpoints>) -> Endpoints {
         let addresses = vec![Address { host, port: port.into() }];
         Endpoints { scheme: scheme.into(), addresses }
     };
-    let mut endpoints = dialled.clone().filter(|dialled| !dialled.addresses.is_empty()).unwrap_or_else(told);
+    let mut endpoints =
+        dialled.clone().filter(|dialled| !dialled.addresses.is_empty()).unwrap_or_else(advertised);
     if !proxy.config.names_dialled_port {
         endpoints.addresses.iter_mut().for_each(|address| address.port = proxy.port.into());
     }

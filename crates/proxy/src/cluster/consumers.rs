@@ -16,7 +16,7 @@ const CONSUMERS_MAX: usize = 200_000;
 
 /// A consumer as its last heartbeat describes it.
 struct Consumer {
-    told: HeartbeatSyncerData,
+    data: HeartbeatSyncerData,
     /// Address of the client.
     address: String,
     /// When this proxy heard of the consumer, milliseconds since the epoch.
@@ -24,8 +24,8 @@ struct Consumer {
 }
 
 /// How the client of a heartbeat is connected.
-fn channel(told: &HeartbeatSyncerData) -> RemoteChannel {
-    json::from_slice(told.channel_data.as_bytes()).unwrap_or_default()
+fn channel(data: &HeartbeatSyncerData) -> RemoteChannel {
+    json::from_slice(data.channel_data.as_bytes()).unwrap_or_default()
 }
 
 /// The consumers of this proxy and of others.
@@ -37,31 +37,31 @@ pub struct Consumers {
 impl Consumers {
     /// Notes that a consumer is there or left; true when the members of its group changed by that. A client that goes on through
     /// another proxy is not lost by what its former one tells, and one of remoting not by the end of its former connection.
-    pub fn take(&self, told: HeartbeatSyncerData, now_ms: i64) -> bool {
+    pub fn take(&self, data: HeartbeatSyncerData, now_ms: i64) -> bool {
         let mut groups = self.groups();
-        if told.heartbeat_type == HeartbeatType::Register {
-            let is_known = groups.get(&told.group).is_some_and(|group| group.contains_key(&told.client_id));
+        if data.heartbeat_type == HeartbeatType::Register {
+            let is_known = groups.get(&data.group).is_some_and(|group| group.contains_key(&data.client_id));
             if !is_known && groups.values().map(BTreeMap::len).sum::<usize>() >= CONSUMERS_MAX {
-                tracing::debug!(client = told.client_id, "a consumer is not shown: there are too many");
+                tracing::debug!(client = data.client_id, "a consumer is not shown: there are too many");
                 return false;
             }
-            let address = channel(&told).remote_address;
-            let group = groups.entry(told.group.clone()).or_default();
+            let address = channel(&data).remote_address;
+            let group = groups.entry(data.group.clone()).or_default();
             return group
-                .insert(told.client_id.clone(), Consumer { told, address, seen_ms: now_ms })
+                .insert(data.client_id.clone(), Consumer { data, address, seen_ms: now_ms })
                 .is_none();
         }
-        let Some(group) = groups.get_mut(&told.group) else { return false };
-        let left = channel(&told);
-        let is_gone = group.get(&told.client_id).is_some_and(|it| {
+        let Some(group) = groups.get_mut(&data.group) else { return false };
+        let left = channel(&data);
+        let is_gone = group.get(&data.client_id).is_some_and(|it| {
             let is_same_connection = left.r#type != REMOTING || it.address == left.remote_address;
-            it.told.local_proxy_id == told.local_proxy_id && is_same_connection
+            it.data.local_proxy_id == data.local_proxy_id && is_same_connection
         });
         if is_gone {
-            group.remove(&told.client_id);
+            group.remove(&data.client_id);
         }
         if group.is_empty() {
-            groups.remove(&told.group);
+            groups.remove(&data.group);
         }
         is_gone
     }
@@ -89,7 +89,7 @@ impl Consumers {
         let text = || format!("the consumer group {group} has no connected member at the proxy");
         let members =
             groups.get(group).ok_or_else(|| Refusal::new(response::SUBSCRIPTION_NOT_LATEST, text()))?;
-        let subscriptions = members.values().flat_map(|it| it.told.subscription_data_set.iter().flatten());
+        let subscriptions = members.values().flat_map(|it| it.data.subscription_data_set.iter().flatten());
         let found = subscriptions.filter(|it| it.topic == topic).max_by_key(|it| it.sub_version);
         let text = || format!("the consumer group {group} does not subscribe to {topic}");
         found.cloned().ok_or_else(|| Refusal::new(response::SUBSCRIPTION_NOT_EXIST, text()))
@@ -104,12 +104,12 @@ impl Consumers {
     pub fn connections(&self, group: &str) -> Option<ConsumerConnection> {
         let groups = self.groups();
         let members = groups.get(group)?;
-        let newest = &members.values().max_by_key(|member| member.seen_ms)?.told;
+        let newest = &members.values().max_by_key(|member| member.seen_ms)?.data;
         let connection = |member: &Consumer| Connection {
             client_addr: member.address.clone(),
-            client_id: member.told.client_id.clone(),
-            language: member.told.language.clone().unwrap_or_else(|| "OTHER".to_owned()),
-            version: member.told.version,
+            client_id: member.data.client_id.clone(),
+            language: member.data.language.clone().unwrap_or_else(|| "OTHER".to_owned()),
+            version: member.data.version,
         };
         let subscriptions = newest.subscription_data_set.iter().flatten();
         Some(ConsumerConnection {

@@ -50,8 +50,8 @@ impl Cluster {
             let body = json::to_vec(&data);
             for address in brokers.values().filter_map(preferred) {
                 let write = |frame: FrameWriter<'_>| frame.finish(&body);
-                let told = self.client.call(address, request::HEART_BEAT, TIMEOUT, write).await;
-                if let Err(error) = told {
+                let answered = self.client.call(address, request::HEART_BEAT, TIMEOUT, write).await;
+                if let Err(error) = answered {
                     tracing::warn!(%error, "a broker does not know the producers of transactions of this proxy");
                 }
             }
@@ -77,9 +77,9 @@ fn check(cluster: &Weak<Cluster>, registry: &Weak<Registry>, command: &Command<'
             record: command.body,
         };
         let turn = usize::try_from(command.opaque).unwrap_or_default();
-        let is_told =
-            cluster.remoting.tell_producer(group, turn, &notice) || registry.tell_producer(group, &notice);
-        if !is_told {
+        let is_notified = cluster.remoting.notify_producer(group, turn, &notice)
+            || registry.notify_producer(group, &notice);
+        if !is_notified {
             tracing::debug!(group, "no producer of this proxy can be asked for its decision");
         }
         Some(())

@@ -85,7 +85,7 @@ impl Cluster {
                 Some(stated) => settings_json(&stated.settings).to_string(),
                 None => text(json::to_vec(&consumer.subscription_data_set)),
             };
-            self.tell(HeartbeatSyncerData {
+            self.publish(HeartbeatSyncerData {
                 channel_data: self.channel(kind, heartbeat.remote, Some(attribute)),
                 client_id: heartbeat.client_id.to_owned(),
                 consume_from_where: Some(consume_from_where),
@@ -115,7 +115,7 @@ impl Cluster {
     }
 
     fn gone(&self, channel_data: String, group: String, client_id: String) {
-        self.tell(HeartbeatSyncerData {
+        self.publish(HeartbeatSyncerData {
             channel_data,
             client_id,
             group,
@@ -136,16 +136,16 @@ impl Cluster {
         }))
     }
 
-    fn tell(&self, told: HeartbeatSyncerData) {
+    fn publish(&self, data: HeartbeatSyncerData) {
         if !self.sync_topic.is_empty() {
-            let body = json::to_vec(&told);
+            let body = json::to_vec(&data);
             if body.len() <= MESSAGE_BYTES_MAX {
                 let message = Message::new(self.sync_topic.as_str(), body);
                 if let Err(TrySendError::Full(_)) = self.outbox.sender.try_send(message) {
                     self.outbox.lost.fetch_add(1, Ordering::Relaxed);
                 }
             } else {
-                let (client, bytes) = (&told.client_id, body.len());
+                let (client, bytes) = (&data.client_id, body.len());
                 tracing::debug!(
                     client,
                     bytes,
@@ -153,13 +153,13 @@ impl Cluster {
                 );
             }
         }
-        self.take(told);
+        self.take(data);
     }
 
     /// Notes what is told of a consumer; the other members of its group at the remoting port hear when it is new or gone.
-    fn take(&self, told: HeartbeatSyncerData) {
-        let group = told.group.clone();
-        if self.consumers.take(told, client::now_ms()) {
+    fn take(&self, data: HeartbeatSyncerData) {
+        let group = data.group.clone();
+        if self.consumers.take(data, client::now_ms()) {
             self.remoting.members_changed(&group);
         }
     }
@@ -173,7 +173,7 @@ impl Cluster {
     /// Takes what a proxy told; that of this one is passed over.
     pub(super) fn hear(&self, body: &[u8]) {
         match json::from_slice::<HeartbeatSyncerData>(body) {
-            Ok(told) if told.local_proxy_id != self.id => self.take(told),
+            Ok(data) if data.local_proxy_id != self.id => self.take(data),
             Ok(_) => {}
             Err(error) => tracing::warn!(%error, "what another proxy told of a consumer cannot be read"),
         }

@@ -143,8 +143,8 @@ impl RemotingClients {
         self.of(Kind::Consumer, group).iter().for_each(|connection| link(connection).notify(&notice));
     }
 
-    /// Tells one of the producers of a group something, in turn; false when none is connected.
-    pub fn tell_producer(&self, group: &str, turn: usize, notice: &Notice<'_>) -> bool {
+    /// Sends a notice to one of the producers of a group, in turn; false when none is connected.
+    pub fn notify_producer(&self, group: &str, turn: usize, notice: &Notice<'_>) -> bool {
         let producers = self.of(Kind::Producer, group);
         let chosen = turn.checked_rem(producers.len()).map(|index| link(&producers[index]));
         chosen.inspect(|producer| producer.notify(notice)).is_some()

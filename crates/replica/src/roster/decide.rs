@@ -343,7 +343,7 @@ impl Roster {
     #[must_use]
     pub fn sync_state(&self, now_ms: u64, lives: &Lives, names: &[String]) -> Answer {
         let known = names.iter().filter_map(|name| self.set(name).map(|set| (name, set)));
-        let tell = |(name, set): (&String, &BrokerSet)| {
+        let replicas_of = |(name, set): (&String, &BrokerSet)| {
             let status = |(id, broker): (&BrokerId, &Broker)| ReplicaStatus {
                 broker: *id,
                 address: broker.address.clone(),
@@ -352,7 +352,7 @@ impl Roster {
             };
             (name.clone(), (Mastership::of(set), set.brokers.iter().map(status).collect()))
         };
-        Answer::ok(Content::Replicas(known.map(tell).collect()))
+        Answer::ok(Content::Replicas(known.map(replicas_of).collect()))
     }
 
     /// Removes brokers (request 1011).

@@ -105,8 +105,8 @@ impl World {
             Note::Acknowledged { number, end, place, epoch } => {
                 self.trace.event(self.now_ms, &[node.0 as u64, number, end, place.1]);
                 let acknowledged = Acknowledged { end, place, at_ms: self.now_ms };
-                let told = self.history.acknowledge(node, epoch, number, acknowledged);
-                self.fail(told);
+                let checked = self.history.acknowledge(node, epoch, number, acknowledged);
+                self.fail(checked);
                 let copies = self.copies_of(end);
                 self.fail(copies);
                 if self.now_ms >= super::HEAL_MS {

@@ -197,13 +197,13 @@ impl World {
         if loses {
             self.network.forget(process);
         } else {
-            self.tell_peers(process);
+            self.disconnect_peers(process);
         }
         self.schedule(down_ms, Event::Start(node));
     }
 
     /// A process was killed, and its machine tells so. A machine without power tells nobody.
-    fn tell_peers(&mut self, process: (NodeId, u64)) {
+    fn disconnect_peers(&mut self, process: (NodeId, u64)) {
         for peer in self.network.of(process) {
             self.end(peer, process);
         }

@@ -63,7 +63,7 @@ impl Damaged {
 
 impl Reader<'_> {
     /// Logs, once per message, that a damaged message is not served.
-    pub(crate) fn tell_damage(&self, queue: &Queue, offset: QueueOffset, damage: &Damage) {
+    pub(crate) fn log_damage(&self, queue: &Queue, offset: QueueOffset, damage: &Damage) {
         if self.damaged.is_new(damage.at, Some(offset)) {
             let (topic, queue_id) = (queue.topic(), queue.queue_id());
             tracing::error!(
@@ -98,13 +98,13 @@ impl Reader<'_> {
         let is_altered = expected.is_some_and(|expected| expected != sum::of(view));
         if is_altered {
             let what = "the checksum of all but its body is not the one kept when it was stored".to_owned();
-            self.tell_damaged_record(&Damage { index: 0, at, what });
+            self.log_damaged_record(&Damage { index: 0, at, what });
         }
         is_altered
     }
 
-    /// Like [`Self::tell_damage`], for a record read by its log position.
-    pub(crate) fn tell_damaged_record(&self, damage: &Damage) {
+    /// Like [`Self::log_damage`], for a record read by its log position.
+    pub(crate) fn log_damaged_record(&self, damage: &Damage) {
         if self.damaged.is_new(damage.at, None) {
             tracing::error!(
                 log_offset = %damage.at, what = damage.what,

@@ -45,13 +45,13 @@ impl Recovery<'_> {
             tracing::error!(offset, queue_id, "a record's topic cannot be a queue; it is passed over");
             return;
         };
-        let is_told = self.settle_jump(scan, &queue, wanted);
+        let is_jump_damaged = self.settle_jump(scan, &queue, wanted);
         let next = queue.max().get();
         let jump = Jump { unit, first: wanted, count };
         let is_checked = || self.state.digests.find(unit.log_offset).is_some();
         let begins_anew = scan.restarts.begin_of(key).is_some();
         if scan.restarts.repeats(key, wanted..wanted + u64::from(count), offset, next) {
-            if !is_told && !begins_anew && !is_checked() {
+            if !is_jump_damaged && !begins_anew && !is_checked() {
                 self.suspect(scan, &queue, jump);
             }
             return;
@@ -65,12 +65,12 @@ impl Recovery<'_> {
                     wanted,
                     "a record's queue offset is far ahead; it is passed over"
                 );
-                if !is_empty && !is_told && scan.gap_bytes == 0 {
+                if !is_empty && !is_jump_damaged && scan.gap_bytes == 0 {
                     self.suspect(scan, &queue, jump);
                 }
                 return;
             }
-            if !is_told && scan.gap_bytes == 0 && !is_checked() {
+            if !is_jump_damaged && scan.gap_bytes == 0 && !is_checked() {
                 scan.jumps.insert((topic.into(), queue_id), jump);
                 return;
             }

@@ -137,8 +137,8 @@ fn subscriptions_conflict(bundle: &Bundle) -> Look {
             .collect();
         let named = bundle.brokers.iter().filter_map(|broker| broker.text("subscriptionConflicts"));
         let mut named = named.map(|names| names.split(',').any(|name| name == group.name)).peekable();
-        let is_told = named.peek().is_some();
-        (wants.len() > 1 || is_told).then_some(())?;
+        let is_named = named.peek().is_some();
+        (wants.len() > 1 || is_named).then_some(())?;
         let differs = wants.values().collect::<BTreeSet<_>>().len() > 1;
         let is_named = named.any(|is_named| is_named);
         Found::when(differs || is_named, || {

@@ -52,8 +52,8 @@ fn not_connected(bundle: &Bundle) -> Look {
 /// Masters that tell slaves elsewhere an address of their own machine.
 fn unreachable_address(bundle: &Bundle) -> Look {
     Look::each(bundle.brokers.iter().filter(|broker| broker.id == 0), |master| {
-        let told = master.setting("brokerIP2").filter(|told| !told.is_empty())?;
-        let host: IpAddr = told.trim_matches(['[', ']']).parse().ok()?;
+        let configured = master.setting("brokerIP2").filter(|configured| !configured.is_empty())?;
+        let host: IpAddr = configured.trim_matches(['[', ']']).parse().ok()?;
         let own = ip(&master.address)?;
         let is_elsewhere = |other: &&Broker| {
             other.name == master.name
@@ -63,7 +63,7 @@ fn unreachable_address(bundle: &Bundle) -> Look {
         let slave = bundle.brokers.iter().find(is_elsewhere)?;
         Found::when(is_local(host) || is_bridge(host) && !is_bridge(own), || {
             let fix = "set brokerIP2 in its broker.conf to an address that its slaves reach, and restart it";
-            let figure = format!("brokerIP2={told}, and a slave is at {}", slave.address);
+            let figure = format!("brokerIP2={configured}, and a slave is at {}", slave.address);
             Found::new(master.title(), figure, "GET_BROKER_CONFIG (26)", fix)
         })
     })

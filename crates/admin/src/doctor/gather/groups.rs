@@ -121,7 +121,7 @@ struct Locks {
 
 /// The queue locks of a group by the account of the masters; `None` when none of them tells, as RocketMQ's do not.
 async fn locks(session: &Session, bundle: &Bundle, group: &str) -> Option<Vec<Lock>> {
-    let mut told: Option<Vec<Lock>> = None;
+    let mut locks: Option<Vec<Lock>> = None;
     for master in masters(bundle) {
         let ask = Request::new(request::VOSTOK_PAGE)
             .with("table", "locks")
@@ -130,9 +130,9 @@ async fn locks(session: &Session, bundle: &Bundle, group: &str) -> Option<Vec<Lo
         let Ok(reply) = session.look(&master.address, &ask).await else { continue };
         let Ok(page) = body::<Locks>(&master.address, &reply) else { continue };
         // A group may have its name from another's.
-        told.get_or_insert_default().extend(page.rows.into_iter().filter(|lock| lock.group == group));
+        locks.get_or_insert_default().extend(page.rows.into_iter().filter(|lock| lock.group == group));
     }
-    told
+    locks
 }
 
 /// The progress of a group by a broker's account; nothing when it has none.

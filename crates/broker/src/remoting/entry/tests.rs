@@ -705,7 +705,7 @@ fn requests_of_the_broker_itself_are_signed() {
     let guarded = Guarded::new(&[AUTH, &inner]);
     let (broker, peer) = (&guarded.fixture.broker, peer());
     broker
-        .tell(&peer, request::BROKER_HEARTBEAT, |writer| writer.text("brokerName", "b").finish(b"x"))
+        .send_one_way(&peer, request::BROKER_HEARTBEAT, |writer| writer.text("brokerName", "b").finish(b"x"))
         .unwrap();
     let mut told = peer.pushed();
     let command = Command::decode(&mut told).unwrap();

@@ -80,7 +80,7 @@ impl Puts {
     }
 
     /// The entries of the broker's runtime status.
-    pub(crate) fn tell(&self) -> [(&'static str, String); 5] {
+    pub(crate) fn runtime_entries(&self) -> [(&'static str, String); 5] {
         let counts = *self.minute.lock().unwrap_or_else(PoisonError::into_inner);
         let longest_ms = |us: &AtomicU64| (us.load(Ordering::Relaxed) / 1000).to_string();
         [
@@ -135,7 +135,9 @@ mod tests {
             puts.took(Duration::from_micros(us), messages);
         }
         puts.get_took(Duration::from_millis(12));
-        let text = |puts: &Puts, key: &str| puts.tell().into_iter().find(|(name, _)| *name == key).unwrap().1;
+        let text = |puts: &Puts, key: &str| {
+            puts.runtime_entries().into_iter().find(|(name, _)| *name == key).unwrap().1
+        };
         let empty = RANGES.map(|(name, _)| format!("[{name}]:0 ")).concat();
         assert_eq!(text(&puts, "putMessageDistributeTime"), empty, "the minute is not over");
         puts.end_minute();

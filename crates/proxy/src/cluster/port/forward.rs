@@ -226,8 +226,8 @@ impl Forward {
         let bytes = command.body.len();
         if self.head.is_none() {
             let address = cluster.address(&broker).await.map_err(refusal)?;
-            let told = cluster.client.tell(&address, self.code, bytes, write).await;
-            return told.map(|()| Reply::default()).map_err(|error| refusal(error.into()));
+            let sent = cluster.client.send_one_way(&address, self.code, bytes, write).await;
+            return sent.map(|()| Reply::default()).map_err(|error| refusal(error.into()));
         }
         cluster.ask(&broker, self.code, (self.timeout, bytes), write).await.map_err(refusal)
     }
