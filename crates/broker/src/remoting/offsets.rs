@@ -41,7 +41,7 @@ pub(super) fn commit(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> 
         offset: r.number_if("commitOffset")?,
         only_raises: r.flag_or(ONLY_RAISES, false),
     };
-    let group_exists = |group: &str| broker.groups.find(group).is_some();
+    let group_exists = |group: &str| Ok(broker.group(group)?.is_some());
     let queues = |topic: &str| {
         let config = &broker.topic(topic)?.config;
         Some(config.read_queue_nums.max(config.write_queue_nums))
