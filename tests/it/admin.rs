@@ -129,6 +129,14 @@ fn groups_show_their_progress_and_are_reset() {
         refused(&stage, "admin", "offset reset G One now --broker {b} --queue 0 --offset 9 --yes");
     assert!(code == 1 && why.contains("not in consume queue range"), "{why}");
     assert_eq!(admin(&stage, "offset skip G One --yes")[0]["offset"], 3);
+    let (code, why) = refused(&stage, "admin", "offset clone Typo G One --yes");
+    assert!(code == 1 && why.contains("the group Typo has committed no offset in the topic One"), "{why}");
+    let (code, _) = refused(&stage, "mqadmin", "cloneGroupOffset -s Typo -d G -t One");
+    assert_eq!(code, 1);
+    assert_eq!(admin(&stage, "group progress G --topic One")["queues"][0]["consumer_offset"], 3, "it stays");
+    let (code, why) = refused(&stage, "admin", "offset clone G Other One");
+    assert!(code == 2 && why.contains("--yes"), "the offsets of the target are lost: {why}");
+    assert_eq!(admin(&stage, "offset clone G Other One --yes")[0]["offset"], 3);
     let settings = admin(&stage, "group config G");
     let retries = settings.as_array().unwrap().iter().find(|row| row["key"] == "retryMaxTimes").unwrap();
     assert_eq!(retries["value"], 5);

@@ -4,11 +4,11 @@ mod reset;
 
 use crate::arguments::{optional, place};
 use crate::operation::{Operation, Typed, operations};
-use crate::request::Request;
+use crate::request::{Request, number};
 use crate::{Argument, Arguments, Error, Session, stats};
 use serde::Serialize;
 use wire::body::MessageQueue;
-use wire::codes::request;
+use wire::codes::{request, response};
 
 const GROUP: Argument = place("group", ("g", "group"), "name of the consumer group");
 const TOPIC: Argument = place("topic", ("t", "topic"), "name of the topic");
@@ -27,7 +27,7 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "offset":
     "skip", Destroy, ["skipAccumulatedMessage"],
         "Set the offsets of a group to the ends of the queues, so that it skips what it has not consumed",
         [GROUP, TOPIC, FORCE], reset::skip;
-    "clone", Change, ["cloneGroupOffset"], "Give a group the offsets that another group has in a topic",
+    "clone", Destroy, ["cloneGroupOffset"], "Give a group the offsets that another group has in a topic",
         [place("source", ("s", "srcGroup"), "the group whose offsets are copied"),
          place("target", ("d", "destGroup"), "the group that gets them"), TOPIC,
          optional("offline", ("o", "offline"), "taken for compatibility, without effect as in mqadmin")], clone;
@@ -58,15 +58,44 @@ impl Typed for Cloned {
 
 async fn clone(session: &Session, arguments: &Arguments) -> Result<Cloned, Error> {
     let (source, target) = (arguments.need("source")?, arguments.need("target")?);
-    let stats = stats::consume_stats(session, source, Some(arguments.need("topic")?)).await?;
-    let mut queues = Vec::new();
-    for (queue, offsets) in stats.offset_table {
+    let topic = arguments.need("topic")?;
+    let stats = stats::consume_stats(session, source, Some(topic)).await?;
+    let mut found = Vec::new();
+    for queue in stats.offset_table.into_keys() {
         let broker = session.master_of(&queue).await?;
-        commit(session, &broker, target, &queue, offsets.consumer_offset).await?;
-        let (broker, queue) = (queue.broker_name, queue.queue_id);
-        queues.push(QueueOffset { broker, queue, offset: offsets.consumer_offset });
+        if let Some(offset) = committed(session, &broker, source, &queue).await? {
+            found.push((broker, queue, offset));
+        }
+    }
+    if found.is_empty() {
+        return Err(Error::NotFound(format!("the group {source} has committed no offset in the topic {topic}")));
+    }
+    let mut queues = Vec::new();
+    for (broker, queue, offset) in found {
+        commit(session, &broker, target, &queue, offset).await?;
+        queues.push(QueueOffset { broker: queue.broker_name, queue: queue.queue_id, offset });
     }
     Ok(Cloned { queues })
+}
+
+/// The committed offset of a group in a queue (`QUERY_CONSUMER_OFFSET`). `None` when the group has committed none there; the
+/// statistics of a group (`GET_CONSUME_STATS`) show 0 then.
+async fn committed(
+    session: &Session,
+    broker: &str,
+    group: &str,
+    queue: &MessageQueue,
+) -> Result<Option<i64>, Error> {
+    let ask = Request::new(request::QUERY_CONSUMER_OFFSET)
+        .with("consumerGroup", group)
+        .with("topic", &queue.topic)
+        .with("queueId", queue.queue_id)
+        .with("setZeroIfNotFound", false);
+    match session.look(broker, &ask).await {
+        Ok(reply) => number(broker, &reply, "offset").map(Some),
+        Err(error) if error.code() == Some(response::QUERY_NOT_FOUND) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Stores the offset of a group in a queue (`UPDATE_CONSUMER_OFFSET`).
