@@ -17,6 +17,8 @@ pub(super) const CHECKS: &[Check] = checks! {
         "the name servers that were given";
     "broker-silent", Critical, broker_silent,
         "The address that clients are told of a broker does not answer from here", TABLE;
+    "no-broker", Critical, no_broker, "A name server knows no broker, so that clients find nothing there",
+        TABLE;
     "address-loopback", Critical, address_loopback,
         "Clients are told a loopback address of a broker, while others of the cluster have one of a network",
         TABLE;
@@ -61,6 +63,16 @@ fn broker_silent(bundle: &Bundle) -> Look {
             let fix =
                 "start the broker, or set brokerIP1 in its broker.conf to an address that clients reach";
             Found::new(broker.title(), why, "GET_BROKER_RUNTIME_INFO (28)", fix)
+        })
+    })
+}
+
+fn no_broker(bundle: &Bundle) -> Look {
+    let answering = bundle.name_servers.iter().filter(|server| server.error.is_none());
+    Look::each(answering, |server| {
+        Found::when(server.sets.is_empty(), || {
+            let fix = format!("start a broker whose namesrvAddr has {}, or give -n the right one", server.address);
+            Found::new(&server.address, "0 brokers registered", "GET_BROKER_CLUSTER_INFO (106)", fix)
         })
     })
 }
