@@ -227,6 +227,10 @@ fn users_and_acls_are_managed() {
     assert_eq!(names(&signed("user list --filter ali"), "type"), ["Normal"]);
     signed("user update alice --status disable");
     assert_eq!(signed("user get alice")[0]["status"], "disable");
+    for wrong in ["--status disabled", "--type Admin", ""] {
+        let (code, why) = refused(&stage, "admin", format!("user update alice --broker {{b}} {wrong}").trim_end());
+        assert!(code == 2 && why.contains("expected"), "{wrong}: {why}");
+    }
     signed("acl create User:alice --resources Topic:orders,Group:billing --actions Pub,Sub --decision Allow");
     assert_eq!(names(&signed("acl get User:alice"), "resource"), ["Topic:orders", "Group:billing"]);
     signed("acl delete User:alice --resources Topic:orders --yes");

@@ -154,20 +154,32 @@ fn password(arguments: &Arguments) -> Result<Option<String>, Error> {
     Ok(text.lines().next().map(str::to_owned))
 }
 
+/// A value that is one of two words, in any case; the word as servers know it. A server passes over a word that it does not know.
+fn one_of(arguments: &Arguments, name: &str, words: [&str; 2]) -> Result<Option<String>, Error> {
+    let Some(given) = arguments.get(name) else { return Ok(None) };
+    match words.into_iter().find(|word| word.eq_ignore_ascii_case(given)) {
+        Some(word) => Ok(Some(word.to_owned())),
+        None => Err(Error::Usage(format!("expected {name} {}, found {given}", words.join(" or ")))),
+    }
+}
+
 async fn change(
     session: &Session,
     arguments: &Arguments,
     code: i32,
     verb: &'static str,
 ) -> Result<Changed, Error> {
-    let text = |name: &str| arguments.get(name).map(str::to_owned);
     let name = arguments.need("user")?;
     let user = UserInfo {
         username: Some(name.to_owned()),
         password: password(arguments)?,
-        user_type: text("type"),
-        user_status: text("status"),
+        user_type: one_of(arguments, "type", ["Super", "Normal"])?,
+        user_status: one_of(arguments, "status", ["enable", "disable"])?,
     };
+    let has_change = user.password.is_some() || user.user_type.is_some() || user.user_status.is_some();
+    if code == request::AUTH_UPDATE_USER && !has_change {
+        return Err(Error::Usage("expected a password, a type or a status to change".to_owned()));
+    }
     let brokers = addresses(session, arguments).await?;
     let ask = Request::new(code).with("username", name).secret(json::to_vec(&user));
     session.change_all(&brokers, &ask).await?;
@@ -179,4 +191,25 @@ async fn delete(session: &Session, arguments: &Arguments) -> Result<Changed, Err
     let brokers = addresses(session, arguments).await?;
     session.change_all(&brokers, &Request::new(request::AUTH_DELETE_USER).with("username", name)).await?;
     Ok(Changed { user: name.to_owned(), brokers, verb: "delete user to" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_servers_pass_over_are_refused() {
+        let word = |given: &str| {
+            let mut arguments = Arguments::default();
+            arguments.set("status", given);
+            one_of(&arguments, "status", ["enable", "disable"])
+        };
+        assert_eq!(word("Disable").unwrap().as_deref(), Some("disable"));
+        let why = word("disabled").unwrap_err();
+        assert_eq!(
+            (why.exit_code(), why.to_string().as_str()),
+            (2, "expected status enable or disable, found disabled")
+        );
+        assert_eq!(one_of(&Arguments::default(), "status", ["enable", "disable"]).unwrap(), None);
+    }
 }
