@@ -1,6 +1,7 @@
 //! `vostok mqadmin NAME`: the operations under the names, flags and texts of Apache RocketMQ's `mqadmin`
 //! (`MQAdminStartup`). Failures end with exit code 1, where `mqadmin` ends with 0.
 
+mod groups;
 mod names;
 mod options;
 
@@ -70,8 +71,11 @@ fn command(found: &[&'static Operation], words: &[String]) -> Result<u8, Error> 
         let names: Vec<_> = missing(found[0]).iter().map(|argument| argument.short).collect();
         return complain(&format!("Missing required option: {}\n{}", names.join(", "), usage(found)));
     };
-    let access = Access { name_servers: given.name_servers, ..Access::default() };
     let name = operation.mqadmin[0];
+    if let Err(why) = groups::check(name, &options(found), &given) {
+        return complain(&format!("{why}\n{}", usage(found)));
+    }
+    let access = Access { name_servers: given.name_servers, ..Access::default() };
     let endless = ENDLESS.into_iter().find(|(endless, _)| *endless == name).map(|(_, seconds)| seconds);
     let pause = match given.arguments.parse("interval") {
         Ok(given) => given.or(endless).map(Duration::from_secs),
@@ -186,6 +190,22 @@ mod tests {
             assert!(!named(name).is_empty(), "{name}");
             assert!(class.ends_with("Command"), "{class}");
         }
+    }
+
+    #[test]
+    fn of_exclusive_options_one_is_taken() {
+        let check = |line: &str| {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let options = options(&named(&words[0]));
+            let given = parse(&words[1..], &options).unwrap();
+            groups::check(&words[0], &options, &given)
+        };
+        let said = "The option 'c' was specified but an option from this group has already been selected: 'b'";
+        assert_eq!(check("updateTopic -t One -c C -b a:1"), Err(said.to_owned()));
+        assert_eq!(check("updateTopic -t One -c C"), Ok(()));
+        assert!(check("updateUser -u alice -b a:1 -p secret -s enable").is_err());
+        assert_eq!(check("updateUser -u alice -b a:1 -s enable"), Ok(()));
+        assert_eq!(check("updateBrokerConfig -k a -v b -b a:1 -c C"), Ok(()), "mqadmin takes the broker");
     }
 
     #[test]

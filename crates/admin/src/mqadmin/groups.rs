@@ -1,0 +1,60 @@
+//! Options of which a command of `mqadmin` takes exactly one (`OptionGroup` of commons-cli).
+
+use super::options::Given;
+use crate::Argument;
+
+/// Commands that want either a broker or a cluster.
+const BROKER_OR_CLUSTER: [&str; 20] = [
+    "brokerStatus",
+    "createAcl",
+    "createUser",
+    "deleteAcl",
+    "deleteUser",
+    "getAcl",
+    "getBrokerConfig",
+    "getBrokerEpoch",
+    "getBrokerLiteInfo",
+    "getUser",
+    "listAcl",
+    "listUser",
+    "remappingStaticTopic",
+    "switchTimerEngine",
+    "updateAcl",
+    "updateStaticTopic",
+    "updateSubGroupList",
+    "updateTopic",
+    "updateTopicList",
+    "updateUser",
+];
+
+/// The short names of the options of which the command takes one.
+fn groups(name: &str) -> Vec<&'static [&'static str]> {
+    let mut groups: Vec<&'static [&'static str]> = Vec::new();
+    if BROKER_OR_CLUSTER.contains(&name) {
+        groups.push(&["b", "c"]);
+    }
+    if name == "updateUser" {
+        groups.push(&["p", "t", "s"]);
+    }
+    groups
+}
+
+/// Refuses two options of a group, with the text of commons-cli. That none was given is left to the operation.
+///
+/// # Errors
+/// The text for the user.
+pub(super) fn check(name: &str, options: &[&'static Argument], given: &Given) -> Result<(), String> {
+    for group in groups(name) {
+        let is_given = |short: &&&str| {
+            let option = options.iter().find(|option| option.short == **short);
+            option.is_some_and(|option| given.arguments.get(option.name).is_some())
+        };
+        let mut found = group.iter().filter(is_given);
+        if let (Some(first), Some(second)) = (found.next(), found.next()) {
+            return Err(format!(
+                "The option '{second}' was specified but an option from this group has already been selected: '{first}'"
+            ));
+        }
+    }
+    Ok(())
+}
