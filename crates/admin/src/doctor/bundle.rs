@@ -37,6 +37,8 @@ pub(crate) struct NameServer {
     pub address: String,
     /// Why it was not asked further; absent when it answered.
     pub error: Option<String>,
+    /// The response code of its refusal, of an error that is one.
+    pub error_code: Option<i32>,
     pub sets: Vec<BrokerSet>,
     /// The queues of each topic, by its name.
     pub routes: BTreeMap<String, Vec<Route>>,
@@ -72,8 +74,10 @@ pub(crate) struct Broker {
     pub name: String,
     pub id: i64,
     pub address: String,
-    /// Why it does not answer; absent when it answered.
+    /// Why it does not answer, or what it refused; absent when it told its figures.
     pub error: Option<String>,
+    /// The response code of its refusal, of an error that is one.
+    pub error_code: Option<i32>,
     /// When the runtime information arrived, ms since the epoch.
     pub asked_at_ms: i64,
     /// The runtime information.

@@ -137,7 +137,9 @@ async fn name_server(session: &Session, address: &str) -> NameServer {
     let info = session.look(address, &ask).await.and_then(|reply| body::<ClusterInfo>(address, &reply));
     let info = match info {
         Ok(info) => info,
-        Err(why) => return NameServer { error: Some(why.to_string()), ..server },
+        Err(why) => {
+            return NameServer { error: Some(why.to_string()), error_code: why.code(), ..server };
+        }
     };
     server.sets = info
         .broker_addr_table
@@ -204,7 +206,7 @@ async fn broker(session: &Session, known: Broker, clock: fn() -> i64) -> Broker 
     let address = known.address.clone();
     let runtime = match session.client.broker_runtime(&address).await {
         Ok(runtime) => runtime,
-        Err(why) => return Broker { error: Some(why.to_string()), ..known },
+        Err(why) => return Broker { error: Some(why.to_string()), error_code: why.code(), ..known },
     };
     let asked_at_ms = clock();
     // What a broker refuses or does not know is absent, and its checks are skipped.

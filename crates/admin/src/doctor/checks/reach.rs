@@ -6,6 +6,7 @@ use crate::text::permission;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use wire::body::PERM_WRITE;
+use wire::codes::response;
 
 /// Broker id of a master.
 const MASTER: i64 = 0;
@@ -17,6 +18,8 @@ pub(super) const CHECKS: &[Check] = checks! {
         "the name servers that were given";
     "broker-silent", Critical, broker_silent,
         "The address that clients are told of a broker does not answer from here", TABLE;
+    "look-refused", Warning, look_refused, "A name server or broker answers, and does not let itself be looked at",
+        "the servers that answer";
     "no-broker", Critical, no_broker, "A name server knows no broker, so that clients find nothing there",
         TABLE;
     "address-loopback", Critical, address_loopback,
@@ -45,7 +48,7 @@ pub(super) const CHECKS: &[Check] = checks! {
 
 fn name_server_silent(bundle: &Bundle) -> Look {
     Look::each(&bundle.name_servers, |server| {
-        Found::when(server.error.is_some(), || {
+        Found::when(server.error.is_some() && server.error_code.is_none(), || {
             let why = server.error.clone().unwrap_or_default();
             let fix = format!(
                 "start it, or take {} out of -n and of namesrvAddr of brokers and clients",
@@ -58,11 +61,31 @@ fn name_server_silent(bundle: &Bundle) -> Look {
 
 fn broker_silent(bundle: &Bundle) -> Look {
     Look::each(&bundle.brokers, |broker| {
-        Found::when(broker.error.is_some(), || {
+        Found::when(broker.error.is_some() && broker.error_code.is_none(), || {
             let why = broker.error.clone().unwrap_or_default();
             let fix =
                 "start the broker, or set brokerIP1 in its broker.conf to an address that clients reach";
             Found::new(broker.title(), why, "GET_BROKER_RUNTIME_INFO (28)", fix)
+        })
+    })
+}
+
+fn look_refused(bundle: &Bundle) -> Look {
+    let name_servers = bundle.name_servers.iter().map(|it| (it.address.clone(), &it.error, it.error_code));
+    let brokers = bundle.brokers.iter().map(|it| (it.title(), &it.error, it.error_code));
+    Look::each(name_servers.chain(brokers), |(title, error, code)| {
+        if error.is_some() && code.is_none() {
+            return None;
+        }
+        Found::when(code.is_some(), || {
+            let fix = match code {
+                Some(response::NO_PERMISSION) => {
+                    "give --credentials FILE of a user who may look; a server that serves its own machine only is looked at there"
+                }
+                Some(response::SYSTEM_BUSY) => "look again when it is less busy",
+                _ => "read what it answered; its log may tell more",
+            };
+            Found::new(title, error.clone().unwrap_or_default(), "what it answered", fix)
         })
     })
 }

@@ -24,6 +24,7 @@ fn broker(name: &str, id: i64, host: u8) -> Broker {
         id,
         address: format!("10.0.0.{host}:10911"),
         error: None,
+        error_code: None,
         asked_at_ms: NOW_MS,
         runtime: Some(texts(&[
             ("brokerVersionDesc", "V5_5_0"),
@@ -97,6 +98,7 @@ fn name_server(address: &str) -> NameServer {
     NameServer {
         address: address.into(),
         error: None,
+        error_code: None,
         sets: vec![
             set("broker-a", &[(0, "10.0.0.1:10911"), (1, "10.0.0.2:10911")]),
             set("broker-b", &[(0, "10.0.0.3:10911")]),
@@ -281,6 +283,14 @@ const FAULTS: &[Fault] = &[
         "two-masters",
         |it| drop(it.name_servers[1].sets[1].addresses.insert(0, "10.0.0.8:10911".into())),
         "10.0.0.8:10911",
+    ),
+    (
+        "look-refused",
+        |it| {
+            it.brokers[2].error = Some("10.0.0.3:10911 answered NO_PERMISSION (16): signature".into());
+            it.brokers[2].error_code = Some(16);
+        },
+        "broker-b",
     ),
     ("no-broker", |it| it.name_servers[1].sets.clear(), "10.0.0.6:9876"),
     ("no-master", |it| drop(it.name_servers[0].sets[0].addresses.remove(&0)), "broker-a"),
@@ -542,7 +552,7 @@ fn what_was_refused_or_not_asked_is_skipped() {
         *group = Group { name: group.name.clone(), ..Group::default() };
     }
     (bundle.host, bundle.topics) = (None, Vec::new());
-    let told = ["name-server", "broker-silent", "address", "routes", "two-masters", "no-"];
+    let told = ["name-server", "broker-silent", "address", "routes", "two-masters", "no-", "look"];
     for verdict in judge(&bundle, all()) {
         let is_told = told.iter().any(|start| verdict.code.starts_with(start));
         let expected = if is_told { State::Pass } else { State::Skip };
@@ -615,6 +625,19 @@ fn java_brokers_are_not_said_to_pass_what_they_do_not_tell() {
     assert_eq!(verdict_of(&bundle, "append-locked").state, State::Pass);
     runtime(&mut bundle, "dispatchBehindBytes", "99999999");
     assert_eq!(verdict_of(&bundle, "dispatch-behind").state, State::Finding);
+}
+
+#[test]
+fn a_broker_that_refuses_is_not_silent() {
+    let mut bundle = healthy();
+    bundle.brokers[2].error = Some("10.0.0.3:10911 answered NO_PERMISSION (16): signature".into());
+    bundle.brokers[2].error_code = Some(16);
+    assert_eq!(verdict_of(&bundle, "broker-silent").state, State::Pass);
+    let found = verdict_of(&bundle, "look-refused").findings;
+    assert!(found[0].fix.contains("--credentials"), "{}", found[0].fix);
+    bundle.brokers[2].error_code = None;
+    assert_eq!(verdict_of(&bundle, "broker-silent").state, State::Finding);
+    assert_eq!(verdict_of(&bundle, "look-refused").state, State::Pass);
 }
 
 #[test]
