@@ -136,6 +136,11 @@ impl Gate {
         Ok(Self { auth, plain, is_shut, strangers, delays: Delays::default(), log, own })
     }
 
+    /// Whether clients of other machines are refused, because nobody is asked who sends a request.
+    pub fn serves_this_machine_only(&self) -> bool {
+        self.strangers.is_some()
+    }
+
     /// Longest frame of a client that has sent no signed request yet; `None` where nobody is asked who sends a request. It holds the
     /// largest message that may be sent, because a producer may begin with it.
     pub fn frame_bytes_max(&self, message_bytes_max: usize) -> Option<usize> {

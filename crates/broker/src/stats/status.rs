@@ -42,6 +42,7 @@ pub(crate) fn status(broker: &Broker) -> BTreeMap<&'static str, String> {
         ("topics", broker.topics.count().to_string()),
         ("stoppedThreads", stopped_threads(broker)),
         ("settingsWithoutEffect", without_effect),
+        ("servesThisMachineOnly", broker.gate.serves_this_machine_only().to_string()),
     ]);
     status.extend(broker.refused.status());
     status

@@ -74,7 +74,8 @@ fn open(bundle: &Bundle) -> Look {
         broker.settings.as_ref()?;
         let ip: Option<IpAddr> =
             broker.address.rsplit_once(':').and_then(|(ip, _)| ip.trim_matches(['[', ']']).parse().ok());
-        let is_reachable = ip.is_none_or(|ip| !ip.is_loopback());
+        let is_local = broker.text("servesThisMachineOnly") == Some("true");
+        let is_reachable = !is_local && ip.is_none_or(|ip| !ip.is_loopback());
         let is_open = !is_on(broker, "authenticationEnabled") && !is_on(broker, "aclEnable");
         Found::when(is_reachable && is_open, || {
             let fix = "set authenticationEnabled=true and authorizationEnabled=true in broker.conf with users and acls; or close the port to strangers";

@@ -641,6 +641,16 @@ fn a_broker_that_refuses_is_not_silent() {
 }
 
 #[test]
+fn a_broker_that_serves_its_own_machine_only_is_not_open_to_everybody() {
+    let mut bundle = healthy();
+    setting(&mut bundle, "authenticationEnabled", "false");
+    runtime(&mut bundle, "servesThisMachineOnly", "true");
+    assert_eq!(verdict_of(&bundle, "open-to-everybody").state, State::Pass);
+    runtime(&mut bundle, "servesThisMachineOnly", "false");
+    assert_eq!(verdict_of(&bundle, "open-to-everybody").state, State::Finding);
+}
+
+#[test]
 fn members_far_from_a_broker_are_not_taken_for_hidden_ones() {
     // A cluster on one machine with loopback addresses alone is as it was meant.
     let mut bundle = healthy();
