@@ -157,6 +157,10 @@ fn messages_are_found_and_printed() {
         let header = SendHeader { properties: properties.as_bytes(), ..send_header("One", 0) };
         connection.stored(&header, body.as_bytes());
     }
+    for (program, line) in [("admin", "topic queue One 0 7"), ("mqadmin", "queryCq -t One -q 0 -i 7")] {
+        let (code, why) = refused(&stage, program, line);
+        assert!(code == 1 && why.contains("Index 7 of 0@One is not exist!"), "{why}");
+    }
     let message = admin(&stage, "message offset One broker-a 0 0");
     assert_eq!((&message["body"], &message["tags"]), (&"first".into(), &"TagA".into()));
     assert_eq!(message["message_id"], unique);

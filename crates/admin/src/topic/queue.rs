@@ -46,7 +46,13 @@ pub(super) async fn queue(session: &Session, arguments: &Arguments) -> Result<Wr
         .with("index", index)
         .with("count", arguments.parse::<i32>("count")?.unwrap_or(10))
         .maybe("consumerGroup", arguments.get("group"));
-    let found: Found = body(&broker, &session.look(&broker, &ask).await?)?;
+    let reply = session.look(&broker, &ask).await?;
+    if reply.body.is_empty() {
+        // A broker says so where the queue has no entry, as a success without a body.
+        let why = reply.remark.unwrap_or_else(|| "the queue has no such entry".to_owned());
+        return Err(Error::NotFound(why));
+    }
+    let found: Found = body(&broker, &reply)?;
     let rule = "======================================";
     let mut text = String::new();
     if let Some(subscription) = &found.subscription_data {
