@@ -8,7 +8,7 @@ mod options;
 use crate::command::print;
 use crate::shell::{Access, Outcome, perform};
 use crate::table::operations;
-use crate::{Argument, Error, Kind, Operation};
+use crate::{Argument, Effect, Error, Kind, Operation};
 use names::NAMES;
 use options::{options, parse};
 use std::fmt::Write as _;
@@ -121,7 +121,10 @@ fn failure(name: &str, error: &Error) -> String {
 fn overview() -> String {
     let mut out = "The most commonly used mqadmin commands are:\n".to_owned();
     for (name, _) in NAMES {
-        if let Some(operation) = named(name).first() {
+        // Of several operations, the one that scripts and people mean when they give no more options than they must.
+        let found = named(name);
+        let looks = found.iter().find(|operation| operation.effect == Effect::Look);
+        if let Some(operation) = looks.or(found.first()) {
             let _ = writeln!(out, "   {name:<35} {}", operation.about);
         }
     }
@@ -214,6 +217,8 @@ mod tests {
         assert!(named("nothing").is_empty());
         assert!(usage(&named("topicRoute")).starts_with("usage: mqadmin topicRoute -t <arg> [-l]\n"));
         assert!(overview().contains("\n   topicStatus                         Show"));
+        assert!(overview().contains("\n   queryMsgById                        Show a message by its id"));
+        assert!(overview().contains("\n   queryMsgByUniqueKey                 Show messages by the id"));
     }
 
     #[test]
