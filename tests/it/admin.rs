@@ -232,7 +232,8 @@ fn users_and_acls_are_managed() {
     signed("user update alice --status disable");
     assert_eq!(signed("user get alice")[0]["status"], "disable");
     for wrong in ["--status disabled", "--type Admin", ""] {
-        let (code, why) = refused(&stage, "admin", format!("user update alice --broker {{b}} {wrong}").trim_end());
+        let (code, why) =
+            refused(&stage, "admin", format!("user update alice --broker {{b}} {wrong}").trim_end());
         assert!(code == 2 && why.contains("expected"), "{wrong}: {why}");
     }
     signed("acl create User:alice --resources Topic:orders,Group:billing --actions Pub,Sub --decision Allow");
@@ -252,6 +253,14 @@ fn mqadmin_has_its_names_flags_and_texts() {
     assert!(
         said.starts_with(&format!("create topic to {broker} success.\nTopicConfig [topicName=One,")),
         "{said}"
+    );
+    let said = mqadmin(&stage, "updateTopic -b {b} -t Ordered -w 4 -o true");
+    assert!(said.contains("\nset broker orderConf. isOrder=true, orderConf=[broker-a:4]\n"), "{said}");
+    assert_eq!(admin(&stage, "kv get ORDER_TOPIC_CONFIG Ordered")[0]["value"], "broker-a:4");
+    let (code, why) = refused(&stage, "admin", "topic status One --cluster NoSuch");
+    assert!(
+        code == 1 && why.contains("no broker of the cluster NoSuch has queues of the topic One"),
+        "{why}"
     );
     assert!(words(&mqadmin(&stage, "TOPICLIST")).contains(&"One".to_owned()));
     let route = mqadmin(&stage, "topicRoute -t One");

@@ -71,6 +71,10 @@ pub(crate) const MASTERS: Argument = optional("cluster", ("c", "clusterName"), "
 /// All brokers of a cluster.
 pub(crate) const BROKERS: Argument = optional("cluster", ("c", "clusterName"), "all brokers of this cluster");
 
+/// One of the clusters that have a topic.
+pub(crate) const CLUSTER: Argument =
+    optional("cluster", ("c", "cluster"), "only the brokers of this cluster");
+
 /// Messages of a test.
 pub(crate) const COUNT: Argument = optional("count", ("a", "amount"), "messages; 100 if left out");
 /// Bytes of a message of a test.

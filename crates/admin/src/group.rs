@@ -5,7 +5,7 @@ mod monitor;
 mod progress;
 mod settings;
 
-use crate::arguments::{BROKER, INTERVAL, MASTERS, optional, place};
+use crate::arguments::{BROKER, CLUSTER, INTERVAL, MASTERS, optional, place};
 use crate::operation::{Operation, operations};
 use crate::{Argument, pages};
 use serde_json::Value;
@@ -17,7 +17,7 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "group":
     "progress", Look, ["consumerProgress"],
         "Show the offsets of a group and how many messages are left in each queue",
         [GROUP, optional("topic", ("t", "topicName"), "only this topic"),
-         optional("client-ip", ("s", "showClientIP"), "true to show which member has each queue")], progress::progress;
+         optional("client-ip", ("s", "showClientIP"), "true to show which member has each queue"), CLUSTER], progress::progress;
     "list", Look, ["consumerProgress"], "List the groups that have a retry topic, with their members and lag",
         [], |session, _| progress::list(session);
     "names", Look, [], "List the names of all groups, with one request to each master",

@@ -5,6 +5,7 @@ use crate::operation::{Operation, Typed, operations};
 use crate::request::{Request, body};
 use crate::{Argument, Arguments, Error, Session};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use wire::body::KvTable;
 use wire::codes::request;
 
@@ -119,6 +120,28 @@ impl Typed for Order {
     }
 }
 
+/// Puts the order configuration of a topic: `queues` for each of the broker sets. That of the other broker sets is kept for a
+/// change of one broker alone (`DefaultMQAdminExtImpl.createOrUpdateOrderConf`).
+pub(crate) async fn put_order(
+    session: &Session,
+    topic: &str,
+    (names, queues): (&[String], i32),
+    is_whole: bool,
+) -> Result<String, Error> {
+    let old = if is_whole { String::new() } else { value(session, ORDER, topic).await.unwrap_or_default() };
+    let order = merged(&old, names, queues);
+    put_value(session, ORDER, topic, &order).await?;
+    Ok(order)
+}
+
+/// An order configuration, `broker:queues;broker:queues`, with other numbers for some broker sets.
+fn merged(old: &str, names: &[String], queues: i32) -> String {
+    let rows = old.split(';').filter_map(|row| row.split_once(':'));
+    let mut order: BTreeMap<&str, String> = rows.map(|(name, queues)| (name, queues.to_owned())).collect();
+    order.extend(names.iter().map(|name| (name.as_str(), queues.to_string())));
+    order.iter().map(|(name, queues)| format!("{name}:{queues}")).collect::<Vec<_>>().join(";")
+}
+
 async fn order(session: &Session, arguments: &Arguments) -> Result<Order, Error> {
     let topic = arguments.need("topic")?;
     let named = |text: &str, order: &str| format!("{text}topic=[{topic}], orderConf=[{order}] \n");
@@ -140,4 +163,16 @@ async fn order(session: &Session, arguments: &Arguments) -> Result<Order, Error>
         method => return Err(Error::Usage(format!("expected get, put or delete, found {method}"))),
     };
     Ok(Order { topic: topic.to_owned(), order, text })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_configuration_keeps_the_other_brokers() {
+        let names = ["b".to_owned()];
+        assert_eq!(merged("", &names, 4), "b:4");
+        assert_eq!(merged("a:8;b:8", &names, 4), "a:8;b:4");
+    }
 }

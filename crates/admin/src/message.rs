@@ -18,7 +18,7 @@ pub(crate) use send::{Sent, send_message};
 pub(crate) use send_time::to_clusters;
 
 use crate::Argument;
-use crate::arguments::{COUNT, TEST_SIZE, optional, place, required, switch};
+use crate::arguments::{CLUSTER, COUNT, TEST_SIZE, optional, place, required, switch};
 use crate::operation::{Operation, operations};
 
 const SIZE: Argument = optional("size", ("s", "messageSize"), "bytes of a message; 128 if left out");
@@ -52,13 +52,13 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "message":
     "key", Look, ["queryMsgByKey"], "Find messages by key",
         [TOPIC, place("key", ("k", "msgKey"), "the key"), BEGIN, END,
          optional("max", ("m", "maxNum"), "most messages of a broker; 64 if left out"),
-         optional("type", ("p", "keyType"), "K for keys, T for tags")], find::by_key;
+         optional("type", ("p", "keyType"), "K for keys, T for tags"), CLUSTER], find::by_key;
     "unique-key", Look, ["queryMsgByUniqueKey"],
         "Show messages by the id that their producer made, and which groups have consumed them",
         [TOPIC, place("id", ("i", "msgId"), "the producer's id of the message"),
          optional("begin", ("s", "startTime"), "store time from which on; 36 hours ago if left out"),
          optional("end", ("e", "endTime"), "store time up to which; 36 hours from now if left out"),
-         switch("all", ("a", "showAll"), "all messages with the id, not only the first")], find::by_unique_key;
+         switch("all", ("a", "showAll"), "all messages with the id, not only the first"), CLUSTER], find::by_unique_key;
     "offset", Look, ["queryMsgByOffset"],
         "Show a message by its place in a queue, and which groups have consumed it",
         [TOPIC, place("broker", ("b", "brokerName"), "name of the broker set"),

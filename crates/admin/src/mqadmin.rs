@@ -203,12 +203,34 @@ mod tests {
             let given = parse(&words[1..], &options).unwrap();
             groups::check(&words[0], &options, &given)
         };
-        let said = "The option 'c' was specified but an option from this group has already been selected: 'b'";
+        let said =
+            "The option 'c' was specified but an option from this group has already been selected: 'b'";
         assert_eq!(check("updateTopic -t One -c C -b a:1"), Err(said.to_owned()));
         assert_eq!(check("updateTopic -t One -c C"), Ok(()));
         assert!(check("updateUser -u alice -b a:1 -p secret -s enable").is_err());
         assert_eq!(check("updateUser -u alice -b a:1 -s enable"), Ok(()));
         assert_eq!(check("updateBrokerConfig -k a -v b -b a:1 -c C"), Ok(()), "mqadmin takes the broker");
+    }
+
+    #[test]
+    fn options_of_mqadmin_5_5_0_are_recognized() {
+        for line in [
+            "updateTopic -t One -c C -o true",
+            "topicStatus -t One -c C",
+            "consumerProgress -g G -c C",
+            "resetOffsetByTime -g G -t One -s now -c C",
+            "skipAccumulatedMessage -g G -t One -c C",
+            "queryMsgById -t One -i 1 -u unit -f UTF-8 -c C",
+            "queryMsgByKey -t One -k key -c C -l last",
+            "queryMsgByUniqueKey -t One -i 1 -c C",
+            "queryMsgByOffset -t One -b a -i 0 -o 0 -f UTF-8 -r One",
+            "printMsg -t One -l parent",
+            "sendMessage -t One -p body -m true",
+        ] {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let parsed = parse(&words[1..], &options(&named(&words[0])));
+            assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 mod reset;
 
-use crate::arguments::{optional, place};
+use crate::arguments::{CLUSTER, optional, place};
 use crate::operation::{Operation, Typed, operations};
 use crate::request::{Request, number};
 use crate::{Argument, Arguments, Error, Session, stats};
@@ -23,10 +23,10 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "offset":
          place("time", ("s", "timestamp"), "now, milliseconds since 1970, or yyyy-MM-dd#HH:mm:ss:SSS in UTC"),
          FORCE, optional("broker", ("b", "broker"), "broker of the only queue, by address or broker set"),
          optional("queue", ("q", "queue"), "id of the only queue"),
-         optional("offset", ("o", "offset"), "offset for the only queue, instead of the time")], reset::by_time;
+         optional("offset", ("o", "offset"), "offset for the only queue, instead of the time"), CLUSTER], reset::by_time;
     "skip", Destroy, ["skipAccumulatedMessage"],
         "Set the offsets of a group to the ends of the queues, so that it skips what it has not consumed",
-        [GROUP, TOPIC, FORCE], reset::skip;
+        [GROUP, TOPIC, FORCE, CLUSTER], reset::skip;
     "clone", Destroy, ["cloneGroupOffset"], "Give a group the offsets that another group has in a topic",
         [place("source", ("s", "srcGroup"), "the group whose offsets are copied"),
          place("target", ("d", "destGroup"), "the group that gets them"), TOPIC,
@@ -68,7 +68,9 @@ async fn clone(session: &Session, arguments: &Arguments) -> Result<Cloned, Error
         }
     }
     if found.is_empty() {
-        return Err(Error::NotFound(format!("the group {source} has committed no offset in the topic {topic}")));
+        return Err(Error::NotFound(format!(
+            "the group {source} has committed no offset in the topic {topic}"
+        )));
     }
     let mut queues = Vec::new();
     for (broker, queue, offset) in found {

@@ -182,12 +182,58 @@ impl Session {
     /// Name and address of a broker of each broker set that has queues of a topic: the master, otherwise any slave
     /// (`BrokerData.selectBrokerAddr`).
     pub(crate) async fn brokers_of(&self, topic: &str) -> Result<Vec<(String, String)>, Error> {
-        let route = self.route(topic).await?;
-        let chosen = route.broker_datas.into_iter().filter_map(|set| {
-            let addresses = set.broker_addrs;
-            let address = addresses.get(&MASTER).or_else(|| addresses.values().next())?;
-            Some((set.broker_name, address.clone()))
-        });
-        Ok(chosen.collect())
+        Ok(chosen(self.route(topic).await?, None))
+    }
+
+    /// As [`Session::brokers_of`], of one cluster alone if the arguments name one.
+    pub(crate) async fn brokers_in(
+        &self,
+        topic: &str,
+        arguments: &Arguments,
+    ) -> Result<Vec<(String, String)>, Error> {
+        let cluster = arguments.get("cluster");
+        match (chosen(self.route(topic).await?, cluster), cluster) {
+            (found, Some(cluster)) if found.is_empty() => Err(Error::NotFound(format!(
+                "no broker of the cluster {cluster} has queues of the topic {topic}"
+            ))),
+            (found, _) => Ok(found),
+        }
+    }
+}
+
+/// Name and address of a broker of each broker set of a route, or of those of one cluster.
+fn chosen(route: TopicRouteData, cluster: Option<&str>) -> Vec<(String, String)> {
+    let sets = route.broker_datas.into_iter().filter(|set| cluster.is_none_or(|name| set.cluster == name));
+    let chosen = sets.filter_map(|set| {
+        let addresses = set.broker_addrs;
+        let address = addresses.get(&MASTER).or_else(|| addresses.values().next())?;
+        Some((set.broker_name, address.clone()))
+    });
+    chosen.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::body::BrokerData;
+
+    #[test]
+    fn brokers_of_a_route_are_those_of_the_cluster_that_is_named() {
+        let set = |cluster: &str, name: &str, id: i64| BrokerData {
+            broker_addrs: [(id, format!("{name}:{id}"))].into(),
+            broker_name: name.to_owned(),
+            cluster: cluster.to_owned(),
+            ..BrokerData::default()
+        };
+        let route = TopicRouteData {
+            broker_datas: vec![set("One", "a", 0), set("Two", "b", 0), set("Two", "c", 1)],
+            ..TopicRouteData::default()
+        };
+        let names =
+            |cluster| chosen(route.clone(), cluster).into_iter().map(|(name, _)| name).collect::<String>();
+        assert_eq!(
+            (names(None), names(Some("Two")), names(Some("None"))),
+            ("abc".into(), "bc".into(), "".into())
+        );
     }
 }

@@ -119,8 +119,17 @@ pub(crate) async fn consume_stats(
     group: &str,
     topic: Option<&str>,
 ) -> Result<ConsumeStats, Error> {
-    let brokers = match (session.brokers_of(&format!("{RETRY_PREFIX}{group}")).await, topic) {
-        (Err(_), Some(topic)) => session.brokers_of(topic).await,
+    consume_stats_in(session, (group, topic), &Arguments::default()).await
+}
+
+/// As [`consume_stats`], on the brokers of one cluster alone if the arguments name one.
+pub(crate) async fn consume_stats_in(
+    session: &Session,
+    (group, topic): (&str, Option<&str>),
+    arguments: &Arguments,
+) -> Result<ConsumeStats, Error> {
+    let brokers = match (session.brokers_in(&format!("{RETRY_PREFIX}{group}"), arguments).await, topic) {
+        (Err(_), Some(topic)) => session.brokers_in(topic, arguments).await,
         (found, _) => found,
     }?;
     let mut all = ConsumeStats::default();

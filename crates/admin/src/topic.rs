@@ -8,7 +8,7 @@ mod static_topic;
 
 pub(crate) use rates::sum;
 
-use crate::arguments::{BROKER, MASTERS, optional, place, required, switch};
+use crate::arguments::{BROKER, CLUSTER, MASTERS, optional, place, required, switch};
 use crate::operation::{Operation, operations};
 use crate::{Argument, pages};
 
@@ -23,7 +23,7 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "topic":
          pages::CONTAINS, pages::AFTER, pages::LIMIT,
          optional("sort", ("", ""), "name, or messages on brokers of Vostok")], look::list;
     "status", Look, ["topicStatus"], "Show the offsets of each queue and the time of its last message",
-        [TOPIC], look::status;
+        [TOPIC, CLUSTER], look::status;
     "route", Look, ["topicRoute"], "Show the brokers of a topic and how many queues each has",
         [TOPIC, switch("list", ("l", "list"), "as a table; only counts for mqadmin")], look::route;
     "clusters", Look, ["topicClusterList"], "List the clusters whose brokers have queues of a topic",
@@ -38,6 +38,7 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "topic":
          optional("write-queues", ("w", "writeQueueNums"), "queues that producers write; 8 if left out"),
          optional("perm", ("p", "perm"), "2 to write, 4 to read, 6 for both; 6 if left out"),
          optional("attributes", ("a", "attributes"), "changes of attributes: +key=value,-key"),
+         optional("order", ("o", "order"), "true for an ordered topic, which also gets its order configuration on the name servers"),
          optional("unit", ("u", "unit"), "true for a unit topic"),
          optional("unit-subscription", ("s", "hasUnitSub"), "true if units subscribe to the topic")], change::create;
     "perm", Change, ["updateTopicPerm"], "Change the permission of a topic and keep its queues",

@@ -74,7 +74,7 @@ impl Typed for Progress {
 
 pub(super) async fn progress(session: &Session, arguments: &Arguments) -> Result<Progress, Error> {
     let group = arguments.need("group")?;
-    let stats = stats::consume_stats(session, group, arguments.get("topic")).await?;
+    let stats = stats::consume_stats_in(session, (group, arguments.get("topic")), arguments).await?;
     let owners = match arguments.is_on("client-ip") {
         true => owners(session, group).await,
         false => BTreeMap::new(),

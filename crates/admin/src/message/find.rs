@@ -32,8 +32,17 @@ fn missing(what: &str) -> Error {
 
 /// Asks each broker of a topic.
 pub(super) async fn query(session: &Session, query: &MessageQuery<'_>) -> Result<Vec<Received>, Error> {
+    query_in(session, query, &Arguments::default()).await
+}
+
+/// As [`query`], each broker of one cluster alone if the arguments name one.
+async fn query_in(
+    session: &Session,
+    query: &MessageQuery<'_>,
+    arguments: &Arguments,
+) -> Result<Vec<Received>, Error> {
     let mut found = Vec::new();
-    for (name, address) in session.brokers_of(query.topic).await? {
+    for (name, address) in session.brokers_in(query.topic, arguments).await? {
         found.extend(session.client.query_messages(&address, &name, query).await?);
     }
     Ok(found)
@@ -61,7 +70,7 @@ pub(super) async fn by_unique_key(session: &Session, arguments: &Arguments) -> R
     let begin_ms = time_of(arguments, "begin", session.now_ms - WINDOW_MS)?;
     let end_ms = time_of(arguments, "end", session.now_ms + WINDOW_MS)?;
     let ask = MessageQuery { is_unique: true, begin_ms, end_ms, max: 32, ..MessageQuery::new(topic, id) };
-    let found = query(session, &ask).await?;
+    let found = query_in(session, &ask, arguments).await?;
     if found.is_empty() {
         return Err(missing(&format!("the id {id}")));
     }
@@ -83,7 +92,7 @@ pub(super) async fn by_key(session: &Session, arguments: &Arguments) -> Result<B
         kind: arguments.get("type"),
         ..plain
     };
-    let found = query(session, &ask).await?;
+    let found = query_in(session, &ask, arguments).await?;
     if found.is_empty() {
         return Err(missing(&format!("the key {key}")));
     }

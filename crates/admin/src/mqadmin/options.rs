@@ -1,6 +1,20 @@
 //! The options of a command of `mqadmin`, parsed as commons-cli does: `-t One`, `-tOne`, `--topic One`, `--topic=One`.
 
+use crate::arguments::optional;
 use crate::{Argument, Arguments, Kind, Operation};
+
+/// What commands take of `mqadmin` and do not heed: short and long name of options that take a value.
+const UNHEEDED: &[(&str, &[Argument])] = &[
+    ("queryMsgById", &[unheeded("u", "unitName"), unheeded("f", "bodyFormat"), unheeded("c", "cluster")]),
+    ("queryMsgByKey", &[unheeded("l", "lastKey")]),
+    ("queryMsgByOffset", &[unheeded("f", "bodyFormat"), unheeded("r", "routeTopic")]),
+    ("printMsg", &[unheeded("l", "lmqParentTopic")]),
+    ("sendMessage", &[unheeded("m", "msgTraceEnable")]),
+];
+
+const fn unheeded(short: &'static str, long: &'static str) -> Argument {
+    optional(long, (short, long), "taken for compatibility, without effect")
+}
 
 /// What was given on a command line.
 #[derive(Debug, Default)]
@@ -13,7 +27,9 @@ pub(super) struct Given {
 /// The options of operations that share a name, each once; without arguments that `mqadmin` does not have.
 pub(super) fn options(operations: &[&'static Operation]) -> Vec<&'static Argument> {
     let mut options: Vec<&'static Argument> = Vec::new();
-    for argument in operations.iter().flat_map(|operation| operation.arguments) {
+    let is_meant = |name: &str| operations.iter().any(|operation| operation.mqadmin.contains(&name));
+    let unheeded = UNHEEDED.iter().filter(|(name, _)| is_meant(name)).flat_map(|(_, arguments)| *arguments);
+    for argument in operations.iter().flat_map(|operation| operation.arguments).chain(unheeded) {
         let is_new = options.iter().all(|other| other.long != argument.long);
         if !argument.long.is_empty() && is_new {
             options.push(argument);
@@ -75,7 +91,7 @@ fn split<'a>(word: &'a str, options: &[&'static Argument]) -> (&'a str, Option<&
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arguments::{optional, place, switch};
+    use crate::arguments::{place, switch};
 
     const OPTIONS: [Argument; 3] = [
         place("topic", ("t", "topic"), ""),

@@ -62,7 +62,7 @@ pub(super) async fn by_time(session: &Session, arguments: &Arguments) -> Result<
         ));
     }
     let is_forced = is_forced(arguments);
-    let queues = all(session, (group, topic), time, is_forced).await?;
+    let queues = all(session, (group, topic), time, arguments).await?;
     let title = format!(
         "start reset consumer offset by specified, group[{group}], topic[{topic}], force[{is_forced}], \
          timestamp(string)[{given}], timestamp(long)[{time}]\n"
@@ -72,7 +72,7 @@ pub(super) async fn by_time(session: &Session, arguments: &Arguments) -> Result<
 
 pub(super) async fn skip(session: &Session, arguments: &Arguments) -> Result<Reset, Error> {
     let names = (arguments.need("group")?, arguments.need("topic")?);
-    let queues = all(session, names, END, is_forced(arguments)).await?;
+    let queues = all(session, names, END, arguments).await?;
     Ok(Reset { queues, title: String::new(), is_single: false })
 }
 
@@ -85,10 +85,11 @@ async fn all(
     session: &Session,
     (group, topic): (&str, &str),
     time: i64,
-    is_forced: bool,
+    arguments: &Arguments,
 ) -> Result<Vec<QueueOffset>, Error> {
+    let is_forced = is_forced(arguments);
     let mut queues = Vec::new();
-    for (name, broker) in session.brokers_of(topic).await? {
+    for (name, broker) in session.brokers_in(topic, arguments).await? {
         let ask = Request::new(request::INVOKE_BROKER_TO_RESET_OFFSET)
             .with("topic", topic)
             .with("group", group)

@@ -3,7 +3,7 @@
 use crate::operation::{Typed, Written, change_each};
 use crate::request::Request;
 use crate::stats::{self, Created};
-use crate::{Arguments, Error, Session, text};
+use crate::{Arguments, Error, Session, kv, text};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,10 +15,25 @@ use wire::names::DEFAULT_TOPIC;
 /// Queues of a topic that is created without a number of them (`UpdateTopicSubCommand`).
 const QUEUES: i32 = 8;
 
-impl Typed for Created<TopicConfig> {
-    fn mqadmin(&self, _: &Arguments) -> String {
-        let lines = self.brokers.iter().map(|broker| format!("create topic to {broker} success.\n"));
-        lines.collect::<String>() + &config_text(&self.config) + "\n"
+/// A topic that was created or changed, and its order configuration if it got one.
+#[derive(Serialize)]
+pub(super) struct CreatedTopic {
+    #[serde(flatten)]
+    created: Created<TopicConfig>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    order_conf: Option<String>,
+}
+
+impl Typed for CreatedTopic {
+    fn mqadmin(&self, arguments: &Arguments) -> String {
+        let Created { brokers, config } = &self.created;
+        let mut out: String =
+            brokers.iter().map(|broker| format!("create topic to {broker} success.\n")).collect();
+        if let Some(order) = &self.order_conf {
+            let place = if arguments.get("broker").is_some() { "broker" } else { "cluster" };
+            let _ = writeln!(out, "set {place} orderConf. isOrder=true, orderConf=[{order}]");
+        }
+        out + &config_text(config) + "\n"
     }
 }
 
@@ -63,7 +78,7 @@ pub(super) fn creation_by(code: i32, config: &TopicConfig) -> Request {
         .maybe("attributes", (!changes.is_empty()).then_some(changes))
 }
 
-pub(super) async fn create(session: &Session, arguments: &Arguments) -> Result<Created<TopicConfig>, Error> {
+pub(super) async fn create(session: &Session, arguments: &Arguments) -> Result<CreatedTopic, Error> {
     let mut config = TopicConfig::new(arguments.need("topic")?, QUEUES, PERM_READ | PERM_WRITE);
     config.read_queue_nums = arguments.parse("read-queues")?.unwrap_or(config.read_queue_nums);
     config.write_queue_nums = arguments.parse("write-queues")?.unwrap_or(config.write_queue_nums);
@@ -71,9 +86,26 @@ pub(super) async fn create(session: &Session, arguments: &Arguments) -> Result<C
     config.topic_sys_flag =
         i32::from(arguments.is_on("unit")) | i32::from(arguments.is_on("unit-subscription")) << 1;
     config.attributes = stats::attributes(arguments.get("attributes"))?;
+    config.order = arguments.is_on("order");
     let brokers = session.masters(arguments).await?;
     session.change_all(&brokers, &creation(&config)).await?;
-    Ok(Created { brokers, config })
+    let order_conf = match config.order {
+        true => Some(put_order(session, &config, &brokers, arguments.get("broker").is_none()).await?),
+        false => None,
+    };
+    Ok(CreatedTopic { created: Created { brokers, config }, order_conf })
+}
+
+/// Puts the order configuration of a topic on the brokers at these addresses.
+async fn put_order(
+    session: &Session,
+    config: &TopicConfig,
+    brokers: &[String],
+    is_whole: bool,
+) -> Result<String, Error> {
+    let members = session.members(None).await?.into_iter();
+    let names: Vec<String> = members.filter(|it| brokers.contains(&it.address)).map(|it| it.name).collect();
+    kv::put_order(session, &config.topic_name, (&names, config.write_queue_nums), is_whole).await
 }
 
 /// The permission of a topic on one broker, before and after.

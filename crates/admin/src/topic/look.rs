@@ -167,7 +167,7 @@ impl Typed for TopicStatus {
 pub(super) async fn status(session: &Session, arguments: &Arguments) -> Result<TopicStatus, Error> {
     let topic = arguments.need("topic")?;
     let mut status = TopicStatus { put_tps: 0.0, queues: Vec::new() };
-    for (_, address) in session.brokers_of(topic).await? {
+    for (_, address) in session.brokers_in(topic, arguments).await? {
         let ask = Request::new(request::GET_TOPIC_STATS_INFO).with("topic", topic);
         let stats: TopicStats = body(&address, &session.look(&address, &ask).await?)?;
         status.put_tps += stats.topic_put_tps;

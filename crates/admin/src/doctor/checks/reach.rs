@@ -94,7 +94,8 @@ fn no_broker(bundle: &Bundle) -> Look {
     let answering = bundle.name_servers.iter().filter(|server| server.error.is_none());
     Look::each(answering, |server| {
         Found::when(server.sets.is_empty(), || {
-            let fix = format!("start a broker whose namesrvAddr has {}, or give -n the right one", server.address);
+            let fix =
+                format!("start a broker whose namesrvAddr has {}, or give -n the right one", server.address);
             Found::new(&server.address, "0 brokers registered", "GET_BROKER_CLUSTER_INFO (106)", fix)
         })
     })
