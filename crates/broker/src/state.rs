@@ -40,5 +40,6 @@ pub(crate) use stats::{
 };
 pub(crate) use table_copies::{Copies, TableCopies, TableVersions};
 pub(crate) use timer::TimerState;
+pub use transactions::Decision;
 pub(crate) use transactions::{Decisions, End, FINISH_BOUNDS_S, HalfMessages, Transactions};
 pub(crate) use unreadable::UnreadableSince;

@@ -6,10 +6,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use wire::units::LogOffset;
 
 use super::ClockSetBack;
-use crate::transaction::Decision;
 
 /// Most half messages of which is remembered how they ended; the oldest is forgotten first.
 const ENDS_MAX: usize = 1 << 16;
+
+/// What a producer decides about its half message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Consumers get the message.
+    Commit,
+    /// Nobody gets the message.
+    Rollback,
+}
 
 /// How a half message ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

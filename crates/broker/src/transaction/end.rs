@@ -10,18 +10,9 @@ use super::{Put, append_with_op, immunity_ms};
 use crate::broker::Broker;
 use crate::send::message::delayed;
 use crate::send::not_put;
-use crate::state::End;
+use crate::state::{Decision, End};
 use crate::timer::put::{Asked, timed};
 use crate::{Refusal, names};
-
-/// What a producer decides about its half message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decision {
-    /// Consumers get the message.
-    Commit,
-    /// Nobody gets the message.
-    Rollback,
-}
 
 /// A producer's decision about a half message.
 pub struct EndTransaction<'a> {
