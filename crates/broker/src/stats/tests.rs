@@ -199,3 +199,10 @@ fn the_runtime_table_has_what_tools_split_into_numbers() {
     assert_eq!((text("brokerActive"), text("brokerVersionDesc")), ("true".to_owned(), "V5_5_0".to_owned()));
     assert!(text("runtime").starts_with("[ 0 days, 0 hours, "));
 }
+
+#[test]
+fn a_broker_says_whether_it_serves_its_own_machine_only() {
+    let said = |fixture: &Fixture| status(&fixture.broker)["servesThisMachineOnly"].clone();
+    assert_eq!(said(&Fixture::new()), "false");
+    assert_eq!(said(&Fixture::with(|config| config.refuse_strangers("only here"))), "true");
+}
