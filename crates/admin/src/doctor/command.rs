@@ -159,6 +159,9 @@ impl DoctorCommand {
     }
 
     fn machine(&self, store: &Path) -> Result<u8, Error> {
+        if !store.is_dir() {
+            return Err(Error::Usage(format!("expected a directory as --store, found {}", store.display())));
+        }
         let store = std::path::absolute(store)?;
         let facts = facts(vec![store]);
         let rows = serde_json::to_value(os_script::rows(&facts)).expect("text only");
@@ -286,6 +289,12 @@ mod tests {
         {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_store_that_is_no_directory_is_refused() {
+        let command = parse("doctor host --store /no/such").unwrap();
+        assert_eq!(command.run().unwrap_err().to_string(), "expected a directory as --store, found /no/such");
     }
 
     #[test]
