@@ -141,7 +141,11 @@ fn groups_show_their_progress_and_are_reset() {
     let retries = settings.as_array().unwrap().iter().find(|row| row["key"] == "retryMaxTimes").unwrap();
     assert_eq!(retries["value"], 5);
     admin(&stage, "group delete G --cluster DefaultCluster --yes");
-    assert_eq!(admin(&stage, "group config G"), Value::Array(Vec::new()));
+    let (code, why) = refused(&stage, "admin", "group config G");
+    assert!(code == 1 && why.contains("no broker has settings of the group G"), "{why}");
+    assert_eq!(mqadmin(&stage, "getConsumerConfig -g G"), "", "as mqadmin");
+    let (code, why) = refused(&stage, "admin", "message dump-compaction /dev/null");
+    assert!(code == 1 && why.contains("the file /dev/null does not begin with a message"), "{why}");
 }
 
 #[test]

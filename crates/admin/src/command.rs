@@ -43,7 +43,10 @@ impl AdminCommand {
                 Some(planned) if self.operation.effect != Effect::Look => {
                     serde_json::to_value(planned).expect("text only")
                 }
-                _ => answer.value(),
+                _ => match answer.missing(&self.arguments) {
+                    Some(missing) => return Err(Error::NotFound(missing)),
+                    None => answer.value(),
+                },
             };
             print(&render(&value, self.format))
         })

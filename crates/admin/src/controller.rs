@@ -214,6 +214,11 @@ impl Typed for Replicas {
         }
         out
     }
+
+    fn missing(&self, arguments: &Arguments) -> Option<String> {
+        let broker = arguments.get("broker").filter(|_| self.rows.is_empty())?;
+        Some(format!("the controllers know no broker set {broker}"))
+    }
 }
 
 async fn in_sync(session: &Session, arguments: &Arguments) -> Result<Replicas, Error> {

@@ -56,12 +56,20 @@ pub trait Answer: Send {
 
     /// The answer as `mqadmin` prints it.
     fn mqadmin(&self, arguments: &Arguments) -> String;
+
+    /// What the arguments name and was not found, as a sentence. `vostok admin` fails with it; `mqadmin` prints nothing then.
+    fn missing(&self, arguments: &Arguments) -> Option<String>;
 }
 
 /// A type that operations answer with.
 pub(crate) trait Typed: Serialize + Send {
     /// The answer as `mqadmin` prints it.
     fn mqadmin(&self, arguments: &Arguments) -> String;
+
+    /// As [`Answer::missing`].
+    fn missing(&self, _: &Arguments) -> Option<String> {
+        None
+    }
 }
 
 impl<T: Typed> Answer for T {
@@ -71,6 +79,10 @@ impl<T: Typed> Answer for T {
 
     fn mqadmin(&self, arguments: &Arguments) -> String {
         Typed::mqadmin(self, arguments)
+    }
+
+    fn missing(&self, arguments: &Arguments) -> Option<String> {
+        Typed::missing(self, arguments)
     }
 }
 

@@ -42,6 +42,11 @@ impl Typed for Vec<Setting> {
         }
         out
     }
+
+    fn missing(&self, arguments: &Arguments) -> Option<String> {
+        let group = arguments.get("group").unwrap_or_default();
+        self.is_empty().then(|| format!("no broker has settings of the group {group}"))
+    }
 }
 
 /// A group and the broker sets that have its settings.

@@ -2,10 +2,11 @@
 
 use super::find::{TOOLS_GROUP, time_of};
 use super::view::View;
-use crate::operation::Written;
+use crate::operation::{Typed, Written};
 use crate::stats::queue_text;
 use crate::{Arguments, Error, Session};
 use client::{PullRequest, PullStatus};
+use serde::Serialize;
 use std::fmt::Write as _;
 use wire::body::MessageQueue;
 
@@ -112,7 +113,23 @@ async fn read(
 }
 
 /// Prints the messages in a file of the compaction log. Such files hold records as the commit log does.
-pub(super) async fn dump(_: &Session, arguments: &Arguments) -> Result<Written, Error> {
+/// The messages of a file of the compaction log.
+#[derive(Serialize)]
+#[serde(transparent)]
+pub(super) struct Dumped(Vec<View>);
+
+impl Typed for Dumped {
+    fn mqadmin(&self, _: &Arguments) -> String {
+        self.0.iter().map(|view| view.line(false) + "\n").collect()
+    }
+
+    fn missing(&self, arguments: &Arguments) -> Option<String> {
+        let file = arguments.get("file").unwrap_or_default();
+        self.0.is_empty().then(|| format!("the file {file} does not begin with a message"))
+    }
+}
+
+pub(super) async fn dump(_: &Session, arguments: &Arguments) -> Result<Dumped, Error> {
     let file = arguments.need("file")?;
     let path = std::path::Path::new(file);
     if !path.exists() {
@@ -122,14 +139,12 @@ pub(super) async fn dump(_: &Session, arguments: &Arguments) -> Result<Written, 
         return Err(Error::Usage(format!("file {file} is a directory.")));
     }
     let stored = std::fs::read(path)?;
-    let (mut views, mut text, mut rest) = (Vec::new(), String::new(), &stored[..]);
+    let (mut views, mut rest) = (Vec::new(), &stored[..]);
     while let Some((size, _)) = rest.split_first_chunk::<4>() {
         let Some((record, more)) = rest.split_at_checked(u32::from_be_bytes(*size) as usize) else { break };
         let Ok(message) = client::Received::decode(record) else { break };
-        let view = View::new(&message);
-        let _ = writeln!(text, "{}", view.line(false));
-        views.push(view);
+        views.push(View::new(&message));
         rest = more;
     }
-    Ok(Written::new(views, text))
+    Ok(Dumped(views))
 }
