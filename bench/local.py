@@ -1,8 +1,10 @@
 """Ports on this machine, and whether a name server there knows a broker."""
+import contextlib
 import json
 import random
 import socket
 import struct
+import threading
 import time
 
 
@@ -22,22 +24,31 @@ def await_ports(process, ports, seconds, log):
         time.sleep(0.01)
 
 
+# Ports that this process was given. Its threads start servers on them later, so that they still look free meanwhile.
+GIVEN = set()
+GIVING = threading.Lock()
+
+
 def free_ports():
     """A port for the name server, and one for the broker whose neighbours (-2, +1) are free too. They lie below those that
-    connections get, so that they stay free while a broker is down."""
-    while True:
-        namesrv, broker = random.sample(range(10_000, 32_000), 2)
-        sockets = []
+    connections get, so that they stay free while a broker is down. No port is given twice."""
+    with GIVING:
+        while True:
+            namesrv, broker = random.sample(range(10_000, 32_000), 2)
+            ports = {namesrv, broker, broker - 2, broker + 1}
+            if not ports & GIVEN and all_free(ports):
+                GIVEN.update(ports)
+                return namesrv, broker
+
+
+def all_free(ports):
+    with contextlib.ExitStack() as sockets:
         try:
-            for port in (namesrv, broker, broker - 2, broker + 1):
-                sockets.append(socket.socket())
-                sockets[-1].bind(("127.0.0.1", port))
-            return namesrv, broker
+            for port in ports:
+                sockets.enter_context(socket.socket()).bind(("127.0.0.1", port))
         except OSError:
-            continue
-        finally:
-            for one in sockets:
-                one.close()
+            return False
+    return True
 
 
 def routed(port, topic):
