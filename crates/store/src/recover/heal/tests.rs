@@ -3,10 +3,8 @@
 use super::*;
 use crate::{Config, FakeDisk, Message, Store};
 
-/// A rebuild that ends forgets, under the healer's lock, the queues that are whole again. No queue may become lost before it
-/// is on the list.
-#[test]
-fn what_is_lost_is_known_to_be_lost_whenever_a_rebuild_ends() {
+/// A store whose threads do nothing by themselves, with `count` messages in queue 0 of topic `A`, and that queue.
+fn store_with(count: usize) -> (Store, Arc<Queue>) {
     let hour = Duration::from_secs(3600);
     let config = Config {
         segment_bytes: 4096,
@@ -30,10 +28,20 @@ fn what_is_lost_is_known_to_be_lost_whenever_a_rebuild_ends() {
         prepared_transaction_offset: 0,
     };
     let mut batch = store.batch();
-    batch.push(&queue, &message).unwrap();
+    for _ in 0..count {
+        batch.push(&queue, &message).unwrap();
+    }
     store.append(&mut batch, 0).unwrap();
     store.checkpoint().unwrap();
     store.wait_healed();
+    (store, queue)
+}
+
+/// A rebuild that ends forgets, under the healer's lock, the queues that are whole again. No queue may become lost before it
+/// is on the list.
+#[test]
+fn what_is_lost_is_known_to_be_lost_whenever_a_rebuild_ends() {
+    let (store, queue) = store_with(1);
     let lost = &store.parts.lost;
     let work = lock(&lost.work);
     std::thread::scope(|scope| {
@@ -46,4 +54,24 @@ fn what_is_lost_is_known_to_be_lost_whenever_a_rebuild_ends() {
     });
     store.wait_healed();
     assert!(!queue.is_lost() && !lost.is_healing(&store.parts.state.queues));
+}
+
+/// A check that reads while a truncation changes the files may see what looks like damage.
+#[test]
+fn a_queue_that_is_truncated_while_it_is_checked_is_not_lost() {
+    let (store, queue) = store_with(5);
+    let mut units = Vec::new();
+    queue.units_blocking(QueueOffset::ZERO, 5, &mut units).unwrap();
+    store.start_following().unwrap();
+    let lost = &store.parts.lost;
+    let looks = std::cell::Cell::new(0);
+    store.parts.healer().look_at(&queue, |queue| {
+        looks.set(looks.get() + 1);
+        if looks.get() == 1 {
+            store.truncate(units[2].log_offset).unwrap();
+            return Ok(Some(0));
+        }
+        queue.first_bad()
+    });
+    assert_eq!((looks.get(), queue.is_lost(), lost.is_healing(&store.parts.state.queues)), (2, false, false));
 }
