@@ -51,12 +51,16 @@ impl<F: FnMut(i64) -> Next + Send> Engine for F {
 #[derive(Debug, Default)]
 pub(crate) struct Wakeup {
     thread: Mutex<Option<Thread>>,
+    /// Set by wakers, cleared before each round. The token of [`Thread::unpark`] alone does not do: what an engine waits for
+    /// within a round may take it.
+    pending: AtomicBool,
     stopping: AtomicBool,
 }
 
 impl Wakeup {
     /// Has the engine run a round at once. Does nothing for an engine without a thread.
     pub(crate) fn wake(&self) {
+        self.pending.store(true, Ordering::Release);
         if let Some(thread) = &*self.thread() {
             thread.unpark();
         }
@@ -81,6 +85,16 @@ impl Wakeup {
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.wake();
+    }
+
+    /// A round begins: what wakes the engine from now on asks for another one.
+    pub(crate) fn begin_round(&self) {
+        self.pending.swap(false, Ordering::AcqRel);
+    }
+
+    /// Whether the engine was woken since the round began.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.pending.load(Ordering::Acquire)
     }
 
     /// Whether the engine's thread is to end.

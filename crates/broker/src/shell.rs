@@ -212,7 +212,9 @@ fn sleep_of(next: Next, now_ms: i64) -> Duration {
 #[expect(clippy::disallowed_methods, reason = "the one place where a thread of the broker sleeps")]
 fn run_on_thread(engine: &mut impl Engine, clock: &Clock, wakeup: &Wakeup) {
     while !wakeup.is_stopping() {
+        wakeup.begin_round();
         match engine.round(clock.now_ms()) {
+            _ if wakeup.is_pending() => {}
             Next::Woken => thread::park(),
             next => {
                 let sleep = sleep_of(next, clock.now_ms());

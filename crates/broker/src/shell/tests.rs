@@ -44,6 +44,25 @@ fn start(shell: &mut Shell, name: &'static str, left: usize) -> (Arc<Wakeup>, Re
     (wakeup, told)
 }
 
+/// What an engine waits for may take the token of `unpark` that was meant for its thread.
+#[test]
+fn a_wakeup_within_a_round_that_waits_is_not_lost() {
+    let fixture = Fixture::new();
+    let mut shell = shell(&fixture);
+    let wakeup = Arc::<Wakeup>::default();
+    let (woken, (rounds, seen)) = (wakeup.clone(), channel());
+    let round = move |_| {
+        rounds.send(()).unwrap();
+        woken.wake();
+        thread::park();
+        Next::Woken
+    };
+    let post = Post { work: SupervisedWork::Delay, name: "waiting" };
+    shell.threads().start(post, &wakeup, move || Ok(round)).unwrap();
+    (0..3).for_each(|_| seen.recv_timeout(Duration::from_secs(60)).unwrap());
+    shell.stop();
+}
+
 #[test]
 fn a_thread_runs_a_round_when_woken_and_is_stopped_once_all_threads_have_ended() {
     let fixture = Fixture::new();
