@@ -1,16 +1,15 @@
 //! `vostok controller`: what operators do with controllers beside what `mqadmin` does.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::{self, Write as _};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use wire::body::{BrokerReplicasInfo, ClusterInfo};
-use wire::codes::{request, response};
-use wire::frame::{Command, Encoding, FrameWriter, Head, frame_length};
+use wire::codes::request;
 use wire::json;
 
+use crate::call::{call, parse};
 use crate::roles::Error;
 
 /// Longest wait for a connection or an answer.
@@ -44,18 +43,18 @@ pub fn run(command: &ControllerCommand) -> Result<(), Error> {
     let (from, to) = (leader(&import.from)?, leader(&import.to)?);
     let clusters: ClusterInfo = parse(
         &import.name_server,
-        &call(&import.name_server, request::GET_BROKER_CLUSTER_INFO, &[], &[])?.1,
+        &call(&import.name_server, PATIENCE, request::GET_BROKER_CLUSTER_INFO, &[], &[])?.1,
     )?;
     let mut count = 0;
     for (cluster, names) in &clusters.cluster_addr_table {
         let names = json::to_vec(names);
         let replicas: BrokerReplicasInfo =
-            parse(&from, &call(&from, request::CONTROLLER_GET_SYNC_STATE_DATA, &[], &names)?.1)?;
+            parse(&from, &call(&from, PATIENCE, request::CONTROLLER_GET_SYNC_STATE_DATA, &[], &names)?.1)?;
         for (name, info) in replicas.replicas_info_table {
             let fields = [("clusterName", cluster.as_str()), ("brokerName", name.as_str())];
             let (epoch, members) = (info.master_epoch, info.in_sync_replicas.len());
             let one = BrokerReplicasInfo { replicas_info_table: BTreeMap::from([(name.clone(), info)]) };
-            call(&to, request::VOSTOK_CONTROLLER_IMPORT, &fields, &json::to_vec(&one))?;
+            call(&to, PATIENCE, request::VOSTOK_CONTROLLER_IMPORT, &fields, &json::to_vec(&one))?;
             // Nobody may be reading.
             let _ = writeln!(io::stdout(), "{cluster} {name}: master epoch {epoch}, {members} in sync");
             count += 1;
@@ -67,40 +66,7 @@ pub fn run(command: &ControllerCommand) -> Result<(), Error> {
 
 /// The leading controller of the group of this one.
 fn leader(address: &str) -> Result<String, Error> {
-    let (fields, _) = call(address, request::CONTROLLER_GET_METADATA_INFO, &[], &[])?;
+    let (fields, _) = call(address, PATIENCE, request::CONTROLLER_GET_METADATA_INFO, &[], &[])?;
     let leader = fields.get("controllerLeaderAddress").filter(|leader| !leader.is_empty()).cloned();
     leader.ok_or_else(|| Error::new(format!("the controller {address}"), "no controller of its group leads"))
-}
-
-fn parse<'a, T: serde::Deserialize<'a>>(address: &str, body: &'a [u8]) -> Result<T, Error> {
-    json::from_slice(body).map_err(|error| Error::new(format!("the answer of {address}"), error))
-}
-
-/// Asks a server and returns the fields and the body of its answer.
-fn call(
-    address: &str,
-    code: i32,
-    fields: &[(&str, &str)],
-    body: &[u8],
-) -> Result<(BTreeMap<String, String>, Vec<u8>), Error> {
-    let failed = |error: io::Error| Error::new(address, error);
-    let mut stream = TcpStream::connect(address).map_err(failed)?;
-    stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
-    let mut frame = Vec::new();
-    let writer = FrameWriter::begin(&mut frame, Head::request(Encoding::Json, code, 1));
-    fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(body);
-    stream.write_all(&frame).map_err(failed)?;
-    let mut answer = vec![0; 4];
-    stream.read_exact(&mut answer).map_err(failed)?;
-    let length = frame_length(&answer).map_err(|error| Error::new(address, error))?;
-    answer.resize(length.unwrap_or(answer.len()), 0);
-    stream.read_exact(&mut answer[4..]).map_err(failed)?;
-    let answer = Command::decode(&mut answer).map_err(|error| Error::new(address, error))?;
-    if answer.code != response::SUCCESS {
-        let why = format!("code {}: {}", answer.code, answer.remark.unwrap_or_default());
-        return Err(Error::new(format!("{address} refuses"), why));
-    }
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let fields = answer.fields.iter().map(|(key, value)| (text(key), text(value))).collect();
-    Ok((fields, answer.body.to_vec()))
 }

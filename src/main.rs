@@ -3,11 +3,13 @@
 mod address;
 mod auth_command;
 mod auth_explain;
+mod call;
 mod cluster;
 mod config_command;
 mod console_role;
 mod controller_command;
 mod logs;
+mod namesake;
 mod notify;
 mod proxy_role;
 mod roles;

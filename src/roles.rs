@@ -13,7 +13,7 @@ use net::tls::Security;
 use net::{Budget, Limits, ReplicationTls, Workers};
 use wire::body::{format_key_values, parse_key_values};
 
-use crate::{address, console_role, proxy_role, security, strangers};
+use crate::{address, console_role, namesake, proxy_role, security, strangers};
 
 /// What a process can be.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -421,6 +421,8 @@ fn start_broker(
     name_servers.extend(given.iter().flat_map(|list| list.split(';')).map(|name| name.trim().to_owned()));
     name_servers.retain(|name| !name.is_empty());
     name_servers.dedup();
+    // The one of this process has only started.
+    namesake::refuse(&config, &name_servers[usize::from(name_server.is_some())..])?;
     config.namesrv_addr = Some(name_servers.join(";"));
     let proxy_config = proxy_role::config_beside(settings, config.replication.role)?;
     let threads = std::thread::available_parallelism().map_or(2, usize::from);

@@ -9,7 +9,7 @@ use wire::codes::request;
 
 use crate::common::server::{exists_below, free_ports};
 use crate::common::wire_client::{PATIENCE, pull_header, send_header};
-use crate::stage::{Stage, eventually, records, setup};
+use crate::stage::{Stage, eventually, open, records, setup};
 
 #[test]
 fn a_start_takes_little_time_and_memory() {
@@ -291,4 +291,27 @@ fn systemd_is_told_when_everything_serves_and_when_it_ends() {
     }
     assert!(server.terminate().success());
     assert_eq!(told(), "STOPPING=1");
+}
+
+#[test]
+fn a_broker_does_not_start_beside_one_of_its_name_and_id() {
+    let stage = Stage::start(&[]);
+    let (mut twin, _home) = setup(&[]);
+    twin.roles = "broker".to_owned();
+    twin.arguments = vec!["-n".to_owned(), stage.server.setup().namesrv().to_string()];
+    eventually("the first is registered", || {
+        let answer =
+            open(stage.server.setup().namesrv()).call(request::GET_BROKER_CLUSTER_INFO, |writer| writer, b"");
+        String::from_utf8_lossy(&answer.body).contains("brokerAddrs").then_some(())
+    });
+    let status = twin.spawn().unwrap().wait().expect("it does not start");
+    let log = fs::read_to_string(twin.log()).unwrap();
+    let first = stage.server.setup().broker();
+    assert!(!status.success() && log.contains(&format!("it answers at {first}")), "{log}");
+    stage.server.kill9();
+    let again = twin.spawn().unwrap();
+    eventually("it starts when the first is gone", || {
+        fs::read_to_string(twin.log()).ok().filter(|log| log.contains("boot success"))
+    });
+    drop(again);
 }

@@ -3,12 +3,16 @@
 
 #[path = "../../../src/address.rs"]
 mod address;
+#[path = "../../../src/call.rs"]
+mod call;
 #[path = "../../../src/cluster/mod.rs"]
 mod cluster;
 #[path = "../../../src/console_role.rs"]
 mod console_role;
 #[path = "../../../src/logs/mod.rs"]
 mod logs;
+#[path = "../../../src/namesake.rs"]
+mod namesake;
 #[path = "../../../src/notify.rs"]
 mod notify;
 #[path = "../../../src/proxy_role.rs"]

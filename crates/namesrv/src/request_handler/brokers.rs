@@ -136,8 +136,19 @@ impl RequestHandler {
         let master = match self.routes_mut().register(errand.now, &registration, prune) {
             Registered::Incomplete => return Err(Refusal::error("register broker failed")),
             Registered::Fenced => None,
-            Registered::Accepted { master, notice } => {
+            Registered::Accepted { master, notice, replaced } => {
                 self.notify(notice);
+                if let Some(replaced) = replaced {
+                    let Registration { broker, id, address, .. } = registration;
+                    tracing::warn!(
+                        broker,
+                        id,
+                        address,
+                        replaced,
+                        "a broker took the name and id of another one that was heard of shortly before; if both run, clients reach only one of them: \
+                         stop one, or give it another brokerName"
+                    );
+                }
                 master
             }
         };

@@ -63,6 +63,9 @@ pub enum Registered {
         master: Option<Master>,
         /// A notice, when the broker is the new smallest one of its group.
         notice: Option<MinBrokerNotice>,
+        /// Address of the broker that had this name and id until now and still counts as live, unless controllers elected
+        /// this one in its place.
+        replaced: Option<String>,
     },
     /// A master of a later epoch has this id. Nothing changed, except that this broker does not count as live.
     Fenced,
@@ -88,6 +91,10 @@ impl Routes {
             _ => {}
         }
         let is_first = holder.is_none();
+        // After an election the state version differs.
+        let is_rival = |live: &Live| live.version.state_version == content.version.state_version;
+        let replaced = holder.filter(|holder| holder != address);
+        let replaced = replaced.filter(|holder| self.live(cluster, holder).is_some_and(is_rival)).cloned();
         let previous_smallest = known.and_then(Group::smallest).map_or(MASTER, |(smallest, _)| smallest);
 
         self.clusters.entry((*cluster).to_owned()).or_default().insert((*broker).to_owned());
@@ -118,7 +125,7 @@ impl Routes {
         } else {
             None
         };
-        Registered::Accepted { master, notice }
+        Registered::Accepted { master, notice, replaced }
     }
 
     /// Stores queues that changed or are missing, without the permission bits in `strip`.

@@ -165,3 +165,30 @@ fn departures_of_one_batch_leave_together() {
     assert_eq!(routes.topics_of("c0"), ["t0", "t1"]);
     assert_eq!(routes.clusters().broker_addr_table.keys().collect::<Vec<_>>(), [&"b1"]);
 }
+
+#[test]
+fn a_live_broker_whose_name_and_id_another_one_takes_is_named() {
+    let (mut routes, now) = (Routes::new(), Instant::now());
+    let mut register = |address: &str, id: i64, state_version: i64| {
+        let version = DataVersion { state_version, ..DataVersion::default() };
+        let registration = Registration {
+            cluster: "c",
+            broker: "b",
+            address,
+            id,
+            ha_address: "ha",
+            zone: None,
+            acting_master: None,
+            timeout: Duration::from_secs(120),
+            connection: 1,
+            content: Content { version, ..Content::default() },
+        };
+        match routes.register(now, &registration, false) {
+            Registered::Accepted { replaced, .. } => replaced,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!((register("a1", 0, 0), register("a1", 0, 0), register("a2", 1, 0)), (None, None, None));
+    assert_eq!(register("a3", 0, 0).as_deref(), Some("a1"));
+    assert_eq!(register("a4", 0, 1), None, "elected");
+}

@@ -1,0 +1,50 @@
+//! A start next to a running broker of the same name and id. Name servers know one address for each name and id, so the two
+//! would take each other's clients away, and what clients sent to one, consumers of the other would not find.
+
+use std::time::Duration;
+
+use wire::body::{ClusterInfo, parse_key_values};
+use wire::codes::request;
+
+use crate::call::{call, parse};
+use crate::roles::Error;
+
+/// Longest time that a server which does not answer holds up a start.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Refuses a broker whose name and id one of the name servers knows at an address where a broker with this name and id
+/// answers. Servers that are down, refuse or do not answer in a second prove nothing. Brokers under controllers get their id from
+/// them and are not looked at.
+///
+/// # Errors
+/// Such a broker runs; the text says where, and what to do.
+pub fn refuse(config: &broker::Config, name_servers: &[String]) -> Result<(), Error> {
+    if config.is_controlled() {
+        return Ok(());
+    }
+    let (name, id) = (&config.broker_name, config.broker_id);
+    let found = name_servers.iter().find_map(|server| Some((server, running(server, name, id)?)));
+    if let Some((name_server, address)) = found {
+        return Err(Error::new(
+            format!("the broker {name} with the id {id} runs already"),
+            format!(
+                "it answers at {address}, where the name server {name_server} knows it; stop it, or give this broker another brokerName \
+                 (a slave of it: another brokerId)"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// Address of the broker with this name and id that a name server knows, if such a broker answers there.
+fn running(name_server: &str, name: &str, id: i64) -> Option<String> {
+    let (_, body) = call(name_server, PATIENCE, request::GET_BROKER_CLUSTER_INFO, &[], &[]).ok()?;
+    let known: ClusterInfo = parse(name_server, &body).ok()?;
+    let address = known.broker_addr_table.get(name)?.broker_addrs.get(&id)?;
+    // The address of a broker that stopped a moment ago may have gone to another one.
+    let (_, settings) = call(address, PATIENCE, request::GET_BROKER_CONFIG, &[], &[]).ok()?;
+    let settings = parse_key_values(&settings).ok()?;
+    let is_same = settings.get("brokerName").is_some_and(|found| found == name)
+        && settings.get("brokerId").is_some_and(|found| *found == id.to_string());
+    is_same.then(|| address.clone())
+}
