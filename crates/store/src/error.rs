@@ -43,6 +43,19 @@ pub enum OpenError {
         /// The next file that exists.
         found: PathBuf,
     },
+    /// The commit log has no file, but the queues have messages.
+    #[error(
+        "{path} holds no file of the commit log, but the store had messages up to log position {claimed}: mount or move the commit log back, or name its \
+         directory with storePathCommitLog; to begin without these messages, remove {queues} as well. Nothing was changed"
+    )]
+    NoLog {
+        /// The directory of the commit log.
+        path: PathBuf,
+        /// Log position up to which the checkpoint knows of messages.
+        claimed: u64,
+        /// The directory of the queue files.
+        queues: PathBuf,
+    },
     /// A broken position of the log is either what a power cut left, or damage with acknowledged messages behind it.
     #[error(
         "{path} at {position}: {what}. {records} whole records follow, appended within {seconds} s: pages that a power cut kept from the disk, or damage of \

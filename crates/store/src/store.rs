@@ -43,9 +43,9 @@ impl Store {
     /// Opens or creates the store at `config.root`, and recovers it from a crash.
     ///
     /// # Errors
-    /// [`OpenError::Locked`] when the store is in use; [`OpenError::FileSize`], [`OpenError::FileName`] or [`OpenError::Gap`]
-    /// when its files do not match the configuration; [`OpenError::Undecided`] when the log's end cannot be told from damage;
-    /// [`OpenError::Config`] or [`OpenError::Io`] otherwise.
+    /// [`OpenError::Locked`] when the store is in use; [`OpenError::FileSize`], [`OpenError::FileName`], [`OpenError::NoLog`] or
+    /// [`OpenError::Gap`] when its files do not match the configuration or each other; [`OpenError::Undecided`] when the log's
+    /// end cannot be told from damage; [`OpenError::Config`] or [`OpenError::Io`] otherwise.
     pub fn open(config: Config, disk: Arc<dyn Disk>) -> Result<Self, OpenError> {
         Self::open_with(config, disk, None)
     }

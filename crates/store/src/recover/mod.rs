@@ -102,6 +102,7 @@ impl Recovery<'_> {
         let page = Checkpoint::load(&*self.state.disk, &path).map_err(OpenError::io(path))?;
         *lock(&self.state.page) = page;
         self.load_segments()?;
+        self.refuse_lost_log(&page)?;
         self.complete_truncation()?;
         let page = *lock(&self.state.page);
         self.load_digests()?;
@@ -271,6 +272,26 @@ impl Recovery<'_> {
             }
             let file = self.state.disk.open(&path).map_err(OpenError::io(&path))?;
             self.state.log.adopt(base, path, file);
+        }
+        Ok(())
+    }
+
+    /// Refuses a store whose commit log is somewhere else: retention and a clean stop always leave the file of the newest
+    /// message. A store that was killed while it followed a master may have been about to begin elsewhere, and gets its messages
+    /// again. RocketMQ would begin an empty log and remove the queue files (`DefaultMessageStore.recover`).
+    fn refuse_lost_log(&self, page: &Checkpoint) -> Result<(), OpenError> {
+        let claimed = u64::try_from(page.logics_physical_offset.max(page.newest_record())).unwrap_or(0);
+        if claimed == 0 || self.state.log.capacity_end() > 0 {
+            return Ok(());
+        }
+        if has_followed(self.state).map_err(OpenError::io(&self.state.config.root))? {
+            return Ok(());
+        }
+        let queues = &self.state.queues.directory;
+        let topics = self.state.disk.list(queues).map_err(OpenError::io(queues))?;
+        if topics.iter().any(|entry| entry.is_dir) {
+            let (path, queues) = (self.state.config.commit_log.clone(), queues.clone());
+            return Err(OpenError::NoLog { path, claimed, queues });
         }
         Ok(())
     }

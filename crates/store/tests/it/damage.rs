@@ -4,7 +4,9 @@ use crate::tool::{append, bodies, flush, message, open, small_config};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::inspect::{Repair, Survey, verify};
-use store::{Boundary, Config, Disk, FakeDisk, FlushOutcome, Gap, Numbered, ReadError, Space, Store};
+use store::{
+    Boundary, Config, Disk, FakeDisk, FlushOutcome, Gap, Numbered, OpenError, ReadError, Space, Store,
+};
 use wire::units::QueueOffset;
 
 /// A closed store: `count` messages in each of three queues, round about; answers as well where each record begins.
@@ -490,4 +492,21 @@ fn a_short_record_at_the_end_of_a_sector_that_was_altered_is_damage() {
         assert_eq!(store.recovered().gaps.len(), 1, "{follower}");
         assert_eq!(store.find_queue("Topic", 0).unwrap().max().get(), 3, "{follower}");
     }
+}
+
+/// A directory that is not mounted looks like an empty one.
+#[test]
+fn a_store_without_its_commit_log_is_refused_until_its_queues_are_gone_too() {
+    let (disk, _) = closed(30);
+    let aside = disk.clone().killed();
+    remove_all(&disk, "/store/commitlog");
+    let refused = Store::open(small_config(), Arc::new(disk.clone())).err().expect("refused");
+    assert!(matches!(refused, OpenError::NoLog { .. }), "{refused}");
+    check_whole(&open(&aside), 30);
+    for queue_id in 0..3 {
+        remove_all(&disk, &format!("/store/consumequeue/Topic/{queue_id}"));
+        disk.remove_dir(format!("/store/consumequeue/Topic/{queue_id}").as_ref()).unwrap();
+    }
+    disk.remove_dir("/store/consumequeue/Topic".as_ref()).unwrap();
+    assert_eq!(open(&disk).appended().get(), 0);
 }
