@@ -6,11 +6,16 @@ use crate::{Arguments, Error, Session};
 use client::{Message, Producer, ProducerConfig};
 use serde::Serialize;
 use std::fmt::{self, Write as _};
+use std::time::Duration;
 use wire::body::MessageQueue;
 use wire::codes::request;
 
 /// Group in whose name messages are sent.
 const GROUP: &str = "TOOLS_PRODUCER";
+
+/// Longest wait for an answer: longer than `slaveTimeout` (3 s), after which a master without its slaves answers, so that its
+/// answer is seen and not a missing one.
+const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Where a message was stored; without a status after a dry run.
 #[derive(Serialize)]
@@ -92,7 +97,7 @@ pub(crate) async fn send_message(
 
 /// The producer of operators' messages.
 pub(super) fn producer(session: &Session) -> Producer {
-    Producer::new(&session.client, ProducerConfig::new(GROUP))
+    Producer::new(&session.client, ProducerConfig { timeout: SEND_TIMEOUT, ..ProducerConfig::new(GROUP) })
 }
 
 /// Sends a message to a queue, or to any of its topic.
