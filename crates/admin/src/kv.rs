@@ -68,12 +68,12 @@ async fn put_value(session: &Session, namespace: &str, key: &str, value: &str) -
         .with("namespace", namespace)
         .with("key", key)
         .with("value", value);
-    session.change_all(&session.name_servers, &ask).await
+    session.change_all(&session.name_servers, &ask).await.map(drop)
 }
 
 async fn delete_value(session: &Session, namespace: &str, key: &str) -> Result<(), Error> {
     let ask = Request::new(request::DELETE_KV_CONFIG).with("namespace", namespace).with("key", key);
-    session.change_all(&session.name_servers, &ask).await
+    session.change_all(&session.name_servers, &ask).await.map(drop)
 }
 
 /// A change of a key that was made on all name servers.

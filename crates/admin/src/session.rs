@@ -76,17 +76,26 @@ impl Session {
         Ok(None)
     }
 
-    /// Sends a request that changes something to each of several servers, one after the other.
-    pub(crate) async fn change_all(&self, servers: &[String], request: &Request) -> Result<(), Error> {
-        let mut done = Vec::new();
+    /// Sends a request that changes something to each of several servers, one after the other. Returns what they remark,
+    /// each remark once.
+    pub(crate) async fn change_all(
+        &self,
+        servers: &[String],
+        request: &Request,
+    ) -> Result<Vec<String>, Error> {
+        let (mut done, mut remarks) = (Vec::new(), Vec::new());
         for server in servers {
             match self.change(server, request).await {
-                Ok(_) => done.push(server.clone()),
+                Ok(reply) => {
+                    done.push(server.clone());
+                    let remark = reply.and_then(|reply| reply.remark).filter(|remark| !remark.is_empty());
+                    remarks.extend(remark.filter(|remark| !remarks.contains(remark)));
+                }
                 Err(why) if done.is_empty() => return Err(why),
                 Err(why) => return Err(Error::Partly { done, why: Box::new(why) }),
             }
         }
-        Ok(())
+        Ok(remarks)
     }
 
     /// Sends a request that only reads to the first name server that answers.

@@ -166,7 +166,7 @@ pub(crate) async fn delete_topic(
     session.change_all(brokers, &broker).await?;
     let route =
         Request::new(request::DELETE_TOPIC_IN_NAMESRV).with("topic", topic).with("clusterName", cluster);
-    session.change_all(&session.name_servers, &route).await
+    session.change_all(&session.name_servers, &route).await.map(drop)
 }
 
 #[cfg(test)]

@@ -92,6 +92,9 @@ pub(super) struct Changed {
     brokers: Vec<String>,
     key: String,
     value: String,
+    /// What the brokers remark, such as that no setting has this name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    remarks: Vec<String>,
 }
 
 impl Typed for Changed {
@@ -106,6 +109,7 @@ pub(super) async fn set(session: &Session, arguments: &Arguments) -> Result<Chan
     let is_meant = |broker: &Member| broker.id == MASTER || arguments.is_on("all");
     let brokers: Vec<_> = targets.into_iter().filter(is_meant).map(|broker| broker.address).collect();
     let text = format_key_values(&BTreeMap::from([(key.clone(), value.clone())]));
-    session.change_all(&brokers, &Request::new(request::UPDATE_BROKER_CONFIG).body(text)).await?;
-    Ok(Changed { brokers, key, value })
+    let remarks =
+        session.change_all(&brokers, &Request::new(request::UPDATE_BROKER_CONFIG).body(text)).await?;
+    Ok(Changed { brokers, key, value, remarks })
 }
