@@ -3,7 +3,7 @@
 use super::{Broker, Note, Output, Role, flushed_of};
 use crate::settings::{Bug, NodeId};
 use replica::acks::{AckConfig, Mode};
-use replica::agent::{Agent, AgentAction, AgentConfig, AgentEvent, CallId};
+use replica::agent::{Agent, AgentAction, AgentConfig, AgentEvent, CallId, Identity};
 use replica::epochs::EpochList;
 use replica::in_sync::{CommittedSet, InSyncConfig};
 use replica::roster::{ConnectionId, Heartbeat, Request};
@@ -17,6 +17,8 @@ use wire::units::LogOffset;
 pub(super) const SET: &str = "set";
 /// The file that keeps the epochs.
 const EPOCHS: &str = "epochFileCheckpoint";
+/// Pause before an identity that could not be written is written again, as in the broker.
+const SAVE_PAUSE_MS: u64 = 1_000;
 
 /// The controller at an address that a controller or the configuration told.
 fn controller_at(address: &str) -> NodeId {
@@ -58,7 +60,7 @@ impl Broker {
                     AgentAction::Call(call, at, request) => self.ask(call, controller_at(&at), request),
                     AgentAction::Heartbeat(own) => self.beat(own),
                     AgentAction::Save(identity) => {
-                        if self.files.save("brokerIdentity", Some(&identity.to_file())).is_ok() {
+                        if self.save_identity(identity) {
                             events.push_back(AgentEvent::Saved);
                         }
                     }
@@ -80,6 +82,13 @@ impl Broker {
                 }
             }
         }
+    }
+
+    /// Writes the identity; false when that failed and is to be tried again.
+    pub(super) fn save_identity(&mut self, identity: Identity) -> bool {
+        let is_saved = self.files.save("brokerIdentity", Some(&identity.to_file())).is_ok();
+        self.unsaved = (!is_saved).then(|| (self.now.ms + SAVE_PAUSE_MS, identity));
+        is_saved
     }
 
     fn ask(&mut self, call: CallId, at: NodeId, mut request: Request) {

@@ -168,6 +168,8 @@ pub struct Broker {
     followed: Option<NodeId>,
     role_wake_ms: Option<u64>,
     agent_wake_ms: Option<u64>,
+    /// An identity that could not be written, and when it is written again.
+    unsaved: Option<(u64, Identity)>,
     store_wake_ms: Option<u64>,
     /// How long the disk needs for a round of flushes, and when the present one ends.
     slow_ms: u64,
@@ -224,6 +226,7 @@ impl Broker {
             followed: None,
             role_wake_ms: None,
             agent_wake_ms: None,
+            unsaved: None,
             store_wake_ms: None,
             slow_ms: 0,
             disk_free_ms: 0,
@@ -275,7 +278,8 @@ impl Broker {
     /// When the broker wants [`Input::Wake`], on its own clock.
     #[must_use]
     pub fn wake_at_ms(&self) -> Option<u64> {
-        [self.role_wake_ms, self.agent_wake_ms, self.store_wake_ms].into_iter().flatten().min()
+        let save_ms = self.unsaved.as_ref().map(|(at_ms, _)| *at_ms);
+        [self.role_wake_ms, self.agent_wake_ms, self.store_wake_ms, save_ms].into_iter().flatten().min()
     }
 
     /// The store, for the checks.
@@ -348,6 +352,11 @@ impl Broker {
         if is_due(self.agent_wake_ms, self.now) {
             self.agent_wake_ms = None;
             self.step_agent(replica::agent::AgentEvent::Timer);
+        }
+        if let Some((_, identity)) = self.unsaved.take_if(|(at_ms, _)| *at_ms <= self.now.ms)
+            && self.save_identity(identity)
+        {
+            self.step_agent(replica::agent::AgentEvent::Saved);
         }
         if is_due(self.role_wake_ms, self.now) {
             self.role_wake_ms = None;
