@@ -21,6 +21,8 @@ fn run(stage: &Stage, program: &str, line: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vostok"));
     command.arg(program).args(words).args(["-n", &setup.namesrv().to_string()]);
     command.env_remove("NAMESRV_ADDR").env_remove("ROCKETMQ_HOME").stdin(std::process::Stdio::null());
+    // Eight hours before UTC, without files that say so.
+    command.env("TZ", "CST-8");
     command.output().expect("the binary runs")
 }
 
@@ -188,6 +190,16 @@ fn messages_are_found_and_printed() {
     let said = words(&mqadmin(&stage, &format!("queryMsgById -i {offset_id} -t One")));
     assert_eq!(said[..3], [format!("OffsetID: {offset_id}"), "Topic: One".into(), "Tags: [TagA]".into()]);
     assert!(said.contains(&"WARN: No Consumer".to_owned()), "{said:?}");
+    let stored =
+        admin(&stage, &format!("message get One {offset_id}"))["store_time"].as_str().unwrap().to_owned();
+    let local =
+        said.iter().find_map(|line| line.strip_prefix("Store Timestamp: ")).unwrap().replace([' ', ','], "#");
+    let local = local.replace('.', ":");
+    let at =
+        |time: &str| names(&admin(&stage, &format!("message print One broker-a 0 --begin {time}")), "body");
+    assert_eq!((at(&local), at(&stored)), (at("0"), at("0")), "{local} is {stored}");
+    let hour = |text: &str| text[11..13].parse::<u32>().unwrap();
+    assert_eq!(hour(&local), (hour(&stored) + 8) % 24, "mqadmin tells the local time");
     assert!(
         words(&mqadmin(&stage, "queryMsgByKey -t One -k order-7"))[1]
             .contains(&format!("@One@K@order-7@{unique}@0"))

@@ -28,7 +28,7 @@ const TAGS: Argument =
 const BEGIN: Argument = optional(
     "begin",
     ("b", "beginTimestamp"),
-    "store time from which on, milliseconds since 1970 or yyyy-MM-dd#HH:mm:ss:SSS in UTC",
+    "store time from which on, milliseconds since 1970, yyyy-MM-dd#HH:mm:ss:SSS in local time (TZ), or yyyy-MM-ddTHH:mm:ss.SSSZ",
 );
 const END: Argument = optional("end", ("e", "endTimestamp"), "store time before which");
 const BODY: Argument =

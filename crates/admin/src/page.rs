@@ -20,7 +20,8 @@ vostok mqadmin topicRoute -n 127.0.0.1:9876 -t orders
 ```
 
 - `-n` names the name servers; otherwise the environment's `NAMESRV_ADDR`, otherwise 127.0.0.1:9876.
-- `-o table|json|yaml|csv` chooses the form of the answer. Names of members are the same in all of them; times are in UTC.
+- `-o table|json|yaml|csv` chooses the form of the answer. Names of members are the same in all of them; times are in UTC, and
+  given ones too when they end with `Z`, otherwise local.
 - `--watch SECONDS` looks again after each pause; `-i SECONDS` of `vostok mqadmin` does where `mqadmin` has it.
 - `--dry-run` prints the requests that would change something, and sends only those that read.
 - `--contains`, `--after`, `--limit` and `--sort` show a page of `topic list` and `group names`; brokers of Vostok then tell queues, messages, members and
@@ -34,7 +35,7 @@ vostok mqadmin topicRoute -n 127.0.0.1:9876 -t orders
 `vostok completion bash|zsh|fish` prints a script that lets the shell complete commands, options, and the names of topics, groups, brokers and
 clusters: `source <(vostok completion bash)`.
 
-A symbolic link named `mqadmin` to the binary makes it `mqadmin` itself. Its differences: times are in UTC, a failed command prints no stack
+A symbolic link named `mqadmin` to the binary makes it `mqadmin` itself. Times are local as there (`TZ`, `/etc/localtime`). Its differences: a failed command prints no stack
 trace and ends with exit code 1. All 96 names of `mqadmin` 5.5.0 are there: what a server does not serve is asked, and its refusal printed. Files of
 RocksDB are not read, and the queues of a static topic are not moved.
 

@@ -1,16 +1,17 @@
 //! Text as `mqadmin` and `vostok admin` print it: times, versions, permissions, indented JSON.
 
-use client::calendar::civil;
+use jiff::Timestamp;
+use jiff::civil::{Date, DateTime, Time};
+use jiff::tz::TimeZone;
+use std::sync::LazyLock;
 use wire::body::{PERM_INHERIT, PERM_READ, PERM_WRITE};
 
-const DAY_MS: i64 = 86_400_000;
+/// The time zone of this process, as Java finds it: that of `TZ`, otherwise that of the machine.
+static LOCAL: LazyLock<TimeZone> = LazyLock::new(TimeZone::system);
 
-/// Year, month and day of a time in UTC; its hour, minute, second and millisecond.
-fn parts(ms: i64) -> ((u64, u64, u64), [i64; 4]) {
-    let day = ms.div_euclid(DAY_MS);
-    let of_day = ms.rem_euclid(DAY_MS);
-    let date = civil(u64::try_from(day).unwrap_or_default());
-    (date, [of_day / 3_600_000, of_day / 60_000 % 60, of_day / 1000 % 60, of_day % 1000])
+/// Milliseconds since 1970 as a date and a time of day in a zone; 1970 where they are beyond all dates.
+fn in_zone(ms: i64, zone: &TimeZone) -> DateTime {
+    zone.to_datetime(Timestamp::from_millisecond(ms).unwrap_or_default())
 }
 
 /// A time in UTC as in ISO 8601; empty for times before 1970 and for 0, which servers write where there is none.
@@ -19,39 +20,53 @@ pub fn time(ms: i64) -> String {
     if ms <= 0 {
         return String::new();
     }
-    let ((year, month, day), [hour, minute, second, milli]) = parts(ms);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
+    in_zone(ms, &TimeZone::UTC).strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
 }
 
-/// A time in UTC as `UtilAll.timeMillisToHumanString2` writes it, with milliseconds behind a comma.
+/// A local time as `UtilAll.timeMillisToHumanString2` writes it, with milliseconds behind a comma.
 pub(crate) fn time_to_ms(ms: i64) -> String {
-    let ((year, month, day), [hour, minute, second, milli]) = parts(ms);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02},{milli:03}")
+    time_to_ms_in(ms, &LOCAL)
 }
 
-/// A time in UTC to the second.
+fn time_to_ms_in(ms: i64, zone: &TimeZone) -> String {
+    in_zone(ms, zone).strftime("%Y-%m-%d %H:%M:%S,%3f").to_string()
+}
+
+/// A local time to the second.
 pub(crate) fn time_to_second(ms: i64) -> String {
-    time_to_ms(ms).split(',').next().unwrap_or_default().to_owned()
+    time_to_second_in(ms, &LOCAL)
 }
 
-/// Reads a time: milliseconds since 1970, `yyyy-MM-dd#HH:mm:ss:SSS` in UTC, or one that [`time`] wrote; `None` for another text.
+/// A time in a zone to the second.
+pub(crate) fn time_to_second_in(ms: i64, zone: &TimeZone) -> String {
+    in_zone(ms, zone).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+/// Reads a time: milliseconds since 1970, `yyyy-MM-dd#HH:mm:ss:SSS` in local time as in RocketMQ's tools, or one in UTC that
+/// [`time`] wrote; `None` for another text.
 #[must_use]
 pub fn parse_time(text: &str) -> Option<i64> {
+    parse_time_in(text, &LOCAL)
+}
+
+fn parse_time_in(text: &str, local: &TimeZone) -> Option<i64> {
     if let Ok(ms) = text.parse() {
         return Some(ms);
     }
-    let numbers: Option<Vec<u64>> =
-        text.trim_end_matches('Z').split(['-', '#', 'T', ':', '.']).map(|part| part.parse().ok()).collect();
+    let in_utc = text.strip_suffix('Z');
+    let zone = if in_utc.is_some() { &TimeZone::UTC } else { local };
+    let numbers: Option<Vec<i16>> =
+        in_utc.unwrap_or(text).split(['-', '#', 'T', ':', '.']).map(|part| part.parse().ok()).collect();
     let [year, month, day, hour, minute, second, milli] = numbers?[..] else { return None };
-    let is_valid = (1970..10_000).contains(&year) && hour < 24 && minute < 60 && second < 60 && milli < 1000;
-    if !is_valid {
+    if year < 1970 || !(0..1000).contains(&milli) {
         return None;
     }
-    // A date is found among the days of its year, which needs no second calendar.
-    let first = (year - 1970) * 365;
-    let day = (first..first + 4000).find(|days| civil(*days) == (year, month, day))?;
-    let ms = (((day * 24 + hour) * 60 + minute) * 60 + second) * 1000 + milli;
-    i64::try_from(ms).ok()
+    let small = |number: i16| i8::try_from(number).ok();
+    let date = DateTime::from_parts(
+        Date::new(year, small(month)?, small(day)?).ok()?,
+        Time::new(small(hour)?, small(minute)?, small(second)?, i32::from(milli) * 1_000_000).ok()?,
+    );
+    Some(zone.to_timestamp(date).ok()?.as_millisecond())
 }
 
 /// Permission bits as `PermName.perm2String` writes them, for example `RW-`.
@@ -127,8 +142,9 @@ mod tests {
     fn times_versions_and_permissions_are_written_as_in_java() {
         assert_eq!(time(1_700_000_000_123), "2023-11-14T22:13:20.123Z");
         assert_eq!(time(0), "");
-        assert_eq!(time_to_ms(1_700_000_000_123), "2023-11-14 22:13:20,123");
-        assert_eq!(time_to_second(1_700_000_000_123), "2023-11-14 22:13:20");
+        assert_eq!(time(i64::MAX), "1970-01-01T00:00:00.000Z", "no date");
+        assert_eq!(time_to_ms_in(1_700_000_000_123, &shanghai()), "2023-11-15 06:13:20,123");
+        assert_eq!(time_to_second_in(1_700_000_000_123, &shanghai()), "2023-11-15 06:13:20");
         let versions =
             [(513, "V5_5_0"), (413, "V5_0_0"), (401, "V4_9_4"), (512, "V5_5_0_SNAPSHOT"), (37, "V37")];
         versions.iter().for_each(|(ordinal, name)| assert_eq!(version(*ordinal), *name));
@@ -136,9 +152,14 @@ mod tests {
         assert_eq!(front("broker-a", 6), "broker");
     }
 
+    fn shanghai() -> TimeZone {
+        TimeZone::fixed(jiff::tz::offset(8))
+    }
+
     #[test]
     fn times_are_read() {
-        assert_eq!(parse_time("2023-11-14#22:13:20:123"), Some(1_700_000_000_123));
+        let parse_time = |text: &str| parse_time_in(text, &shanghai());
+        assert_eq!(parse_time("2023-11-15#06:13:20:123"), Some(1_700_000_000_123));
         assert_eq!(parse_time(&time(1_700_000_000_123)), Some(1_700_000_000_123));
         assert_eq!((parse_time("0"), parse_time("-1")), (Some(0), Some(-1)));
         for wrong in

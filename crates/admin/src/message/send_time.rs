@@ -3,9 +3,10 @@
 use super::send::{Sent, producer, send_message, sent};
 use crate::operation::Written;
 use crate::shell::now_ms;
-use crate::text::time_to_second;
+use crate::text::time_to_second_in;
 use crate::{Arguments, Error, Session};
 use client::{Message, Producer};
+use jiff::tz::{TimeZone, offset};
 use serde_json::json;
 use std::fmt::Write as _;
 
@@ -13,8 +14,8 @@ use std::fmt::Write as _;
 const COUNT: usize = 100;
 /// Bytes of a message unless the operator says how many.
 const SIZE: usize = 128;
-/// Milliseconds from UTC to the time zone of the lines for logs (`CLusterSendMsgRTCommand.getCurTime`).
-const ZONE_MS: i64 = 8 * 3_600_000;
+/// Hours from UTC to the time zone of the lines for logs (`CLusterSendMsgRTCommand.getCurTime`).
+const LOG_ZONE: i8 = 8;
 
 /// Sends to any queue of a topic; the time it took in ms.
 async fn timed(producer: &Producer, message: &Message) -> (Result<Sent, Error>, i64) {
@@ -105,7 +106,7 @@ pub(crate) async fn to_clusters(session: &Session, arguments: &Arguments) -> Res
         let successes = times.len() - failures;
         let _ = match is_log {
             true => {
-                let now = time_to_second(now_ms() + ZONE_MS);
+                let now = time_to_second_in(now_ms(), &TimeZone::fixed(offset(LOG_ZONE)));
                 writeln!(text, "{now}|{room}|{cluster}|{broker}|{mean:.0}")
             }
             false => {
