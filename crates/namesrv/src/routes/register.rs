@@ -1,5 +1,6 @@
 //! Registration of a broker (`RouteInfoManager.registerBroker`).
 
+use std::cmp::Ordering::{Equal, Greater, Less};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -79,22 +80,23 @@ impl Routes {
         let Registration { cluster, broker, address, id, content, .. } = registration;
         let known = self.groups.get(*broker);
         let holder = known.and_then(|group| group.addresses.get(id));
-        match holder {
-            None if content.topics.len() == 1 => return Registered::Incomplete,
-            Some(holder) if holder != address => {
-                let live = self.live.get(&member(cluster, holder));
-                if live.is_some_and(|live| live.version.state_version > content.version.state_version) {
+        let is_first = holder.is_none();
+        if is_first && content.topics.len() == 1 {
+            return Registered::Incomplete;
+        }
+        let other = holder.filter(|holder| holder != address);
+        let other =
+            other.and_then(|holder| Some((holder, self.live(cluster, holder)?.version.state_version)));
+        let replaced =
+            match other.map(|(holder, version)| (holder, version.cmp(&content.version.state_version))) {
+                Some((_, Greater)) => {
                     self.live.remove(&member(cluster, address));
                     return Registered::Fenced;
                 }
-            }
-            _ => {}
-        }
-        let is_first = holder.is_none();
-        // After an election the state version differs.
-        let is_rival = |live: &Live| live.version.state_version == content.version.state_version;
-        let replaced = holder.filter(|holder| holder != address);
-        let replaced = replaced.filter(|holder| self.live(cluster, holder).is_some_and(is_rival)).cloned();
+                Some((holder, Equal)) => Some(holder.clone()),
+                // Elected, or nobody is replaced.
+                Some((_, Less)) | None => None,
+            };
         let previous_smallest = known.and_then(Group::smallest).map_or(MASTER, |(smallest, _)| smallest);
 
         self.clusters.entry((*cluster).to_owned()).or_default().insert((*broker).to_owned());
