@@ -89,6 +89,7 @@ impl Wakeup {
 
     /// A round begins: what wakes the engine from now on asks for another one.
     pub(crate) fn begin_round(&self) {
+        // Swapped and not stored, so that the round sees what the waker did before.
         self.pending.swap(false, Ordering::AcqRel);
     }
 

@@ -15,7 +15,7 @@ const COUNT: usize = 100;
 /// Bytes of a message unless the operator says how many.
 const SIZE: usize = 128;
 /// Hours from UTC to the time zone of the lines for logs (`CLusterSendMsgRTCommand.getCurTime`).
-const LOG_ZONE: i8 = 8;
+const LOG_ZONE_HOURS: i8 = 8;
 
 /// Sends to any queue of a topic; the time it took in ms.
 async fn timed(producer: &Producer, message: &Message) -> (Result<Sent, Error>, i64) {
@@ -106,7 +106,7 @@ pub(crate) async fn to_clusters(session: &Session, arguments: &Arguments) -> Res
         let successes = times.len() - failures;
         let _ = match is_log {
             true => {
-                let now = time_to_second_in(now_ms(), &TimeZone::fixed(offset(LOG_ZONE)));
+                let now = time_to_second_in(now_ms(), &TimeZone::fixed(offset(LOG_ZONE_HOURS)));
                 writeln!(text, "{now}|{room}|{cluster}|{broker}|{mean:.0}")
             }
             false => {

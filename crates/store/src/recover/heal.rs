@@ -136,10 +136,14 @@ impl Healer<'_> {
 
     /// Checks a queue's files with `look` and marks the queue as lost from the first bad unit on.
     fn look_at(&self, queue: &Arc<Queue>, look: impl Fn(&Queue) -> io::Result<Option<u64>>) {
-        let seen = look(queue);
-        // What seems bad may be a truncation that changed the files while they were read; this lock excludes truncations.
-        let rounds = matches!(seen, Ok(Some(_))).then(|| lock(&self.checkpointer.checkpoints.rounds));
-        match if rounds.is_some() { look(queue) } else { seen } {
+        let mut seen = look(queue);
+        let _without_truncations;
+        if matches!(seen, Ok(Some(_))) {
+            // A truncation may have changed the files while they were read. This lock excludes truncations.
+            _without_truncations = lock(&self.checkpointer.checkpoints.rounds);
+            seen = look(queue);
+        }
+        match seen {
             Ok(None) => {}
             Ok(Some(at)) => self.lost.lose(queue, at, u64::MAX),
             Err(error) => tracing::error!(?queue, %error, "queue files cannot be checked"),
