@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 
 use auth::{Auth, AuthConfig, PlainFiles};
 use clap::{Args, Subcommand};
-use client::{Client, Config, Credentials};
+use client::{Client, Credentials};
 use serde::de::DeserializeOwned;
 use wire::body::{AclInfo, UserInfo};
 use wire::codes::response;
 use wire::json;
 
 use crate::auth_explain::Explain;
+use crate::call;
 use crate::roles::Error;
 use crate::security;
 
@@ -73,7 +74,7 @@ pub struct Export {
     access: Access,
 }
 
-/// A super user of the broker. Without keys the requests have no signature.
+/// A super user of the servers that are asked. Without keys the requests have no signature.
 #[derive(Args)]
 pub struct Access {
     /// Access key of a super user; else the environment's ROCKETMQ_ACCESS_KEY.
@@ -85,6 +86,27 @@ pub struct Access {
 }
 
 impl Access {
+    /// Lends `ask` a client that signs with these keys, and uses TLS as the environment says; `server` is one of those that are asked.
+    ///
+    /// # Errors
+    /// One of the two keys is missing; settings of TLS cannot be used; the client cannot be started; otherwise that of
+    /// `ask`.
+    pub fn with_client<T>(
+        &self,
+        server: &str,
+        ask: impl AsyncFnOnce(&Client) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let credentials =
+            self.keys()?.map(|(access_key, secret_key)| Credentials::new(&access_key, &secret_key));
+        let (_, security) = security::take(b"")?;
+        let client = call::client(server, security, credentials)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| Error::new("the runtime cannot be started", error))?;
+        let done = runtime.block_on(ask(&client));
+        client.shutdown();
+        done
+    }
+
     /// Access key and secret key; `None` without both.
     ///
     /// # Errors
@@ -109,33 +131,14 @@ pub fn run(command: &AuthCommand) -> Result<(), Error> {
     match command {
         AuthCommand::Explain(explain) => print(&explain.run()?),
         AuthCommand::Import(import) => {
-            let asked = asked(&import.from, &import.access, async |client, _| import.run(client).await);
-            print(&asked?)
+            print(&import.access.with_client(&import.from, async |client| import.run(client).await)?)
         }
         AuthCommand::Export(export) => {
-            let asked = asked(&export.to, &export.access, async |client, own| export.run(client, own).await);
-            print(&asked?)
+            let own = export.access.keys()?.map(|(access_key, _)| access_key);
+            let run = async |client: &Client| export.run(client, own.as_deref()).await;
+            print(&export.access.with_client(&export.to, run)?)
         }
     }
-}
-
-/// Asks a running broker; `ask` gets the name of the user that signs.
-fn asked(
-    broker: &str,
-    access: &Access,
-    ask: impl AsyncFnOnce(&Client, Option<&str>) -> Result<String, Error>,
-) -> Result<String, Error> {
-    let keys = access.keys()?;
-    let (_, security) = security::take(b"")?;
-    let credentials = keys.as_ref().map(|(name, secret)| Credentials::new(name, secret));
-    // No name server is asked: every call names the broker.
-    let config = Config { security, credentials, ..Config::new(broker) };
-    let client = Client::start(config).map_err(|error| Error::new(broker, error))?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Error::new("the runtime cannot be started", error))?;
-    let done = runtime.block_on(ask(&client, keys.as_ref().map(|it| it.0.as_str())));
-    client.shutdown();
-    done
 }
 
 fn print(text: &str) -> Result<(), Error> {

@@ -5,14 +5,16 @@ use std::io::{self, Write as _};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use client::Client;
 use wire::body::{BrokerReplicasInfo, ClusterInfo};
 use wire::codes::request;
 use wire::json;
 
+use crate::auth_command::Access;
 use crate::call::{call, parse};
 use crate::roles::Error;
 
-/// Longest wait for a connection or an answer.
+/// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What `vostok controller` does.
@@ -35,38 +37,49 @@ pub struct Import {
     /// A name server, which says which clusters and broker sets there are.
     #[arg(short = 'n', long = "namesrv", value_name = "HOST:PORT")]
     name_server: String,
+    #[command(flatten)]
+    access: Access,
 }
 
 /// Runs a command.
 pub fn run(command: &ControllerCommand) -> Result<(), Error> {
     let ControllerCommand::Import(import) = command;
-    let (from, to) = (leader(&import.from)?, leader(&import.to)?);
-    let clusters: ClusterInfo = parse(
-        &import.name_server,
-        &call(&import.name_server, PATIENCE, request::GET_BROKER_CLUSTER_INFO, &[], &[])?.1,
-    )?;
-    let mut count = 0;
-    for (cluster, names) in &clusters.cluster_addr_table {
-        let names = json::to_vec(names);
-        let replicas: BrokerReplicasInfo =
-            parse(&from, &call(&from, PATIENCE, request::CONTROLLER_GET_SYNC_STATE_DATA, &[], &names)?.1)?;
-        for (name, info) in replicas.replicas_info_table {
-            let fields = [("clusterName", cluster.as_str()), ("brokerName", name.as_str())];
-            let (epoch, members) = (info.master_epoch, info.in_sync_replicas.len());
-            let one = BrokerReplicasInfo { replicas_info_table: BTreeMap::from([(name.clone(), info)]) };
-            call(&to, PATIENCE, request::VOSTOK_CONTROLLER_IMPORT, &fields, &json::to_vec(&one))?;
-            // Nobody may be reading.
-            let _ = writeln!(io::stdout(), "{cluster} {name}: master epoch {epoch}, {members} in sync");
-            count += 1;
+    import.access.with_client(&import.from, async |client| import.run(client).await)
+}
+
+impl Import {
+    async fn run(&self, client: &Client) -> Result<(), Error> {
+        let (from, to) = (leader(client, &self.from).await?, leader(client, &self.to).await?);
+        let clusters =
+            call(client, &self.name_server, PATIENCE, request::GET_BROKER_CLUSTER_INFO, (&[], &[])).await?;
+        let clusters: ClusterInfo = parse(&self.name_server, &clusters.body)?;
+        let mut count = 0;
+        for (cluster, names) in &clusters.cluster_addr_table {
+            let names = json::to_vec(names);
+            let code = request::CONTROLLER_GET_SYNC_STATE_DATA;
+            let replicas = call(client, &from, PATIENCE, code, (&[], &names)).await?;
+            let replicas: BrokerReplicasInfo = parse(&from, &replicas.body)?;
+            for (name, info) in replicas.replicas_info_table {
+                let fields = [("clusterName", cluster.as_str()), ("brokerName", name.as_str())];
+                let (epoch, members) = (info.master_epoch, info.in_sync_replicas.len());
+                let one = BrokerReplicasInfo { replicas_info_table: BTreeMap::from([(name.clone(), info)]) };
+                let one = json::to_vec(&one);
+                call(client, &to, PATIENCE, request::VOSTOK_CONTROLLER_IMPORT, (&fields, &one)).await?;
+                // Nobody may be reading.
+                let _ = writeln!(io::stdout(), "{cluster} {name}: master epoch {epoch}, {members} in sync");
+                count += 1;
+            }
         }
+        let _ = writeln!(io::stdout(), "{count} broker sets were taken over by {to}");
+        Ok(())
     }
-    let _ = writeln!(io::stdout(), "{count} broker sets were taken over by {to}");
-    Ok(())
 }
 
 /// The leading controller of the group of this one.
-fn leader(address: &str) -> Result<String, Error> {
-    let (fields, _) = call(address, PATIENCE, request::CONTROLLER_GET_METADATA_INFO, &[], &[])?;
-    let leader = fields.get("controllerLeaderAddress").filter(|leader| !leader.is_empty()).cloned();
+async fn leader(client: &Client, address: &str) -> Result<String, Error> {
+    let code = request::CONTROLLER_GET_METADATA_INFO;
+    let answer = call(client, address, PATIENCE, code, (&[], &[])).await?;
+    let leader = answer.text("controllerLeaderAddress").filter(|leader| !leader.is_empty());
+    let leader = leader.map(str::to_owned);
     leader.ok_or_else(|| Error::new(format!("the controller {address}"), "no controller of its group leads"))
 }

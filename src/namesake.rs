@@ -3,27 +3,41 @@
 
 use std::time::Duration;
 
+use client::Client;
+use net::tls::Security;
 use wire::body::{ClusterInfo, parse_key_values};
 use wire::codes::request;
 
-use crate::call::{call, parse};
+use crate::call::{self, call, parse};
 use crate::roles::Error;
 
 /// Longest time that a server which does not answer holds up a start.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Refuses a broker whose name and id one of the name servers knows at an address where a broker with this name and id
-/// answers. Servers that are down, refuse or do not answer in a second prove nothing. Brokers under controllers get their id from
-/// them and are not looked at.
+/// answers. Both are asked as the broker asks name servers later: with its keys, over TLS where it is on. Servers that are down,
+/// refuse or do not answer in a second prove nothing. Brokers under controllers get their id from them and are not looked at.
 ///
 /// # Errors
-/// Such a broker runs; the text says where, and what to do.
-pub fn refuse(config: &broker::Config, name_servers: &[String]) -> Result<(), Error> {
-    if config.is_controlled() {
+/// Such a broker runs; the text says where, and what to do. The threads that ask cannot be started.
+pub async fn refuse(
+    config: &broker::Config,
+    name_servers: &[String],
+    security: &Security,
+) -> Result<(), Error> {
+    let Some(first) = name_servers.first().filter(|_| !config.is_controlled()) else {
         return Ok(());
-    }
+    };
     let (name, id) = (&config.broker_name, config.broker_id);
-    let found = name_servers.iter().find_map(|server| Some((server, running(server, name, id)?)));
+    let client = call::client(first, security.clone(), config.own_credentials())?;
+    let mut found = None;
+    for name_server in name_servers {
+        if let Some(address) = running(&client, name_server, name, id).await {
+            found = Some((name_server, address));
+            break;
+        }
+    }
+    client.shutdown();
     if let Some((name_server, address)) = found {
         return Err(Error::new(
             format!("the broker {name} with the id {id} runs already"),
@@ -37,13 +51,14 @@ pub fn refuse(config: &broker::Config, name_servers: &[String]) -> Result<(), Er
 }
 
 /// Address of the broker with this name and id that a name server knows, if such a broker answers there.
-fn running(name_server: &str, name: &str, id: i64) -> Option<String> {
-    let (_, body) = call(name_server, PATIENCE, request::GET_BROKER_CLUSTER_INFO, &[], &[]).ok()?;
-    let known: ClusterInfo = parse(name_server, &body).ok()?;
+async fn running(client: &Client, name_server: &str, name: &str, id: i64) -> Option<String> {
+    let nothing: (&[(&str, &str)], &[u8]) = (&[], &[]);
+    let known = call(client, name_server, PATIENCE, request::GET_BROKER_CLUSTER_INFO, nothing).await.ok()?;
+    let known: ClusterInfo = parse(name_server, &known.body).ok()?;
     let address = known.broker_addr_table.get(name)?.broker_addrs.get(&id)?;
     // The address of a broker that stopped a moment ago may have gone to another one.
-    let (_, settings) = call(address, PATIENCE, request::GET_BROKER_CONFIG, &[], &[]).ok()?;
-    let settings = parse_key_values(&settings).ok()?;
+    let settings = call(client, address, PATIENCE, request::GET_BROKER_CONFIG, nothing).await.ok()?;
+    let settings = parse_key_values(&settings.body).ok()?;
     let is_same = settings.get("brokerName").is_some_and(|found| found == name)
         && settings.get("brokerId").is_some_and(|found| *found == id.to_string());
     is_same.then(|| address.clone())

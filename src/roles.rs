@@ -93,7 +93,7 @@ struct Files {
 
 impl RunningRoles {
     /// Starts the roles, the name server first.
-    pub fn start(settings: &Settings) -> Result<Self, Error> {
+    pub async fn start(settings: &Settings) -> Result<Self, Error> {
         let text = match &settings.config {
             Some(path) => std::fs::read(path).map_err(|error| unreadable(path, error))?,
             // What was changed while a broker ran that was started without a file.
@@ -123,7 +123,7 @@ impl RunningRoles {
             is_local,
         };
         let files = Files { text, controls, security };
-        if let Err(error) = running.start_each(settings, files, config) {
+        if let Err(error) = running.start_each(settings, files, config).await {
             if let Err(also) = running.stop() {
                 tracing::error!(error = %also, "stopping after a failed start");
             }
@@ -133,7 +133,7 @@ impl RunningRoles {
     }
 
     /// Starts one role after the other. Those that run when one fails are still running afterwards.
-    fn start_each(
+    async fn start_each(
         &mut self,
         settings: &Settings,
         files: Files,
@@ -150,7 +150,7 @@ impl RunningRoles {
             self.controller = Some(started?);
         }
         if let Some(config) = config {
-            let started = start_broker(settings, config, security.clone(), self.name_server.as_ref())?;
+            let started = start_broker(settings, config, security.clone(), self.name_server.as_ref()).await?;
             self.broker = Some(started.broker);
             self.proxy = started.proxy;
             self.name_servers = started.name_servers;
@@ -407,7 +407,7 @@ struct StartedBroker {
     name_servers: String,
 }
 
-fn start_broker(
+async fn start_broker(
     settings: &Settings,
     mut config: broker::Config,
     security: Security,
@@ -422,7 +422,7 @@ fn start_broker(
     name_servers.retain(|name| !name.is_empty());
     name_servers.dedup();
     // The one of this process has only started.
-    namesake::refuse(&config, &name_servers[usize::from(name_server.is_some())..])?;
+    namesake::refuse(&config, &name_servers[usize::from(name_server.is_some())..], &security).await?;
     config.namesrv_addr = Some(name_servers.join(";"));
     let proxy_config = proxy_role::config_beside(settings, config.replication.role)?;
     let threads = std::thread::available_parallelism().map_or(2, usize::from);

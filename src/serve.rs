@@ -118,7 +118,8 @@ pub fn run(serve: Serve) -> Result<(), roles::Error> {
             name_servers: serve.name_servers,
             config: serve.config,
             open: serve.open,
-        })?;
+        })
+        .await?;
         // Nobody may be reading; the roles run all the same.
         let _ = writeln!(std::io::stdout(), "{}", running.greeting());
         notify::notify(notify::READY);

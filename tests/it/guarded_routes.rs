@@ -117,6 +117,25 @@ fn a_name_server_with_authentication_serves_users_and_brokers_with_credentials_o
 }
 
 #[test]
+fn a_broker_with_credentials_does_not_start_beside_one_of_its_name_and_id() {
+    let lines = [&LINES[..], &[INNER]].concat();
+    let (name_server, _home) = setup(&lines);
+    let address = name_server.namesrv();
+    let _name_server = start(name_server.clone(), "namesrv", address);
+    let (first, _home_of_first) = start_broker(&name_server, "twin", &lines);
+    eventually("the first has registered", || {
+        let cluster = ask(address, ROOT, request::GET_BROKER_CLUSTER_INFO, &[]);
+        String::from_utf8_lossy(&cluster.body).contains("twin").then_some(())
+    });
+    let (mut second, _home_of_second) = setup(&[&lines[..], &["brokerName=twin"]].concat());
+    second.roles = "broker".to_owned();
+    second.arguments = ["-n", &address.to_string()].map(str::to_owned).to_vec();
+    let status = second.spawn().unwrap().wait().expect("it does not start");
+    let log = std::fs::read_to_string(second.log()).unwrap();
+    assert!(!status.success() && log.contains(&format!("it answers at {}", first.setup().broker())), "{log}");
+}
+
+#[test]
 fn settings_of_authentication_that_contradict_each_other_stop_the_name_server() {
     let (mut name_server, _home) = setup(&["authorizationEnabled=true"]);
     name_server.roles = "namesrv".to_owned();

@@ -27,6 +27,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 
+use client::Credentials;
 use net::TrustedProxies;
 use wire::body::format_key_values;
 
@@ -367,6 +368,14 @@ impl Config {
     /// The file that settings changed at run time are written to.
     pub(crate) fn file(&self) -> PathBuf {
         self.file.clone().unwrap_or_else(|| Self::file_of(&self.store.root))
+    }
+
+    /// The keys with which the broker signs its own requests (`innerClientAuthenticationCredentials`); `None` when there are none, or
+    /// when the settings of authentication stop its start.
+    #[must_use]
+    pub fn own_credentials(&self) -> Option<Credentials> {
+        let user = self.auth.check().ok()?.inner_user?;
+        Some(Credentials::new(&user.name, &user.secret))
     }
 
     /// Where the rules of ACL 1.0 are: in `conf` below `rocketmqHome`, else beside the configuration file, else in `config` of the

@@ -127,7 +127,7 @@ impl Gate {
         let settings = auth.settings();
         let plain = settings.is_plain.then(|| PlainAcl::open(files)).transpose()?;
         let is_shut = plain.is_some() || settings.authentication != Switch::Off;
-        let own = settings.inner_user.as_ref().map(|user| Credentials::new(&user.name, &user.secret));
+        let own = config.own_credentials();
         if is_shut && own.is_none() {
             tracing::warn!("innerClientAuthenticationCredentials is not set: {}", refused_calls(config));
         }
