@@ -111,6 +111,7 @@ pub fn lint(text: &[u8]) -> Result<(Vec<ConfigError>, Vec<Finding>), ConfigError
                     Ok(finding) => findings.extend(finding),
                     Err(contradiction) => refusals.push(contradiction),
                 }
+                findings.extend(config.malformed_addresses());
                 return Ok((refusals, findings));
             }
             // The rest of the file is looked at without the refused setting.
@@ -171,6 +172,22 @@ mod tests {
         assert_eq!(refused_names(text), ["enableDLegerCommitLog", "flushDiskType", "brokerId"]);
         let (_, findings) = lint(text.as_bytes()).unwrap();
         assert!(matches!(&findings[..], [Finding::Unknown { near: Some("fileReservedTime"), .. }]));
+    }
+
+    #[test]
+    fn addresses_without_host_or_port_are_found() {
+        let found = |text: &str| {
+            let (_, findings) = lint(text.as_bytes()).unwrap();
+            findings.iter().map(Finding::to_string).collect::<Vec<_>>()
+        };
+        let said = "expected host:port, as 10.0.0.1:9876; it cannot be reached";
+        for address in ["abc", "h:99999", "h:0", ":9876", "a:b:c", "a b:9876"] {
+            let expected = [format!("setting namesrvAddr names {address:?}, {said}")];
+            assert_eq!(found(&format!("namesrvAddr=h:9876;{address}\n")), expected);
+        }
+        assert_eq!(found("haMasterAddress=zz\n"), [format!("setting haMasterAddress names \"zz\", {said}")]);
+        assert_eq!(found("controllerAddr=zz\n"), [format!("setting controllerAddr names \"zz\", {said}")]);
+        assert!(found("namesrvAddr= h1:9876; [::1]:9876;10.0.0.1:9876;\n").is_empty());
     }
 
     #[test]

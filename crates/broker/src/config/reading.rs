@@ -27,6 +27,14 @@ pub enum Finding {
         /// The value that counts instead.
         stays: String,
     },
+    /// A part of the setting is no address, so it is never connected to.
+    #[error("setting {key} names {address:?}, expected host:port, as 10.0.0.1:9876; it cannot be reached")]
+    Address {
+        /// Name of the setting.
+        key: &'static str,
+        /// The part that was found.
+        address: String,
+    },
     /// The setting was changed but has no effect here, and the operator will miss the effect.
     #[error("setting {key}={value} has no effect: {reason}")]
     NoEffect {
@@ -60,8 +68,18 @@ pub enum Finding {
 impl Finding {
     /// True when the operator should do something about this finding.
     pub fn is_warning(&self) -> bool {
-        matches!(self, Self::Unknown { .. } | Self::Invalid { .. } | Self::NoEffect { .. })
+        !matches!(self, Self::NotNeeded { .. } | Self::Alias { .. })
     }
+}
+
+/// Whether a text is a host and a port other than 0. Which machine the host means is asked when it is connected to.
+fn is_address(text: &str) -> bool {
+    text.rsplit_once(':').is_some_and(|(host, port)| {
+        let is_host = !host.is_empty() && !host.contains(char::is_whitespace);
+        // Only an IPv6 address has colons, and stands in brackets.
+        let is_one = !host.contains(':') || host.starts_with('[') && host.ends_with(']');
+        is_host && is_one && port.parse::<u16>().is_ok_and(|port| port != 0)
+    })
 }
 
 fn did_you_mean(near: Option<&str>) -> String {
@@ -97,7 +115,22 @@ impl Config {
     pub fn read(&mut self, text: &[u8]) -> Result<Vec<Finding>, ConfigError> {
         let mut findings = self.set_all(text)?;
         findings.extend(self.check()?);
+        findings.extend(self.malformed_addresses());
         Ok(findings)
+    }
+
+    /// A finding for each address of another server that is none. Java also starts with them.
+    pub(super) fn malformed_addresses(&self) -> impl Iterator<Item = Finding> {
+        let settings = [
+            ("namesrvAddr", self.namesrv_addr.as_deref().unwrap_or_default()),
+            ("haMasterAddress", &self.replication.master),
+            ("controllerAddr", &self.replication.controller.controllers),
+        ];
+        settings.into_iter().flat_map(|(key, value)| {
+            let addresses = value.split(';').map(str::trim).filter(|address| !address.is_empty());
+            let malformed = addresses.filter(|address| !is_address(address));
+            malformed.map(move |address| Finding::Address { key, address: address.to_owned() })
+        })
     }
 
     /// Sets each setting of a properties text, without a look at how they go together.
