@@ -108,6 +108,9 @@ fn brokers_and_name_servers_show_and_change_their_settings() {
     let (code, why) = refused(&stage, "admin", "broker set brokerConfigPath /x --broker {b}");
     assert!(code == 1 && why.contains("black list"), "{why}");
     assert!(names(&admin(&stage, "namesrv config"), "key").contains(&"orderMessageEnable".to_owned()));
+    let set = |key| admin(&stage, &format!("namesrv set {key} true")).to_string();
+    assert!(!set("orderMessageEnable").contains("shows no setting"));
+    assert!(set("orderMesageEnable").contains("shows no setting orderMesageEnable"));
     assert!(admin(&stage, "namesrv wipe-write-perm broker-a")[0]["topics"].as_i64().unwrap() > 0);
     assert!(admin(&stage, "namesrv add-write-perm broker-a")[0]["topics"].as_i64().unwrap() > 0);
     admin(&stage, "kv put NS K V");

@@ -149,11 +149,14 @@ struct Changed {
     controllers: Vec<String>,
     key: String,
     value: String,
+    /// Controllers that have no such setting.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    remarks: Vec<String>,
 }
 
 impl Typed for Changed {
     fn mqadmin(&self, _: &Arguments) -> String {
-        let Self { controllers, key, value } = self;
+        let Self { controllers, key, value, .. } = self;
         format!("update controller config success![{}]\n{key} : {value}\n", controllers.join(", "))
     }
 }
@@ -163,7 +166,10 @@ async fn set(session: &Session, arguments: &Arguments) -> Result<Changed, Error>
     let controllers = controllers(arguments)?;
     let text = format_key_values(&BTreeMap::from([(key.clone(), value.clone())]));
     session.change_all(&controllers, &Request::new(request::UPDATE_CONTROLLER_CONFIG).body(text)).await?;
-    Ok(Changed { controllers, key, value })
+    // The change is made, whether or not the settings can be read afterwards.
+    let remarks = config(session, arguments).await.map(|shown| shown.0.remarks(&controllers, &key));
+    let remarks = remarks.unwrap_or_default();
+    Ok(Changed { controllers, key, value, remarks })
 }
 
 /// A broker of a set that has controllers.

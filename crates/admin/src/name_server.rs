@@ -45,11 +45,14 @@ struct Changed {
     servers: Vec<String>,
     key: String,
     value: String,
+    /// Servers that have no such setting.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    remarks: Vec<String>,
 }
 
 impl Typed for Changed {
     fn mqadmin(&self, _: &Arguments) -> String {
-        let Self { servers, key, value } = self;
+        let Self { servers, key, value, .. } = self;
         format!("update name server config success![{}]\n{key} : {value}\n", servers.join(", "))
     }
 }
@@ -59,7 +62,9 @@ async fn set(session: &Session, arguments: &Arguments) -> Result<Changed, Error>
     let text = format_key_values(&BTreeMap::from([(key.clone(), value.clone())]));
     let servers = session.name_servers.clone();
     session.change_all(&servers, &Request::new(request::UPDATE_NAMESRV_CONFIG).body(text)).await?;
-    Ok(Changed { servers, key, value })
+    // The change is made, whether or not the settings can be read afterwards.
+    let remarks = config(session).await.map(|shown| shown.remarks(&servers, &key)).unwrap_or_default();
+    Ok(Changed { servers, key, value, remarks })
 }
 
 /// How many topics a name server changed.

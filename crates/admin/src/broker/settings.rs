@@ -37,6 +37,14 @@ impl Settings {
         let setting = |(key, value)| Setting { server: server.to_owned(), key, value };
         self.rows.extend(values.into_iter().map(setting));
     }
+
+    /// What to remark after a change of `key`: the servers that show no such setting pass it over without a word, those of RocketMQ
+    /// too.
+    pub fn remarks(&self, servers: &[String], key: &str) -> Vec<String> {
+        let shows = |server: &str| self.rows.iter().any(|row| row.server == server && row.key == key);
+        let remark = |server| format!("{server} shows no setting {key}, so nothing was changed there");
+        servers.iter().filter(|server| !shows(server)).map(remark).collect()
+    }
 }
 
 impl Typed for Settings {
