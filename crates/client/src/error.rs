@@ -50,8 +50,8 @@ pub enum Error {
     /// No name server is configured.
     #[error("no name server address is configured; set one like 127.0.0.1:9876")]
     NoNameServer,
-    /// The topic has no queue that can be used, because no broker serves it.
-    #[error("topic {0} has no queue that can be used; create it first")]
+    /// The topic has no queue that can be used.
+    #[error("topic {0} has no queue that can be used: it does not exist, its permission forbids it, or the master of its brokers is gone; look at its route")]
     NoQueue(String),
     /// The broker name is not in any known route.
     #[error("broker {0} is not known from any route")]
