@@ -163,7 +163,8 @@ fn entry(broker: &str, stored: &Stored, outgoing: &Outgoing) -> SendResultEntry 
     let is_half = MessageKind::of(&outgoing.properties).0 == MessageType::Transaction;
     SendResultEntry {
         status: Some(Status::ok()),
-        transaction_id: if is_half { id.to_string() } else { String::new() },
+        // That of a message without a transaction is its own id (`LocalMessageService.sendMessage`).
+        transaction_id: if is_half { id.to_string() } else { message_id.to_owned() },
         message_id: message_id.to_owned(),
         offset: half_offset.to_i64(),
         recall_handle: recall_handle.clone(),

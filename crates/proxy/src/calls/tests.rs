@@ -212,7 +212,7 @@ fn g10_a_call_without_client_id_is_refused() {
 fn g70_what_is_sent_is_received_and_acknowledged() {
     let fixture = Fixture::new();
     let sent = fixture.send(|system| system.tag = Some("A".to_owned()));
-    assert_eq!((sent.message_id.as_str(), sent.transaction_id.as_str()), ("id", ""));
+    assert_eq!((sent.message_id.as_str(), sent.transaction_id.as_str()), ("id", "id"));
     fixture.consume();
     let found = fixture.message();
     assert_eq!((found.tag.as_deref(), found.delivery_attempt), (Some("A"), Some(1)));
