@@ -51,7 +51,9 @@ pub enum Error {
     #[error("no name server address is configured; set one like 127.0.0.1:9876")]
     NoNameServer,
     /// The topic has no queue that can be used.
-    #[error("topic {0} has no queue that can be used: it does not exist, its permission forbids it, or the master of its brokers is gone; look at its route")]
+    #[error(
+        "topic {0} has no queue that can be used: it does not exist, its permission forbids it, or the master of its brokers is gone; look at its route"
+    )]
     NoQueue(String),
     /// The broker name is not in any known route.
     #[error("broker {0} is not known from any route")]

@@ -4,7 +4,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use ring::hmac;
+use hmac::{Hmac, Mac as _};
+use sha1::Sha1;
 use wire::fields::Fields;
 use wire::frame::{Command, Encoding, FrameWriter, Head};
 
@@ -20,7 +21,8 @@ pub const SIGNATURE: &str = "Signature";
 #[derive(Clone)]
 pub struct Credentials {
     access_key: String,
-    key: hmac::Key,
+    /// The secret key, with the blocks of HMAC-SHA1 that depend on it alone.
+    key: Hmac<Sha1>,
 }
 
 impl std::fmt::Debug for Credentials {
@@ -33,7 +35,7 @@ impl Credentials {
     /// Makes credentials of an access key and a secret key.
     #[must_use]
     pub fn new(access_key: &str, secret_key: &str) -> Self {
-        let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, secret_key.as_bytes());
+        let key = Hmac::new_from_slice(secret_key.as_bytes()).expect("HMAC takes keys of any length");
         Self { access_key: access_key.to_owned(), key }
     }
 
@@ -46,10 +48,10 @@ impl Credentials {
     /// Signs the concatenation of the parts: the values, then the body.
     #[must_use]
     pub fn sign<'a>(&self, parts: impl IntoIterator<Item = &'a [u8]>) -> [u8; SIGNATURE_BYTES] {
-        let mut context = hmac::Context::with_key(&self.key);
-        parts.into_iter().for_each(|part| context.update(part));
+        let mut mac = self.key.clone();
+        parts.into_iter().for_each(|part| mac.update(part));
         let mut signature = [0; SIGNATURE_BYTES];
-        let written = STANDARD.encode_slice(context.sign(), &mut signature);
+        let written = STANDARD.encode_slice(mac.finalize().into_bytes(), &mut signature);
         assert_eq!(written, Ok(SIGNATURE_BYTES), "twenty bytes make 28 characters");
         signature
     }
