@@ -14,6 +14,9 @@ use wire::body::ConsumerStatus;
 use wire::codes::request;
 use wire::json;
 
+/// An address at which nobody listens.
+const NOBODY: &str = "127.0.0.1:1";
+
 fn client(cluster: &Cluster) -> Client {
     Client::start(Config::new(&cluster.address.to_string())).unwrap()
 }
@@ -398,8 +401,7 @@ fn an_offset_that_got_lost_is_told_again() {
 #[test]
 fn any_broker_says_who_the_members_are() {
     let cluster = Cluster::start();
-    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    cluster.state().elsewhere.insert("a".to_owned(), gone.to_string());
+    cluster.state().elsewhere.insert("a".to_owned(), NOBODY.to_owned());
     block_on(async {
         let client = client(&cluster);
         let (consumer, _receiver) =
@@ -415,8 +417,7 @@ fn any_broker_says_who_the_members_are() {
 #[test]
 fn a_broker_that_is_gone_is_not_asked_for_pops_over_and_over() {
     let cluster = Cluster::start();
-    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    cluster.state().elsewhere.insert("a".to_owned(), gone.to_string());
+    cluster.state().elsewhere.insert("a".to_owned(), NOBODY.to_owned());
     block_on(async {
         let client = client(&cluster);
         let consumer = PopConsumer::start(&client, PopConfig::new("g", "T", "*")).await.unwrap();
@@ -434,13 +435,12 @@ fn a_broker_that_is_gone_is_not_asked_for_pops_over_and_over() {
 fn a_broker_that_is_gone_does_not_keep_a_reader_from_waiting() {
     let cluster = Cluster::start();
     cluster.state().elsewhere.insert("a".to_owned(), cluster.address.to_string());
-    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     block_on(async {
         let client = client(&cluster);
         let consumer = PullConsumer::new(&client, "g", "*");
         let queues = [MessageQueue::new("T", "a", 0), MessageQueue::new("T", "b", 1)];
         consumer.assign(&queues).await.unwrap();
-        cluster.state().elsewhere.insert("a".to_owned(), gone.to_string());
+        cluster.state().elsewhere.insert("a".to_owned(), NOBODY.to_owned());
         client.refresh_route("T").await.unwrap();
         let begin = Instant::now();
         for _ in 0..2 {
@@ -462,8 +462,7 @@ fn a_broker_that_is_gone_does_not_keep_a_reader_from_waiting() {
 #[test]
 fn a_member_in_order_does_not_turn_while_a_broker_is_gone() {
     let cluster = Cluster::start();
-    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    cluster.state().elsewhere.insert("a".to_owned(), gone.to_string());
+    cluster.state().elsewhere.insert("a".to_owned(), NOBODY.to_owned());
     block_on(async {
         let client = client(&cluster);
         let config = first(PushConfig::new("g", "T", "*"));

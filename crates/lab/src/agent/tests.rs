@@ -19,6 +19,9 @@ fn options(load: bool) -> AgentOptions {
     AgentOptions { name: Some("far".to_owned()), load, ..AgentOptions::default() }
 }
 
+/// An address at which nobody listens.
+const NOBODY: &str = "127.0.0.1:1";
+
 /// An agent on a free port.
 async fn agent(load: bool) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -91,13 +94,12 @@ fn an_agent_runs_no_load_unless_it_was_told_to() {
 
 #[test]
 fn what_an_agent_cannot_do_is_told() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let error = runtime::block_on(async {
-        let workload = Workload { namesrv: free.clone(), threads: 2, ..Workload::default() };
+        let workload = Workload { namesrv: NOBODY.to_owned(), threads: 2, ..Workload::default() };
         Fleet::prepare(&[agent(true).await], &workload).await
     });
     let error = error.unwrap_err().to_string();
-    assert!(error.contains("run load on the agent at 127.0.0.1:") && error.contains(&free), "{error}");
+    assert!(error.contains("run load on the agent at 127.0.0.1:") && error.contains(NOBODY), "{error}");
 }
 
 #[test]
@@ -176,7 +178,6 @@ fn an_agent_tells_the_limits_of_its_machine_and_of_no_other_disk() {
 
 #[test]
 fn nobody_there_is_an_error_that_names_the_address() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let error = runtime::block_on(async { Link::connect(&free, &Asked::default()).await }).unwrap_err();
-    assert!(error.to_string().starts_with(&format!("ask the agent at {free}")), "{error}");
+    let error = runtime::block_on(async { Link::connect(NOBODY, &Asked::default()).await }).unwrap_err();
+    assert!(error.to_string().starts_with(&format!("ask the agent at {NOBODY}")), "{error}");
 }

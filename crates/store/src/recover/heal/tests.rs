@@ -1,5 +1,7 @@
 //! The healer's list of lost queues while it works.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::*;
 use crate::{Config, FakeDisk, Message, Store};
 
@@ -44,8 +46,15 @@ fn what_is_lost_is_known_to_be_lost_whenever_a_rebuild_ends() {
     let (store, queue) = store_with(1);
     let lost = &store.parts.lost;
     let work = lock(&lost.work);
+    let has_begun = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        scope.spawn(|| lost.lose(&queue, 0, 1));
+        scope.spawn(|| {
+            has_begun.store(true, Ordering::Release);
+            lost.lose(&queue, 0, 1);
+        });
+        while !has_begun.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
         for _ in 0..10_000 {
             std::thread::yield_now();
             assert!(!queue.is_lost() || !work.lost.is_empty());
