@@ -70,6 +70,16 @@ pub struct Source {
     pub root: PathBuf,
     /// Directories whose mounts are wanted.
     pub paths: Vec<PathBuf>,
+    /// Ports of the brokers that are wanted; empty for every broker process that can be seen.
+    pub broker_ports: Vec<u16>,
+}
+
+impl Source {
+    /// Whether a process serves one of the brokers. One whose ports may not be read may do so.
+    fn wants(&self, broker: &BrokerProcess) -> bool {
+        let is_wanted = |ports: &Vec<u16>| ports.iter().any(|port| self.broker_ports.contains(port));
+        self.broker_ports.is_empty() || broker.ports.as_ref().is_none_or(is_wanted)
+    }
 }
 
 impl Facts {
@@ -104,7 +114,7 @@ impl Facts {
                 Some((text::named(&text, "nr_throttled")?, text::named(&text, "nr_periods")?))
             }),
             mounts: source.paths.iter().filter_map(|path| Mount::of(root, path)).collect(),
-            brokers: brokers(root),
+            brokers: brokers(root).into_iter().filter(|broker| source.wants(broker)).collect(),
         }
     }
 }
@@ -145,7 +155,8 @@ mod tests {
         write("sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never\n");
         write("proc/mounts", "/dev/vda1 / ext4 rw 0 0\n");
         write("sys/class/block/vda1/queue/scheduler", "none [mq-deadline]\n");
-        let source = Source { root: root.path().to_owned(), paths: vec!["/data".into()] };
+        let source =
+            Source { root: root.path().to_owned(), paths: vec!["/data".into()], broker_ports: Vec::new() };
         let facts = Facts::read(&source);
         assert_eq!((facts.settings["vm.swappiness"], facts.settings["vm.page-cluster"]), (60, 3));
         assert_eq!(facts.settings["net.core.somaxconn"], 4096);
@@ -158,9 +169,20 @@ mod tests {
     }
 
     #[test]
+    fn brokers_of_other_clusters_are_left_out() {
+        let source = |broker_ports| Source { root: "/".into(), paths: Vec::new(), broker_ports };
+        let broker = |ports: Option<Vec<u16>>| BrokerProcess { ports, ..BrokerProcess::default() };
+        assert!(source(vec![10911]).wants(&broker(Some(vec![9876, 10911]))));
+        assert!(!source(vec![10911]).wants(&broker(Some(vec![20911]))));
+        assert!(source(vec![10911]).wants(&broker(None)), "it may not be looked into");
+        assert!(source(Vec::new()).wants(&broker(Some(vec![20911]))));
+    }
+
+    #[test]
     fn a_machine_that_says_nothing_has_no_facts() {
         let root = tempfile::tempdir().unwrap();
-        let source = Source { root: root.path().to_owned(), paths: vec!["/data".into()] };
+        let source =
+            Source { root: root.path().to_owned(), paths: vec!["/data".into()], broker_ports: Vec::new() };
         assert_eq!(Facts::read(&source), Facts::default());
     }
 }

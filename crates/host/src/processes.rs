@@ -2,7 +2,11 @@
 
 use crate::text;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::path::Path;
+
+/// State of a listening socket in `/proc/PID/net/tcp`.
+const LISTENS: &str = "0A";
 
 /// A process that serves a broker, of Vostok or Apache RocketMQ.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,6 +20,8 @@ pub struct BrokerProcess {
     pub open_files_max: Option<u64>,
     /// How many it has open; `None` where that may not be read.
     pub open_files: Option<u64>,
+    /// TCP ports that it listens on; `None` where that may not be read.
+    pub ports: Option<Vec<u16>>,
     /// Memory in use in KiB.
     pub resident_kib: Option<u64>,
 }
@@ -44,8 +50,31 @@ fn read(directory: &Path, pid: u32) -> Option<BrokerProcess> {
         program,
         open_files_max: open_files_max(&limits),
         open_files: open,
+        ports: ports(directory),
         resident_kib: text::named(&status, "VmRSS"),
     })
+}
+
+/// The ports at which a process listens: those of the listening sockets among its open files.
+fn ports(directory: &Path) -> Option<Vec<u16>> {
+    let mut sockets = BTreeSet::new();
+    for entry in std::fs::read_dir(directory.join("fd")).ok()?.flatten() {
+        let Ok(target) = std::fs::read_link(entry.path()) else { continue };
+        let inode = target.to_str().and_then(|target| target.strip_prefix("socket:[")?.strip_suffix(']'));
+        sockets.extend(inode.map(str::to_owned));
+    }
+    let tables = ["net/tcp", "net/tcp6"].map(|name| std::fs::read_to_string(directory.join(name)));
+    let lines = tables.iter().flatten().flat_map(|table| table.lines());
+    let found: BTreeSet<u16> = lines.filter_map(|line| listening(line, &sockets)).collect();
+    Some(found.into_iter().collect())
+}
+
+/// The port in a line of `/proc/PID/net/tcp`, when it is that of a listening socket among these.
+fn listening(line: &str, sockets: &BTreeSet<String>) -> Option<u16> {
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let (local, state, inode) = (fields.get(1)?, fields.get(3)?, fields.get(9)?);
+    let (_, port) = local.rsplit_once(':')?;
+    (*state == LISTENS && sockets.contains(*inode)).then(|| u16::from_str_radix(port, 16).ok())?
 }
 
 /// Which broker a command line, whose words end in zero bytes, starts; `None` for other programs.
@@ -89,12 +118,22 @@ mod tests {
         std::fs::write(process.join("cmdline"), "vostok\0serve\0").unwrap();
         std::fs::write(process.join("limits"), "Max open files 100 200 files\n").unwrap();
         std::fs::write(process.join("status"), "Name: x\nVmRSS:\t 2048 kB\n").unwrap();
-        std::fs::write(process.join("fd/0"), "").unwrap();
+        std::os::unix::fs::symlink("socket:[77]", process.join("fd/3")).unwrap();
+        std::fs::create_dir_all(process.join("net")).unwrap();
+        let socket = |port: &str, state: &str, inode: &str| {
+            format!(
+                "0: 00000000:{port} 00000000:0000 {state} 00000000:00000000 00:00000000 00000000 0 0 {inode} 1\n"
+            )
+        };
+        let table = ["  sl  local_address rem_address st\n".to_owned(), socket("2A9F", "0A", "77")];
+        let others = [socket("2694", "0A", "78"), socket("9999", "01", "77")];
+        std::fs::write(process.join("net/tcp"), [table, others].concat().concat()).unwrap();
         let expected = BrokerProcess {
             pid: 42,
             program: "vostok".into(),
             open_files_max: Some(100),
             open_files: Some(1),
+            ports: Some(vec![10911]),
             resident_kib: Some(2048),
         };
         assert_eq!(brokers(root.path()), [expected]);

@@ -3,13 +3,14 @@
 use super::bundle::{Bundle, FORMAT};
 use super::chain::{Chain, Link, Target, chains};
 use super::finding::{State, Verdict, judge};
-use super::gather::{Scope, gather, local_stores, look_again};
+use super::gather::{Scope, gather, local_brokers, look_again};
 use super::{checks, machine, os_script, report};
 use crate::command::print;
 use crate::output::{Format, render};
 use crate::shell::{Access, now_ms, session};
 use crate::{Error, Session};
 use clap::{Args, Subcommand, ValueEnum};
+use host::Facts;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -151,9 +152,9 @@ impl DoctorCommand {
             }
             Ok(bundle)
         })?;
-        let stores = local_stores(&bundle);
-        if self.host == Host::Yes || self.host == Host::Auto && stores.is_some() {
-            bundle.host = Some(facts(stores.unwrap_or_default().into_iter().map(PathBuf::from).collect()));
+        let here = local_brokers(&bundle);
+        if self.host == Host::Yes || self.host == Host::Auto && here.is_some() {
+            bundle.host = Some(Facts::read(&here.unwrap_or_else(|| machine_with(Vec::new()))));
         }
         Ok(bundle)
     }
@@ -163,7 +164,7 @@ impl DoctorCommand {
             return Err(Error::Usage(format!("expected a directory as --store, found {}", store.display())));
         }
         let store = std::path::absolute(store)?;
-        let facts = facts(vec![store]);
+        let facts = Facts::read(&machine_with(vec![store]));
         let rows = serde_json::to_value(os_script::rows(&facts)).expect("text only");
         let bundle = Bundle { format: FORMAT, taken_at_ms: now_ms(), host: Some(facts), ..Bundle::default() };
         let verdicts = judge(&bundle, machine::CHECKS.iter());
@@ -208,7 +209,7 @@ impl DoctorCommand {
 /// [`Error`] when no name server answers.
 pub async fn diagnose(session: &Session) -> Result<serde_json::Value, Error> {
     let mut bundle = gather(session, &Scope::default(), now_ms).await?;
-    bundle.host = local_stores(&bundle).map(|stores| facts(stores.into_iter().map(PathBuf::from).collect()));
+    bundle.host = local_brokers(&bundle).map(|here| Facts::read(&here));
     Ok(report::value(&bundle, &judge(&bundle, checks::all())))
 }
 
@@ -239,8 +240,9 @@ fn chain_text(chain: &Chain) -> String {
     out
 }
 
-fn facts(paths: Vec<PathBuf>) -> host::Facts {
-    host::Facts::read(&host::Source { root: "/".into(), paths })
+/// This machine with all its brokers, and the disks of these directories.
+fn machine_with(paths: Vec<PathBuf>) -> host::Source {
+    host::Source { root: "/".into(), paths, broker_ports: Vec::new() }
 }
 
 fn read(file: &Path) -> Result<Bundle, Error> {

@@ -13,6 +13,7 @@ use crate::{Error, Session};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 use wire::body::{ClusterInfo, TopicRouteData, TopicStats, TopicTable, parse_key_values};
 use wire::codes::request;
@@ -281,21 +282,23 @@ async fn ranges(session: &Session, bundle: &Bundle, names: Vec<String>) -> Vec<T
     topics.await.into_iter().flatten().collect()
 }
 
-/// Directories of the stores of brokers that are on this machine.
-pub(super) fn local_stores(bundle: &Bundle) -> Option<Vec<String>> {
+/// What to read of this machine when brokers of the bundle are on it: their processes and the disks of their stores.
+pub(super) fn local_brokers(bundle: &Bundle) -> Option<host::Source> {
     let is_here = |broker: &&Broker| {
         let host = broker.address.rsplit_once(':').map(|(host, _)| host.trim_matches(['[', ']']));
         host.and_then(|host| host.parse::<IpAddr>().ok()).is_some_and(host::is_own_address)
     };
-    let mut is_any = false;
-    let mut paths = BTreeSet::new();
+    let (mut paths, mut broker_ports) = (BTreeSet::new(), Vec::new());
     for broker in bundle.brokers.iter().filter(is_here) {
-        is_any = true;
+        // The port that others dial may be mapped to that of the process.
+        let ports = [broker.address.rsplit_once(':').map(|(_, port)| port), broker.setting("listenPort")];
+        broker_ports.extend(ports.into_iter().flatten().filter_map(|port| port.parse::<u16>().ok()));
         let settings = ["storePathRootDir", "storePathCommitLog"].into_iter();
         let of_broker = settings.filter_map(|name| broker.setting(name));
-        paths.extend(of_broker.filter(|path| path.starts_with('/')).map(str::to_owned));
+        paths.extend(of_broker.filter(|path| path.starts_with('/')).map(PathBuf::from));
     }
-    is_any.then(|| paths.into_iter().collect())
+    let paths = paths.into_iter().collect();
+    (!broker_ports.is_empty()).then(|| host::Source { root: "/".into(), paths, broker_ports })
 }
 
 #[cfg(test)]

@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn settings_of_lines_are_those_that_the_machine_is_asked_for() {
         // The facts of this machine name every setting but those that its kernel does not have.
-        let source = host::Source { root: "/".into(), paths: Vec::new() };
+        let source = host::Source { root: "/".into(), paths: Vec::new(), broker_ports: Vec::new() };
         let settings = Facts::read(&source).settings;
         if settings.is_empty() {
             return;

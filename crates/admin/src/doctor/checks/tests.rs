@@ -216,6 +216,7 @@ fn machine() -> Facts {
             program: "java".into(),
             open_files_max: Some(655_350),
             open_files: Some(100),
+            ports: None,
             resident_kib: None,
         }],
         ..Facts::default()
