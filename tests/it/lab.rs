@@ -291,7 +291,7 @@ fn several_machines_share_a_load() {
     assert!(record.file.clock_skew_us > 0, "how far the clocks of producers and consumers may be apart");
     let repeat = &record.cells[0].repeats[0];
     let (sent, seconds) = (repeat.load.iter().map(|row| row.sent).sum::<u64>(), repeat.load.len() as u64);
-    assert!(sent > 0 && sent <= 900 * (seconds + 1), "{sent} in {seconds} s");
+    assert!(sent > 600 && sent <= 900 * (seconds + 1), "{sent} in {seconds} s");
     let counted: u64 = repeat.latency.iter().map(|(_, latency)| latency.len()).sum();
     assert_eq!(counted, sent, "by the histograms and by the rows");
 }

@@ -309,13 +309,17 @@ fn calls_are_correlated_and_end_with_the_connection() {
 
 #[test]
 fn shutdown_delivers_what_was_answered_and_joins() {
-    let (workers, address, probe) = served(Limits::default());
+    let workers = Workers::start("probe", 2, Limits::default()).unwrap();
+    let probe = Arc::new(Probe::default());
+    // No other test gets a port of this address.
+    let address = workers.listen("127.0.0.77:0".parse().unwrap(), probe.clone()).unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(&request(ECHO, 1, b"last")).unwrap();
     assert_eq!(answer(&mut stream), (0, 1, b"last".to_vec()));
     workers.shutdown();
     assert!(closes(&mut stream));
     assert_eq!(probe.closed.load(Ordering::SeqCst), 1);
+    assert!(TcpStream::connect(address).is_err());
 }
 
 #[test]
