@@ -64,29 +64,22 @@ fn namesrv(stage: &Stage, topic: &str) -> String {
 fn the_examples_send_and_receive() {
     let stage = Stage::start(&[]);
     let namesrv = namesrv(&stage, "Example");
-    let consumed = || -> i64 {
-        let mut connection = stage.connect();
-        let mut offset = |queue: i64| {
-            let code = request::QUERY_CONSUMER_OFFSET;
-            let answer = connection.call(
-                code,
-                |writer| {
-                    let writer = writer.text("consumerGroup", "example_consumer").text("topic", "Example");
-                    writer.number("queueId", queue)
-                },
-                &[],
-            );
-            if answer.code == 0 { answer.number("offset") } else { 0 }
-        };
-        (0..4).map(&mut offset).sum()
-    };
     block_on(async {
         producer::run(&namesrv, "Example").await.expect("it sends");
+        let client = Client::start(Config::new(&namesrv)).expect("a client");
+        let route = client.route("Example").await.expect("a route");
+        let mut consumed = 0;
         // However often a slow machine needs, at most for the minute of `block_on`.
-        while consumed() < 10 {
+        while consumed < 10 {
             let moment = tokio::time::sleep(Duration::from_millis(300));
             consumer::run(&namesrv, "Example", moment).await.expect("it receives");
+            consumed = 0;
+            for queue in &route.subscribe {
+                let offset = client.committed_offset("example_consumer", queue).await.expect("an answer");
+                consumed += offset.unwrap_or(0);
+            }
         }
+        client.shutdown();
     });
 }
 
