@@ -3,7 +3,7 @@
 use crate::text;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// State of a listening socket in `/proc/PID/net/tcp`.
 const LISTENS: &str = "0A";
@@ -44,29 +44,29 @@ fn read(directory: &Path, pid: u32) -> Option<BrokerProcess> {
     let program = program(&String::from_utf8_lossy(&command))?.to_owned();
     let limits = std::fs::read_to_string(directory.join("limits")).unwrap_or_default();
     let status = std::fs::read_to_string(directory.join("status")).unwrap_or_default();
-    let open = std::fs::read_dir(directory.join("fd")).ok().map(|entries| entries.count() as u64);
+    let open = std::fs::read_dir(directory.join("fd")).ok();
+    let open: Option<Vec<PathBuf>> = open.map(|files| files.flatten().map(|file| file.path()).collect());
     Some(BrokerProcess {
         pid,
         program,
         open_files_max: open_files_max(&limits),
-        open_files: open,
-        ports: ports(directory),
+        open_files: open.as_ref().map(|files| files.len() as u64),
+        ports: open.map(|files| ports(directory, &files)),
         resident_kib: text::named(&status, "VmRSS"),
     })
 }
 
 /// The ports at which a process listens: those of the listening sockets among its open files.
-fn ports(directory: &Path) -> Option<Vec<u16>> {
-    let mut sockets = BTreeSet::new();
-    for entry in std::fs::read_dir(directory.join("fd")).ok()?.flatten() {
-        let Ok(target) = std::fs::read_link(entry.path()) else { continue };
-        let inode = target.to_str().and_then(|target| target.strip_prefix("socket:[")?.strip_suffix(']'));
-        sockets.extend(inode.map(str::to_owned));
-    }
+fn ports(directory: &Path, open: &[PathBuf]) -> Vec<u16> {
+    let socket = |file: &PathBuf| {
+        let target = std::fs::read_link(file).ok()?;
+        Some(target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned())
+    };
+    let sockets: BTreeSet<String> = open.iter().filter_map(socket).collect();
     let tables = ["net/tcp", "net/tcp6"].map(|name| std::fs::read_to_string(directory.join(name)));
     let lines = tables.iter().flatten().flat_map(|table| table.lines());
     let found: BTreeSet<u16> = lines.filter_map(|line| listening(line, &sockets)).collect();
-    Some(found.into_iter().collect())
+    found.into_iter().collect()
 }
 
 /// The port in a line of `/proc/PID/net/tcp`, when it is that of a listening socket among these.
