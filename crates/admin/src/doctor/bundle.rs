@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 /// Version of the bundle's form.
 pub(crate) const FORMAT: u32 = 1;
@@ -28,6 +29,11 @@ pub struct Bundle {
     pub(crate) groups: Vec<Group>,
     /// What the machine says on which the bundle was gathered; absent where no broker is on it.
     pub(crate) host: Option<host::Facts>,
+}
+
+/// The address of a server whose host is written as a number.
+pub(crate) fn ip(address: &str) -> Option<IpAddr> {
+    address.rsplit_once(':')?.0.trim_matches(['[', ']']).parse().ok()
 }
 
 /// A name server's account of brokers and routes.

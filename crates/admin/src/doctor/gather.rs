@@ -6,13 +6,13 @@ mod own_queues;
 mod stacks;
 
 use super::bundle::{
-    Broker, BrokerSet, Bundle, FORMAT, NameServer, Queue, Replication, Route, Slave, Topic, without_secrets,
+    Broker, BrokerSet, Bundle, FORMAT, NameServer, Queue, Replication, Route, Slave, Topic, ip,
+    without_secrets,
 };
 use crate::request::{Request, body, for_each};
 use crate::{Error, Session};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use wire::body::{ClusterInfo, TopicRouteData, TopicStats, TopicTable, parse_key_values};
@@ -284,10 +284,7 @@ async fn ranges(session: &Session, bundle: &Bundle, names: Vec<String>) -> Vec<T
 
 /// What to read of this machine when brokers of the bundle are on it: their processes and the disks of their stores.
 pub(super) fn local_brokers(bundle: &Bundle) -> Option<host::Source> {
-    let is_here = |broker: &&Broker| {
-        let host = broker.address.rsplit_once(':').map(|(host, _)| host.trim_matches(['[', ']']));
-        host.and_then(|host| host.parse::<IpAddr>().ok()).is_some_and(host::is_own_address)
-    };
+    let is_here = |broker: &&Broker| ip(&broker.address).is_some_and(host::is_own_address);
     let (mut paths, mut broker_ports) = (BTreeSet::new(), Vec::new());
     for broker in bundle.brokers.iter().filter(is_here) {
         // The port that others dial may be mapped to that of the process.
@@ -305,6 +302,20 @@ pub(super) fn local_brokers(bundle: &Bundle) -> Option<host::Source> {
 mod tests {
     use super::*;
     use crate::doctor::bundle::{Group, Progress};
+
+    #[test]
+    fn processes_and_disks_are_those_of_brokers_on_this_machine() {
+        let broker = |address: &str, settings: &[(&str, &str)]| {
+            let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            Broker { address: address.to_owned(), settings: Some(settings.collect()), ..Broker::default() }
+        };
+        let far = broker("192.0.2.1:10911", &[("storePathRootDir", "/far")]);
+        let here = broker("[::1]:30911", &[("listenPort", "10921"), ("storePathRootDir", "/here")]);
+        let bundle = |brokers| Bundle { brokers, ..Bundle::default() };
+        assert!(local_brokers(&bundle(vec![far.clone()])).is_none());
+        let found = local_brokers(&bundle(vec![far, here])).expect("one is here");
+        assert_eq!((found.broker_ports, found.paths), (vec![30911, 10921], vec!["/here".into()]));
+    }
 
     #[test]
     fn of_very_many_topics_those_that_groups_consume_come_first() {

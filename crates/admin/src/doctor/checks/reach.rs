@@ -1,6 +1,6 @@
 //! Whether clients reach the brokers, and whether name servers tell all of them the same.
 
-use crate::doctor::bundle::{Broker, Bundle, NameServer};
+use crate::doctor::bundle::{Broker, Bundle, NameServer, ip};
 use crate::doctor::finding::{Check, Found, Look, checks};
 use crate::text::permission;
 use std::collections::{BTreeMap, BTreeSet};
@@ -99,11 +99,6 @@ fn no_broker(bundle: &Bundle) -> Look {
             Found::new(&server.address, "0 brokers registered", "GET_BROKER_CLUSTER_INFO (106)", fix)
         })
     })
-}
-
-/// The address of a server whose host is written as a number.
-pub(super) fn ip(address: &str) -> Option<IpAddr> {
-    address.rsplit_once(':')?.0.trim_matches(['[', ']']).parse().ok()
 }
 
 pub(super) fn is_local(ip: IpAddr) -> bool {

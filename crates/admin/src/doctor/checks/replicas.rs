@@ -1,7 +1,7 @@
 //! Whether the slaves of masters follow.
 
-use super::reach::{ip, is_bridge, is_local};
-use crate::doctor::bundle::{Broker, Bundle};
+use super::reach::{is_bridge, is_local};
+use crate::doctor::bundle::{Broker, Bundle, ip};
 use crate::doctor::finding::{Check, Found, Look, checks};
 use std::net::IpAddr;
 

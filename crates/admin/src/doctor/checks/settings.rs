@@ -1,9 +1,8 @@
 //! Settings of brokers, and their clocks.
 
-use crate::doctor::bundle::{Broker, Bundle, EXAMPLE};
+use crate::doctor::bundle::{Broker, Bundle, EXAMPLE, ip};
 use crate::doctor::finding::{Check, Found, Look, checks};
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 /// Difference of clocks that is a finding. The running time is told in whole seconds.
 const SKEW_MS: i64 = 5000;
@@ -72,10 +71,8 @@ fn is_on(broker: &Broker, name: &str) -> bool {
 fn open(bundle: &Bundle) -> Look {
     Look::each(&bundle.brokers, |broker| {
         broker.settings.as_ref()?;
-        let ip: Option<IpAddr> =
-            broker.address.rsplit_once(':').and_then(|(ip, _)| ip.trim_matches(['[', ']']).parse().ok());
         let is_local = broker.text("servesThisMachineOnly") == Some("true");
-        let is_reachable = !is_local && ip.is_none_or(|ip| !ip.is_loopback());
+        let is_reachable = !is_local && ip(&broker.address).is_none_or(|ip| !ip.is_loopback());
         let is_open = !is_on(broker, "authenticationEnabled") && !is_on(broker, "aclEnable");
         Found::when(is_reachable && is_open, || {
             let fix = "set authenticationEnabled=true and authorizationEnabled=true in broker.conf with users and acls; or close the port to strangers";
