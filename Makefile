@@ -21,7 +21,9 @@ lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --all-features --locked -- -D warnings
 
+# promtool checks metrics and alert rules.
 unit:
+	@bash -c '. tests/tools/need; need promtool:prometheus'
 	$(CARGO) test --workspace --locked --no-fail-fast
 
 licences:
