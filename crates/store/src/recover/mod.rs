@@ -91,16 +91,8 @@ impl Recovery<'_> {
     /// Brings files, queues and watermarks into a consistent state.
     pub(crate) fn recover(&self) -> Result<Recovered, OpenError> {
         let root = &self.state.config.root;
-        let after_crash = self
-            .state
-            .disk
-            .list(root)
-            .map_err(OpenError::io(root))?
-            .iter()
-            .any(|entry| entry.name == "abort");
-        let path = root.join("checkpoint");
-        let page = Checkpoint::load(&*self.state.disk, &path).map_err(OpenError::io(path))?;
-        *lock(&self.state.page) = page;
+        let after_crash = self.read_checkpoint()?;
+        let page = *lock(&self.state.page);
         self.load_segments()?;
         self.refuse_lost_log(&page)?;
         self.complete_truncation()?;
@@ -124,15 +116,7 @@ impl Recovery<'_> {
             self.import_batches()?;
         }
         self.begin(page.mark, is_known)?;
-        let (from, newest) = match known {
-            Some(known) => self.take_known(&known, &page)?,
-            None => {
-                // Remove the journal before the next table is written: it must not be replayed on top of that one.
-                self.checkpointer.remove_journal().map_err(OpenError::io(root))?;
-                self.keep_tombstones()?;
-                self.load_queues(after_crash)?
-            }
-        };
+        let (from, newest) = self.take_tables(known.as_ref(), &page, after_crash)?;
         let origin = Origin {
             from,
             checkpointed,
@@ -142,32 +126,8 @@ impl Recovery<'_> {
             clean_end: u64::try_from(page.logics_physical_offset).ok().filter(|_| !after_crash),
             store_timestamp: newest.store_timestamp,
         };
-        let mut scan = self.scan(origin, Restarts::default())?;
-        // A table lists the deleted topics. Without one, a scan of the whole log may find further re-created topics.
-        while !is_known && scan.learn() {
-            tracing::warn!(
-                "topics were deleted and made again; reading the log again without their old messages"
-            );
-            self.take_back(0)?;
-            lock(&self.checkpointer.checkpoints.rounds).forget();
-            self.load_queues_below(0, true)?;
-            let origin = Origin { from: self.state.log.min(), store_timestamp: 0, ..origin };
-            scan = self.scan(origin, scan.known)?;
-        }
-        if let Some(undecided) = &scan.undecided {
-            return Err(self.refusal(scan.end, undecided));
-        }
-        let copies = self.cut(&scan, after_crash)?;
-        self.state.digests.cut(scan.end).map_err(OpenError::io(root))?;
-        self.reader.ahead.came_from_disk(scan.end);
-        if lock(&self.state.page).logics_physical_offset > scan.end.cast_signed() {
-            self.take_back(from)?;
-        }
-        // A tombstone that reaches behind the end would hide records that are yet to come.
-        self.state.queues.tombstones.lower(scan.end);
-        self.set_state(&scan, newest);
-        self.checkpointer.indexer.index.cut(scan.end).map_err(OpenError::io(root.join("index")))?;
-        self.checkpointer.indexer.index.begin_at(scan.end, after_crash);
+        let scan = self.read_log(origin, is_known)?;
+        let copies = self.end_at(&scan, from, newest, after_crash)?;
         mounts.durable = mounts_before.durable.min(scan.end);
         let Scan { end, records, reason: cut, lost, gaps, .. } = scan;
         if !gaps.is_empty() {
@@ -183,6 +143,76 @@ impl Recovery<'_> {
             Recovered { after_crash, from, end, records, cut, lost_behind_cut, removed_files, copies, gaps };
         self.report(&recovered);
         Ok(recovered)
+    }
+
+    /// Reads the checkpoint; whether the store was not closed cleanly.
+    fn read_checkpoint(&self) -> Result<bool, OpenError> {
+        let root = &self.state.config.root;
+        let entries = self.state.disk.list(root).map_err(OpenError::io(root))?;
+        let path = root.join("checkpoint");
+        let page = Checkpoint::load(&*self.state.disk, &path).map_err(OpenError::io(path))?;
+        *lock(&self.state.page) = page;
+        Ok(entries.iter().any(|entry| entry.name == "abort"))
+    }
+
+    /// Brings the queues to where the tables have them: the log position from which they do not cover the log, and the newest record
+    /// before that.
+    fn take_tables(
+        &self,
+        known: Option<&Known>,
+        page: &Checkpoint,
+        after_crash: bool,
+    ) -> Result<(u64, Newest), OpenError> {
+        if let Some(known) = known {
+            return self.take_known(known, page);
+        }
+        // Remove the journal before the next table is written: it must not be replayed on top of that one.
+        self.checkpointer.remove_journal().map_err(OpenError::io(&self.state.config.root))?;
+        self.keep_tombstones()?;
+        self.load_queues(after_crash)
+    }
+
+    /// Reads the log from `origin`, as often as it takes to know which topics were made again.
+    fn read_log(&self, origin: Origin, is_known: bool) -> Result<Scan, OpenError> {
+        let mut scan = self.scan(origin, Restarts::default())?;
+        // A table lists the deleted topics. Without one, a scan of the whole log may find further re-created topics.
+        while !is_known && scan.learn() {
+            tracing::warn!(
+                "topics were deleted and made again; reading the log again without their old messages"
+            );
+            self.take_back(0)?;
+            lock(&self.checkpointer.checkpoints.rounds).forget();
+            self.load_queues_below(0, true)?;
+            let origin = Origin { from: self.state.log.min(), store_timestamp: 0, ..origin };
+            scan = self.scan(origin, scan.known)?;
+        }
+        match &scan.undecided {
+            Some(undecided) => Err(self.refusal(scan.end, undecided)),
+            None => Ok(scan),
+        }
+    }
+
+    /// Cuts the log, and everything made from it, where the scan ended; returns the paths of copies of what was cut.
+    fn end_at(
+        &self,
+        scan: &Scan,
+        from: u64,
+        newest: Newest,
+        after_crash: bool,
+    ) -> Result<Vec<PathBuf>, OpenError> {
+        let root = &self.state.config.root;
+        let copies = self.cut(scan, after_crash)?;
+        self.state.digests.cut(scan.end).map_err(OpenError::io(root))?;
+        self.reader.ahead.came_from_disk(scan.end);
+        if lock(&self.state.page).logics_physical_offset > scan.end.cast_signed() {
+            self.take_back(from)?;
+        }
+        // A tombstone that reaches behind the end would hide records that are yet to come.
+        self.state.queues.tombstones.lower(scan.end);
+        self.set_state(scan, newest);
+        self.checkpointer.indexer.index.cut(scan.end).map_err(OpenError::io(root.join("index")))?;
+        self.checkpointer.indexer.index.begin_at(scan.end, after_crash);
+        Ok(copies)
     }
 
     /// The error that refuses to open a store whose log ends at a position that is either damage or a power cut's loss.
