@@ -139,39 +139,62 @@ impl Properties {
             broker.unique_key(ids);
         }
         properties::append(out, key::UNIQ_KEY, &ids[id_start..]);
-        let level = delay.map(delay_level).transpose()?;
+        let delay = delay.map(Delay::read).transpose()?;
         // A message that a consumer sends back was committed long ago (`SendMessageProcessor.sendMessage`).
-        found.is_half &= !(header.reconsume_times > 0 && level.is_some_and(|level| level > 0));
+        found.is_half &= !(header.reconsume_times > 0 && delay.is_some_and(|delay| delay.level > 0));
         if found.is_half && broker.config.transaction.rejects {
             return Err(no_transactions(broker));
         }
-        match level {
-            _ if found.is_half => {
-                let unique = &ids[id_start..];
-                half(out, target, unique, delay);
-            }
-            Some(level) if level > 0 && !target.dead => {
+        found.schedule(broker, target, out, &ids[id_start..], delay, asked)
+    }
+
+    /// Appends what the broker adds to half messages, and to those that are delivered later.
+    ///
+    /// # Errors
+    /// The refusal of a delivery time that is not allowed.
+    fn schedule(
+        mut self,
+        broker: &Broker,
+        target: &Target,
+        out: &mut Vec<u8>,
+        unique_key: &[u8],
+        delay: Option<Delay<'_>>,
+        asked: Asked<'_>,
+    ) -> Result<Self, Refusal> {
+        match delay {
+            _ if self.is_half => half(out, target, unique_key, delay.map(|delay| delay.text)),
+            Some(Delay { level, .. }) if level > 0 && !target.dead => {
                 // A delay level wins over a delivery time, whose property is dropped (`HookUtils.checkIfTimerMessage`).
                 let level = level.min(broker.delay_levels());
-                found.delay_level = Some(level);
+                self.delay_level = Some(level);
                 delayed(out, level, target.topic.name(), target.queue_id);
-                return Ok(found);
+                return Ok(self);
             }
             Some(_) if target.dead => properties::append(out, key::DELAY, b"-1"),
-            _ => {
-                if let Some(value) = delay {
-                    properties::append(out, key::DELAY, value);
-                }
-            }
+            Some(Delay { text, .. }) => properties::append(out, key::DELAY, text),
+            None => {}
         }
         asked.copy(out);
         // The time of a half message is checked like any other, but counts from the producer's decision.
-        found.out_ms = asked.out_ms(broker)?.filter(|_| !found.is_half);
-        found.cancels = asked.cancels;
-        if let Some(out_ms) = found.out_ms {
+        self.out_ms = asked.out_ms(broker)?.filter(|_| !self.is_half);
+        self.cancels = asked.cancels;
+        if let Some(out_ms) = self.out_ms {
             timed(out, out_ms, target.topic.name(), target.queue_id);
         }
-        Ok(found)
+        Ok(self)
+    }
+}
+
+/// The property `DELAY` of a request.
+#[derive(Clone, Copy)]
+struct Delay<'a> {
+    text: &'a [u8],
+    level: i32,
+}
+
+impl<'a> Delay<'a> {
+    fn read(text: &'a [u8]) -> Result<Self, Refusal> {
+        Ok(Self { text, level: delay_level(text)? })
     }
 }
 
