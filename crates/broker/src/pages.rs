@@ -24,7 +24,7 @@ const PARTS_MAX: usize = if cfg!(test) { 2 } else { 256 };
 /// that is wanted until it returns false. The last name is returned when there were as many.
 type ReadPart<'p> = dyn Fn(&str, usize, &mut dyn FnMut(&str) -> bool) -> Option<String> + 'p;
 
-/// Topics from which on their order by messages is gathered only every ten seconds.
+/// Topics from which on their order by messages is kept, instead of being found out for each page.
 const RANKED_MIN: usize = if cfg!(test) { 20 } else { 100_000 };
 
 /// Which rows are wanted.
@@ -118,24 +118,11 @@ impl Page<'_> {
 }
 
 fn topics(broker: &Broker, page: Page<'_>, by_messages: bool) -> Value {
-    let messages = |name: &str| {
-        let end = broker.store.topic_end(name).unwrap_or_default();
-        i64::try_from(end).unwrap_or(i64::MAX)
-    };
-    let read_part = |after: &str, count, each: &mut dyn FnMut(&str) -> bool| {
-        broker.topics.search(after, page.contains, count, each)
-    };
+    let messages = |name: &str| i64::try_from(messages_of(broker, name)).unwrap_or(i64::MAX);
     let (names, next) = match by_messages {
-        true if page.contains.is_empty() && broker.topics.count() >= RANKED_MIN => {
-            let most = Page { limit: Some(ROWS_MAX), ..page };
-            let mut names = broker.ranking.names(broker.now_ms(), || most.by_figure(&read_part, messages));
-            // Those of the known ones that have got more messages meanwhile come first.
-            names.sort_by_cached_key(|name| Reverse(messages(name)));
-            names.truncate(page.limit());
-            (names, None)
-        }
-        true => (page.by_figure(&read_part, messages), None),
-        false => page.by_name(&read_part),
+        true if page.contains.is_empty() && is_ranked(broker) => (largest_topics(broker, page.limit()), None),
+        true => (topics_by_messages(broker, page), None),
+        false => page.by_name(&|after, count, each| broker.topics.search(after, page.contains, count, each)),
     };
     let rows = names.iter().filter_map(|name| {
         let config = &broker.topics.find(name)?.config;
@@ -148,6 +135,37 @@ fn topics(broker: &Broker, page: Page<'_>, by_messages: bool) -> Value {
         }))
     });
     page_body(rows, next)
+}
+
+/// The number of messages that a topic ever got.
+fn messages_of(broker: &Broker, topic: &str) -> u64 {
+    broker.store.topic_end(topic).unwrap_or_default()
+}
+
+/// The topics of a page by messages. Reads the ends of all their queues.
+fn topics_by_messages(broker: &Broker, page: Page<'_>) -> Vec<String> {
+    let read_part = |after: &str, count, each: &mut dyn FnMut(&str) -> bool| {
+        broker.topics.search(after, page.contains, count, each)
+    };
+    page.by_figure(&read_part, |name| i64::try_from(messages_of(broker, name)).unwrap_or(i64::MAX))
+}
+
+fn is_ranked(broker: &Broker) -> bool {
+    broker.topics.count() >= RANKED_MIN
+}
+
+/// The names of so many topics with the most messages, the largest first.
+fn largest_topics(broker: &Broker, count: usize) -> Vec<String> {
+    let messages = |name: &str| broker.topics.find(name).map(|_| messages_of(broker, name));
+    let most = Page { contains: "", after: "", limit: Some(ROWS_MAX), sort: "messages" };
+    broker.ranking.names(count, messages, || topics_by_messages(broker, most))
+}
+
+/// Finds out which topics have the most messages, where there are so many that the first page by messages would wait for it.
+pub(crate) fn rank_topics(broker: &Broker) {
+    if is_ranked(broker) && !broker.ranking.is_known() {
+        largest_topics(broker, 0);
+    }
 }
 
 /// The body of an answer: the rows of a page. `next` is the name behind which the rest of a search begins.
@@ -222,15 +240,14 @@ fn locks(broker: &Broker, page: Page<'_>) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use store::RealDisk;
     use wire::body::group::SubscriptionGroupConfig;
     use wire::body::topic::TopicConfig;
     use wire::units::QueueOffset;
 
     use super::*;
-    use crate::clock::Clock;
+    use crate::change::TopicChange;
+    use crate::state::SAMPLE_MS;
+    use crate::stats;
     use crate::testing::Fixture;
 
     fn fixture() -> Fixture {
@@ -300,9 +317,9 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_very_many_topics_is_gathered_once_in_ten_seconds() {
-        let (clock, directory) = (Clock::standing(1_000_000), tempfile::tempdir().unwrap());
-        let fixture = Fixture::timed(Arc::new(RealDisk), clock.clone(), directory, |_| {});
+    fn the_order_of_very_many_topics_is_kept() {
+        let fixture = Fixture::new();
+        stats::sample(&fixture.broker, 0);
         let names_of = |count| (0..count).map(|number| format!("T{number}"));
         for name in names_of(RANKED_MIN) {
             fixture.broker.topics.put(TopicConfig::new(name, 1, 6), 0).unwrap();
@@ -315,8 +332,10 @@ mod tests {
         fixture.broker.topics.put(TopicConfig::new("New", 1, 6), 0).unwrap();
         (0..3).for_each(|_| fixture.put("New", 0, b"body", b""));
         assert_eq!(most(1), ["T2"]);
-        clock.set(1_010_000);
-        assert_eq!(most(1), ["New"]);
+        stats::sample(&fixture.broker, SAMPLE_MS);
+        assert_eq!(most(1), ["New"], "topics that grew are known with the next sample");
+        fixture.broker.topics.commit(vec![vec![TopicChange::Remove("New".to_owned())]], 1);
+        assert_eq!(most(1), ["T2"]);
     }
 
     #[test]

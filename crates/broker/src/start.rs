@@ -15,7 +15,7 @@ use crate::assign;
 use crate::broker::{Arrivals, Broker, LoadError, Loaded};
 use crate::config::Config;
 use crate::disk_pool::DiskPool;
-use crate::engine::{BLOCKING, PUNCTUAL};
+use crate::engine::{BLOCKING, Next, PUNCTUAL};
 use crate::housekeeping::{self, Housekeeping, Rereading, Saving};
 use crate::metadata_writer::MetadataWriter;
 use crate::metrics::MetricsExporter;
@@ -27,7 +27,9 @@ use crate::save::save;
 use crate::shell::{Post, Shell};
 use crate::supervisor::SupervisedWork;
 use crate::topics::Topics;
-use crate::{acting, master_services, persist, pop, pull, register, restore, system_topics, transaction};
+use crate::{
+    acting, master_services, pages, persist, pop, pull, register, restore, system_topics, transaction,
+};
 
 /// Number of disk pool threads for pulls and pops of consumers far behind, for requests of operators, and for other requests.
 const DISK_READERS: usize = 2;
@@ -315,7 +317,8 @@ fn start_forwarding(shell: &Shell) -> Result<Forwards, StartError> {
 /// Starts the tasks, and the metadata writer.
 fn start_tasks(shell: &mut Shell, broker: &Arc<Broker>) -> io::Result<()> {
     use SupervisedWork::{
-        Checks, Clients, Members, Metadata, Offsets, Pops, Pulls, Refusals, Register, Routes, Rules, Tables,
+        Checks, Clients, Members, Metadata, Offsets, Pops, Pulls, Ranking, Refusals, Register, Routes, Rules,
+        Tables,
     };
     let metadata_writer = MetadataWriter::new(broker.clone());
     let post = Post { work: Metadata, name: "metadata-writer" };
@@ -339,6 +342,12 @@ fn start_tasks(shell: &mut Shell, broker: &Arc<Broker>) -> io::Result<()> {
     )?;
     shell.task(post(PUNCTUAL, Clients, "clients"), None, Housekeeping::new(broker.clone()))?;
     shell.task(post(BLOCKING, Offsets, "offsets"), None, Saving::new(broker.clone()))?;
+    let of_topics = broker.clone();
+    let rank = move |_| {
+        pages::rank_topics(&of_topics);
+        Next::Woken
+    };
+    shell.task(post(BLOCKING, Ranking, "ranking"), None, rank)?;
     let of_pops = broker.clone();
     let pops = move |now_ms| pop::due(&of_pops, now_ms);
     shell.task(post(PUNCTUAL, Pops, "suspended-pops"), Some(|broker| broker.pops.earlier()), pops)?;

@@ -54,6 +54,7 @@ pub(crate) fn sample(broker: &Broker, now_ms: i64) {
     }
     note_sent(broker, windows);
     for topic in std::mem::take(grown) {
+        broker.ranking.grew(&topic, || broker.store.topic_end(&topic));
         let total = put.get(&topic).copied().unwrap_or_default();
         windows.note(Name::TopicPutNums, &topic, total, total);
     }

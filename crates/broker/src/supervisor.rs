@@ -39,6 +39,8 @@ pub(crate) enum SupervisedWork {
     Pops,
     /// Removes clients that no longer send heartbeats, and samples statistics.
     Clients,
+    /// Finds out once which of very many topics have the most messages.
+    Ranking,
     /// Queries name servers for requests of clients that need routes.
     Routes,
     /// Keeps the broker registered with a name server.
@@ -80,6 +82,7 @@ impl SupervisedWork {
             Self::Pulls => "pulls that wait are not answered when their time is over",
             Self::Pops => "pops that wait are not answered when their time is over",
             Self::Clients => "silent clients are not forgotten and no figures are sampled",
+            Self::Ranking => "the first page of topics by messages is late",
             Self::Routes => "clients that ask for their queues are not answered",
             Self::Replicate => "slaves do not get the log",
             Self::Follow => "this slave does not follow its master",
