@@ -203,6 +203,33 @@ fn the_bundle_is_judged_anywhere(file: &Path, verdict: &Value) {
 }
 
 #[test]
+fn brokers_of_one_name_and_id_are_found_whichever_registered_last() {
+    let (stage, other) = (stage(), stage());
+    let namesrv = stage.server.setup().namesrv().to_string();
+    let addresses = [&stage, &other].map(|stage| stage.server.setup().broker().to_string());
+    // Both are registered as brokers are that start in the same second, when none of them finds the other one running.
+    let mut connection = stage.name_server();
+    for address in &addresses {
+        let answer = connection.call(
+            request::REGISTER_BROKER,
+            |writer| {
+                let writer = writer.text("brokerName", "broker-a").text("clusterName", "DefaultCluster");
+                writer.text("brokerAddr", address).number("brokerId", 0).text("haServerAddr", "")
+            },
+            &[],
+        );
+        assert_eq!(answer.code, 0, "{answer:?}");
+    }
+    let (code, verdict) = doctor(&["-n", &namesrv, "--host", "no", "--sample", "0"]);
+    let found = findings(&verdict);
+    let names_both = |line: &String| {
+        line.starts_with("two-masters: broker-a of DefaultCluster")
+            && addresses.iter().all(|address| line.contains(address))
+    };
+    assert!(code == 1 && found.iter().any(names_both), "{found:?}");
+}
+
+#[test]
 fn who_cannot_look_says_so() {
     // Port 1 is one that nobody serves here.
     let output = run(&["doctor", "-n", "127.0.0.1:1"]);

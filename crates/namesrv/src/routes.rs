@@ -93,6 +93,10 @@ fn member(cluster: &str, address: &str) -> Member {
 /// A registered broker process.
 #[derive(Debug, Clone)]
 pub struct Live {
+    /// Name of the broker's group.
+    pub broker: String,
+    /// The broker's id in the group.
+    pub id: i64,
     /// Time of the last registration or heartbeat.
     pub seen: Instant,
     /// Time without heartbeat after which the broker counts as lost.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use wire::body::ReplacedBroker;
 
 /// Version of the bundle's form.
 pub(crate) const FORMAT: u32 = 1;
@@ -46,6 +47,8 @@ pub(crate) struct NameServer {
     /// The response code of its refusal, of an error that is one.
     pub error_code: Option<i32>,
     pub sets: Vec<BrokerSet>,
+    /// Brokers that are registered while another address has their name and id; absent when it does not tell, as those of RocketMQ.
+    pub replaced: Option<Vec<ReplacedBroker>>,
     /// The queues of each topic, by its name.
     pub routes: BTreeMap<String, Vec<Route>>,
     /// When the certificate of its port ends, ms since the epoch; absent when it speaks no TLS.
@@ -157,6 +160,13 @@ impl Broker {
     /// The first number of a figure of the runtime information.
     pub fn figure(&self, name: &str) -> Option<f64> {
         self.text(name)?.split([' ', ',']).next()?.parse().ok()
+    }
+
+    /// Whether the broker runs under its name and id by its own settings. In controller mode its settings do not say which id it has.
+    pub fn is_named_so(&self) -> bool {
+        self.setting("enableControllerMode") != Some("true")
+            && self.setting("brokerName") == Some(self.name.as_str())
+            && self.setting("brokerId") == Some(self.id.to_string().as_str())
     }
 
     /// A setting.

@@ -3,7 +3,7 @@
 use super::bundle::{Bundle, FORMAT};
 use super::chain::{Chain, Link, Target, chains};
 use super::finding::{State, Verdict, judge};
-use super::gather::{Scope, gather, local_brokers, look_again};
+use super::gather::{Scope, Watch, gather, local_brokers, look_again};
 use super::{checks, machine, os_script, report};
 use crate::command::print;
 use crate::output::{Format, render};
@@ -14,7 +14,6 @@ use host::Facts;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// Exit codes: nothing found; something found; could not look.
 const CLEAN: u8 = 0;
@@ -63,7 +62,7 @@ pub struct DoctorCommand {
     /// Whether this machine is looked at too.
     #[arg(long, default_value = "auto")]
     host: Host,
-    /// Seconds between two looks at groups with lag; 0 looks once.
+    /// Seconds between two looks at groups with lag, and for which tables of name servers of RocketMQ are watched; 0 looks once.
     #[arg(long, global = true, value_name = "SECONDS", default_value = "6")]
     sample: u16,
     #[command(subcommand)]
@@ -145,11 +144,11 @@ impl DoctorCommand {
         };
         let mut bundle = session(&access, async |session: &Session| {
             let mut bundle = gather(session, scope, now_ms).await?;
+            let mut watch = Watch::new(&bundle);
             if self.sample > 0 {
-                let seconds = u64::from(self.sample);
-                let wait = tokio::time::sleep(Duration::from_secs(seconds));
-                look_again(session, &mut bundle, i64::from(self.sample) * 1000, wait).await;
+                look_again(session, &mut bundle, &mut watch, self.sample).await;
             }
+            watch.finish(session, &mut bundle, now_ms).await;
             Ok(bundle)
         })?;
         let here = local_brokers(&bundle);
@@ -209,6 +208,7 @@ impl DoctorCommand {
 /// [`Error`] when no name server answers.
 pub async fn diagnose(session: &Session) -> Result<serde_json::Value, Error> {
     let mut bundle = gather(session, &Scope::default(), now_ms).await?;
+    Watch::new(&bundle).finish(session, &mut bundle, now_ms).await;
     bundle.host = local_brokers(&bundle).map(|here| Facts::read(&here));
     Ok(report::value(&bundle, &judge(&bundle, checks::all())))
 }

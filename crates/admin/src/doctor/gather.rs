@@ -2,6 +2,7 @@
 
 mod groups;
 mod levels;
+mod namesakes;
 mod own_queues;
 mod stacks;
 
@@ -15,10 +16,15 @@ use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
-use wire::body::{ClusterInfo, TopicRouteData, TopicStats, TopicTable, parse_key_values};
+use wire::body::{
+    BrokerData, ClusterInfo, REPLACED_BROKERS, ReplacedBroker, TopicRouteData, TopicStats, TopicTable,
+    WITH_REPLACED_BROKERS, parse_key_values,
+};
 use wire::codes::request;
+use wire::json;
 
 pub(super) use groups::look_again;
+pub(super) use namesakes::Watch;
 
 /// Longest time for a TLS handshake with a server that answers requests.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -133,21 +139,29 @@ fn chosen(bundle: &Bundle, names: Vec<String>) -> Vec<String> {
 
 /// A name server's account. One that does not answer is asked nothing more.
 async fn name_server(session: &Session, address: &str) -> NameServer {
-    let mut server = NameServer { address: address.to_owned(), ..NameServer::default() };
-    let ask = Request::new(request::GET_BROKER_CLUSTER_INFO);
-    let info = session.look(address, &ask).await.and_then(|reply| body::<ClusterInfo>(address, &reply));
-    let info = match info {
-        Ok(info) => info,
-        Err(why) => {
-            return NameServer { error: Some(why.to_string()), error_code: why.code(), ..server };
-        }
+    let server = NameServer { address: address.to_owned(), ..NameServer::default() };
+    match table(session, address).await {
+        Ok((sets, replaced)) => NameServer { sets, replaced, ..server },
+        Err(why) => NameServer { error: Some(why.to_string()), error_code: why.code(), ..server },
+    }
+}
+
+/// A name server's broker table, and the brokers that are registered while another address has their name and id; `None` from one that
+/// does not tell.
+async fn table(
+    session: &Session,
+    address: &str,
+) -> Result<(Vec<BrokerSet>, Option<Vec<ReplacedBroker>>), Error> {
+    let ask = Request::new(request::GET_BROKER_CLUSTER_INFO).with(WITH_REPLACED_BROKERS, true);
+    let reply = session.look(address, &ask).await?;
+    let info: ClusterInfo = body(address, &reply)?;
+    let set = |set: BrokerData| BrokerSet {
+        cluster: set.cluster,
+        name: set.broker_name,
+        addresses: set.broker_addrs,
     };
-    server.sets = info
-        .broker_addr_table
-        .into_values()
-        .map(|set| BrokerSet { cluster: set.cluster, name: set.broker_name, addresses: set.broker_addrs })
-        .collect();
-    server
+    let replaced = reply.text(REPLACED_BROKERS).and_then(|text| json::from_str(text).ok());
+    Ok((info.broker_addr_table.into_values().map(set).collect(), replaced))
 }
 
 /// The queues of topics by a name server's account.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use wire::body::TopicRouteData;
+use wire::body::{REPLACED_BROKERS, TopicRouteData, WITH_REPLACED_BROKERS};
 use wire::codes::{VERSION_4_9_4, request, response};
 use wire::json::{self, Dialect};
 
@@ -64,10 +64,19 @@ impl RequestHandler {
         }
     }
 
-    /// Answers `GET_BROKER_CLUSTER_INFO`.
-    pub(super) fn clusters(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
-        let body = json::to_vec(&self.routes().clusters());
-        errand.finish(&body)
+    /// Answers `GET_BROKER_CLUSTER_INFO`, to those that ask also which brokers run under the name and id of another one.
+    pub(super) fn clusters(&self, mut errand: Errand<'_, '_>) -> Result<(), Refusal> {
+        let wants_replaced = errand.command.fields.flag_or(WITH_REPLACED_BROKERS, false);
+        let (body, replaced) = {
+            let routes = self.routes();
+            (json::to_vec(&routes.clusters()), wants_replaced.then(|| routes.replaced()))
+        };
+        let mut reply = errand.reply();
+        if let Some(replaced) = replaced {
+            reply = reply.bytes(REPLACED_BROKERS, &json::to_vec(&replaced));
+        }
+        reply.finish(&body);
+        Ok(())
     }
 
     /// Answers `GET_BROKER_MEMBER_GROUP`.

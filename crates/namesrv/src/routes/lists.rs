@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
+use wire::body::ReplacedBroker;
 
 use super::{BrokerView, Routes};
 
@@ -65,6 +66,22 @@ impl Routes {
                 .collect(),
             cluster_addr_table: &self.clusters,
         }
+    }
+
+    /// The brokers that count as live while another address has their name and id. Only one that runs registers again, so that a
+    /// broker which came back at another address is here for at most its timeout.
+    pub fn replaced(&self) -> Vec<ReplacedBroker> {
+        let replaced = self.live.iter().filter(|((_, address), live)| {
+            let holder = self.groups.get(&live.broker).and_then(|group| group.addresses.get(&live.id));
+            holder.is_some_and(|holder| holder != address)
+        });
+        let replaced = replaced.map(|((cluster, address), live)| ReplacedBroker {
+            broker_addr: address.clone(),
+            broker_id: live.id,
+            broker_name: live.broker.clone(),
+            cluster: cluster.clone(),
+        });
+        replaced.collect()
     }
 
     /// One broker group by name; without addresses if it is unknown.

@@ -159,6 +159,8 @@ impl Routes {
     fn store_live(&mut self, now: Instant, registration: &Registration<'_>) {
         let key = member(registration.cluster, registration.address);
         let live = Live {
+            broker: registration.broker.to_owned(),
+            id: registration.id,
             seen: now,
             timeout: registration.timeout,
             version: registration.content.version,

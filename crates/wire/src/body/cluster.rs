@@ -16,6 +16,27 @@ pub struct ClusterInfo {
     pub cluster_addr_table: BTreeMap<String, BTreeSet<String>>,
 }
 
+/// A broker that is registered at a name server while another address has its name and id: the one that registered last. It is in
+/// [`REPLACED_BROKERS`], which name servers of RocketMQ do not have.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ReplacedBroker {
+    /// Address of the broker.
+    pub broker_addr: String,
+    /// Id of the broker in its group.
+    pub broker_id: i64,
+    /// Name of the broker group.
+    pub broker_name: String,
+    /// Cluster of the broker group.
+    pub cluster: String,
+}
+
+/// Header field of `GET_BROKER_CLUSTER_INFO` that asks for [`REPLACED_BROKERS`] when it is `true`.
+pub const WITH_REPLACED_BROKERS: &str = "withReplacedBrokers";
+
+/// Header field of the answer to `GET_BROKER_CLUSTER_INFO`: a JSON array of [`ReplacedBroker`].
+pub const REPLACED_BROKERS: &str = "replacedBrokers";
+
 /// The members of one broker group (`org.apache.rocketmq.remoting.protocol.body.BrokerMemberGroup`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

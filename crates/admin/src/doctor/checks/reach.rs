@@ -35,6 +35,9 @@ pub(super) const CHECKS: &[Check] = checks! {
     "two-masters", Critical, two_masters,
         "Two brokers are master under one name, and overwrite each other's routes",
         "broker table, settings of brokers";
+    "two-slaves", Warning, two_slaves,
+        "Two slaves run under one name and id, and clients read from the one that registered last",
+        "broker table, settings of brokers";
     "no-master", Critical, no_master,
         "A broker set has slaves and no master, so that nothing can be sent to it", TABLE;
     "write-permission-wiped", Critical, write_permission_wiped,
@@ -188,21 +191,42 @@ fn routes_disagree(bundle: &Bundle) -> Look {
     })
 }
 
-fn two_masters(bundle: &Bundle) -> Look {
-    let mut masters: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
-    let sets = bundle.name_servers.iter().flat_map(|server| &server.sets);
-    for set in sets {
-        let master = set.addresses.get(&MASTER).map(String::as_str);
-        masters.entry((&set.cluster, &set.name)).or_default().extend(master);
+/// The addresses of brokers by cluster, name and id.
+type Addresses<'a> = BTreeMap<(&'a str, &'a str, i64), BTreeSet<&'a str>>;
+
+fn addresses(bundle: &Bundle) -> Addresses<'_> {
+    let mut all = Addresses::new();
+    for set in bundle.name_servers.iter().flat_map(|server| &server.sets) {
+        for (id, address) in &set.addresses {
+            all.entry((&set.cluster, &set.name, *id)).or_default().insert(address);
+        }
     }
     // A broker that took another's place says its name in its settings. In controller mode brokerId of the settings is not the role.
     let elected = |broker: &&Broker| broker.setting("enableControllerMode") == Some("true");
     for broker in bundle.brokers.iter().filter(|broker| !elected(broker)) {
-        if let (Some(name), Some("0")) = (broker.setting("brokerName"), broker.setting("brokerId")) {
-            masters.entry((&broker.cluster, name)).or_default().insert(&broker.address);
+        let id = broker.setting("brokerId").and_then(|id| id.parse().ok());
+        if let (Some(name), Some(id)) = (broker.setting("brokerName"), id) {
+            all.entry((&broker.cluster, name, id)).or_default().insert(&broker.address);
         }
     }
-    Look::each(masters, |((cluster, name), addresses)| {
+    all
+}
+
+fn two_slaves(bundle: &Bundle) -> Look {
+    let slaves = addresses(bundle).into_iter().filter(|((_, _, id), _)| *id != MASTER);
+    Look::each(slaves, |((cluster, name, id), addresses)| {
+        Found::when(addresses.len() > 1, || {
+            let list = addresses.into_iter().collect::<Vec<_>>().join(" and ");
+            let subject = format!("{name} id {id} of {cluster}");
+            let fix = "stop one of them, or give it a brokerId that no other broker of this name has";
+            Found::new(subject, format!("slaves at {list}"), "broker table, settings (26)", fix)
+        })
+    })
+}
+
+fn two_masters(bundle: &Bundle) -> Look {
+    let masters = addresses(bundle).into_iter().filter(|((_, _, id), _)| *id == MASTER);
+    Look::each(masters, |((cluster, name, _), addresses)| {
         Found::when(addresses.len() > 1, || {
             let list = addresses.into_iter().collect::<Vec<_>>().join(" and ");
             let fix =

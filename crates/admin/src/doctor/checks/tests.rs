@@ -104,6 +104,7 @@ fn name_server(address: &str) -> NameServer {
             set("broker-b", &[(0, "10.0.0.3:10911")]),
         ],
         routes: BTreeMap::from([("T".to_owned(), vec![route("broker-a"), route("broker-b")])]),
+        replaced: None,
         certificate_ends_ms: Some(NOW_MS + 31 * DAY_MS),
     }
 }
@@ -284,6 +285,15 @@ const FAULTS: &[Fault] = &[
         "two-masters",
         |it| drop(it.name_servers[1].sets[1].addresses.insert(0, "10.0.0.8:10911".into())),
         "10.0.0.8:10911",
+    ),
+    (
+        "two-slaves",
+        |it| {
+            let mut other = it.brokers[1].clone();
+            other.address = "10.0.0.8:10911".into();
+            it.brokers.push(other);
+        },
+        "broker-a id 1 of C: slaves at 10.0.0.2:10911 and 10.0.0.8:10911",
     ),
     (
         "look-refused",
@@ -553,7 +563,7 @@ fn what_was_refused_or_not_asked_is_skipped() {
         *group = Group { name: group.name.clone(), ..Group::default() };
     }
     (bundle.host, bundle.topics) = (None, Vec::new());
-    let told = ["name-server", "broker-silent", "address", "routes", "two-masters", "no-", "look"];
+    let told = ["name-server", "broker-silent", "address", "routes", "two-", "no-", "look"];
     for verdict in judge(&bundle, all()) {
         let is_told = told.iter().any(|start| verdict.code.starts_with(start));
         let expected = if is_told { State::Pass } else { State::Skip };

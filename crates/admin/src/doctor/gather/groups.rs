@@ -1,6 +1,6 @@
 //! Gathers consumer groups: progress, connections, and what each member says of itself.
 
-use super::{Scope, masters};
+use super::{Scope, Watch, masters};
 use crate::doctor::bundle::{Bundle, Connection, Group, Later, Lock, Member, Owned, Progress};
 use crate::message::TOOLS_GROUP;
 use crate::request::{Request, body, for_each};
@@ -257,18 +257,15 @@ pub(super) fn is_lagging(group: &Group) -> bool {
     group.is_online == Some(true) && group.progress.iter().any(|row| row.lag() > 0)
 }
 
-/// Looks a second time at groups with lag and at the stacks of their members, `after_ms` later. `wait` passes the time, and is not called when there are none.
-pub(crate) async fn look_again(
-    session: &Session,
-    bundle: &mut Bundle,
-    after_ms: i64,
-    wait: impl Future<Output = ()>,
-) {
-    if !bundle.groups.iter().any(is_lagging) {
+/// Looks a second time at groups with lag and at the stacks of their members, some seconds later, in which `watch` reads tables of name
+/// servers. Does not wait when nothing is to be seen.
+pub(crate) async fn look_again(session: &Session, bundle: &mut Bundle, watch: &mut Watch, seconds: u16) {
+    if !watch.is_needed() && !bundle.groups.iter().any(is_lagging) {
         return;
     }
+    let after_ms = i64::from(seconds) * 1000;
     let dumps = super::stacks::first(session, bundle).await;
-    wait.await;
+    watch.pass(session, seconds).await;
     super::stacks::compare(session, bundle, dumps).await;
     let addresses: Vec<String> = masters(bundle).map(|master| master.address.clone()).collect();
     for group in bundle.groups.iter_mut().filter(|group| is_lagging(group)) {

@@ -122,6 +122,42 @@ fn check_7_a_master_of_an_earlier_epoch_is_fenced() {
 }
 
 #[test]
+fn brokers_that_run_under_the_name_and_id_of_another_one_are_told_to_those_that_ask() {
+    let mut office = Office::new();
+    let ask = |office: &Office| {
+        let answer = office.ask(106, json!({"withReplacedBrokers": "true"}), "");
+        serde_json::from_str::<Value>(&answer.fields["replacedBrokers"]).unwrap()
+    };
+    let told = |address: &str, id: i64| json!([{"brokerAddr": address, "brokerId": id, "brokerName": "broker-a", "cluster": "C"}]);
+    let one = Broker { connection: 5, ..Broker::new(0, "a:1") };
+    let other = Broker { connection: 6, ..Broker::new(0, "b:1") };
+    office.register(&one);
+    assert_eq!(ask(&office), json!([]));
+    // Both register within the same second, then the first one again.
+    office.register(&other);
+    assert_eq!((ask(&office), office.addresses("T1")), (told("a:1", 0), json!({"0": "b:1"})));
+    assert_eq!(office.ask(106, json!({}), "").fields, BTreeMap::new(), "nobody asked");
+    office.wait(30);
+    office.register(&one);
+    assert_eq!((ask(&office), office.addresses("T1")), (told("b:1", 0), json!({"0": "a:1"})));
+    // A slave of the same name is another broker.
+    office.register(&Broker { connection: 7, ..Broker::new(1, "b:2") });
+    assert_eq!(ask(&office), told("b:1", 0));
+    // One of them stops.
+    office.handler.disconnected(6);
+    office.handler.settle();
+    assert_eq!((ask(&office), office.addresses("T1")), (json!([]), json!({"0": "a:1", "1": "b:2"})));
+    // A broker that came back at another address does not register at its former one.
+    office.register(&other);
+    office.wait(100);
+    office.register(&other);
+    office.wait(21);
+    office.handler.expire(office.now);
+    office.handler.settle();
+    assert_eq!((ask(&office), office.addresses("T1")), (json!([]), json!({"0": "b:1"})));
+}
+
+#[test]
 fn check_8_a_lost_connection_removes_its_broker() {
     let office = Office::new();
     office.register(&Broker { connection: 5, ..Broker::new(0, "a:1") });
