@@ -64,6 +64,7 @@ fn a_message_given_back_comes_again_later() {
     assert_eq!(property(&properties, "ORIGIN_MESSAGE_ID"), Some(id.as_str()));
     assert_eq!(property(&properties, "KEYS"), Some("k"));
     assert_eq!(property(&properties, "DELAY"), Some("3"), "level 3 is the first of a retry");
+    assert_eq!(property(&properties, "WAIT"), Some("false"), "{properties:?}");
 }
 
 #[test]

@@ -206,9 +206,9 @@ fn prepare(
         tracing::error!(at = %unit.log_offset, "a delayed half message is skipped");
         return Ok(None);
     }
-    // As in Java the copy keeps the delay properties; they only cause a delay in messages from clients.
+    // As in Java (`ScheduleMessageService.messageTimeUp`) the copy keeps all properties; a delay level only delays messages of clients.
     let mut kept = Vec::new();
-    properties::rewrite(&mut kept, properties, &[key::WAIT_STORE_MSG_OK], &[]);
+    properties::rewrite(&mut kept, properties, &[], &[]);
     let message = Message { properties: &kept, store_host: broker.store_host, ..Message::of(&record) };
     let target = target(broker, topic, queue_id, broker.now_ms())?;
     batch.push(&target.index, &message)?;

@@ -73,9 +73,20 @@ pub(crate) fn send_back(broker: &Broker, message: &SendBack<'_>) -> Result<LogOf
     Ok(end)
 }
 
+/// The properties of a former delay or delivery time, which a delay level takes the place of (`HookUtils.checkIfTimerMessage`,
+/// `transformDelayLevelMessage`).
+const REPLACED: [&str; 6] = [
+    key::DELAY,
+    key::REAL_TOPIC,
+    key::REAL_QUEUE_ID,
+    key::TIMER_DELIVER_MS,
+    key::TIMER_DELAY_SEC,
+    key::TIMER_DELAY_MS,
+];
+
 /// Appends the copy of the message and returns the end of its record, for which the answer waits under sync flush. Java's answer
-/// does not wait for the flush (`WAIT=false`), so a consumer that keeps its offsets elsewhere would lose the message in a power
-/// cut.
+/// does not wait for the flush, so a consumer that keeps its offsets elsewhere would lose the message in a power cut; the copy has
+/// `WAIT=false` as Java's has.
 fn put_copy(
     broker: &Broker,
     record: &RecordView<'_>,
@@ -89,15 +100,19 @@ fn put_copy(
     let id = OffsetId { store_host: record.store_host(), log_offset: at }.to_string();
     let origin = properties::get(original, key::ORIGIN_MESSAGE_ID).unwrap_or(id.as_bytes());
     let source = properties::get(original, key::RETRY_TOPIC).unwrap_or(record.topic());
-    let dropped = [key::DELAY, key::REAL_TOPIC, key::REAL_QUEUE_ID, key::WAIT_STORE_MSG_OK];
-    let added = [(key::RETRY_TOPIC, source), (key::ORIGIN_MESSAGE_ID, origin)];
-    properties::rewrite(&mut copied, original, &dropped, &added);
+    let added: [(_, &[u8]); 3] =
+        [(key::RETRY_TOPIC, source), (key::ORIGIN_MESSAGE_ID, origin), (key::WAIT_STORE_MSG_OK, b"false")];
     let (topic, queue_id) = match level {
         Some(level) => {
+            properties::rewrite(&mut copied, original, &REPLACED, &added);
             delayed(&mut copied, level, topic, queue_id);
             (names::SCHEDULE_TOPIC, level - 1)
         }
-        None => (topic, queue_id),
+        None => {
+            properties::rewrite(&mut copied, original, &[key::DELAY], &added);
+            properties::append(&mut copied, key::DELAY, b"0");
+            (topic, queue_id)
+        }
     };
     let message = Message {
         properties: &copied,
@@ -108,3 +123,6 @@ fn put_copy(
     };
     broker.put(topic, queue_id, &message).map(|placed| placed.end()).map_err(|error| not_put(broker, error))
 }
+
+#[cfg(test)]
+mod tests;

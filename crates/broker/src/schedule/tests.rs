@@ -12,6 +12,7 @@ fn delay(fixture: &Fixture, level: i32, body: &[u8], queue_id: i32) {
     fixture.broker.topics.ensure("Real", queue_id + 1, 1).unwrap();
     let mut text = Vec::new();
     properties::append(&mut text, key::TAGS, b"TagA");
+    properties::append(&mut text, key::WAIT_STORE_MSG_OK, b"false");
     delayed(&mut text, level, "Real", queue_id);
     fixture.put(names::SCHEDULE_TOPIC, level - 1, body, &text);
 }
@@ -50,6 +51,7 @@ fn a_delivered_message_keeps_its_properties_and_is_not_delayed_again() {
     let (_, text, _) = fixture.messages("Real", 3).remove(0);
     let value = |name| properties::get_str(&text, name).map(str::to_owned);
     assert_eq!(value(key::DELAY).as_deref(), Some("2"));
+    assert_eq!(value(key::WAIT_STORE_MSG_OK).as_deref(), Some("false"));
     assert_eq!(value(key::REAL_TOPIC).as_deref(), Some("Real"));
     assert_eq!(value(key::REAL_QUEUE_ID).as_deref(), Some("3"));
     let queue = fixture.queue("Real", 3);
