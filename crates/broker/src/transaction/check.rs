@@ -134,12 +134,20 @@ fn ask(
     times: i64,
 ) -> Result<(), PutError> {
     let stored = half.properties();
-    let origin = number(half, key::TRANSACTION_PREPARED_QUEUE_OFFSET).unwrap_or(offset).to_string();
     let mut text = Vec::new();
-    let added =
-        [(key::TRANSACTION_CHECK_TIMES, times.to_string()), (key::TRANSACTION_PREPARED_QUEUE_OFFSET, origin)];
-    let added = added.each_ref().map(|(name, value)| (*name, value.as_bytes()));
-    properties::rewrite(&mut text, stored, &[], &added);
+    properties::rewrite(
+        &mut text,
+        stored,
+        &[],
+        &[(key::TRANSACTION_CHECK_TIMES, times.to_string().as_bytes())],
+    );
+    // Java puts a message back while it is immune, and notes its first offset then (`renewImmunityHalfMessageInner`). Here such a
+    // message stays at that offset until its producer is asked.
+    let has_origin = properties::get(stored, key::TRANSACTION_PREPARED_QUEUE_OFFSET).is_some();
+    if immunity_ms(half).is_some() && !has_origin {
+        let origin = offset.to_string();
+        properties::append(&mut text, key::TRANSACTION_PREPARED_QUEUE_OFFSET, origin.as_bytes());
+    }
     let message = Message { properties: &text, store_host: broker.store_host, ..Message::of(half) };
     let put = Put { topic: names::HALF_TOPIC, queue_id: 0, message };
     let mut state = broker.transactions.lock();

@@ -160,7 +160,7 @@ fn check_27_an_undecided_message_is_asked_about_and_given_up_at_last() {
         assert_eq!((record.topic(), record.queue_id(), record.body()), (&b"T"[..], 1, &b"A"[..]));
         let get = |name| properties::get_str(record.properties(), name);
         assert_eq!(get(key::TRANSACTION_CHECK_TIMES), Some(times.to_string().as_str()));
-        assert_eq!(get(key::TRANSACTION_PREPARED_QUEUE_OFFSET), Some("0"));
+        assert_eq!(get(key::TRANSACTION_PREPARED_QUEUE_OFFSET), None, "it was never immune");
     }
     check_after(&fixture, 10);
     assert!(producer.pushed().is_empty());
@@ -272,6 +272,17 @@ fn an_immune_message_is_left_alone_and_does_not_hold_up_others() {
     half(&fixture, "other", "");
     check_after(&fixture, 10);
     assert_eq!(bodies(&fixture, names::HALF_TOPIC, 0), ["immune", "other", "other"]);
+    // Asked about when its immunity is over, it names the offset at which it was before, at every check.
+    for _ in 0..2 {
+        check_after(&fixture, 1001);
+    }
+    let halves = fixture.messages(names::HALF_TOPIC, 0);
+    let origins = halves.iter().map(|(body, stored, _)| {
+        let origin = properties::get_str(stored, key::TRANSACTION_PREPARED_QUEUE_OFFSET);
+        (std::str::from_utf8(body).unwrap(), origin)
+    });
+    let (immune, other) = (("immune", Some("0")), ("other", None));
+    assert_eq!(origins.collect::<Vec<_>>(), [("immune", None), other, other, immune, other, immune, other]);
 }
 
 #[test]
@@ -406,7 +417,7 @@ fn a_half_message_without_room_for_a_number_is_asked_about_and_holds_up_no_other
     let fixture = fixture();
     let producer = Arc::new(ConnectionHandle::detached(7, ADDRESS));
     fixture.meet_producer("PG", &producer);
-    let full = format!("P\x01{}\x02", "x".repeat(32_647));
+    let full = format!("P\x01{}\x02", "x".repeat(32_670));
     let place = half(&fixture, "A", &full);
     half(&fixture, "B", "");
     check_after(&fixture, 10);
