@@ -106,6 +106,31 @@ fn sql_filters_look_at_the_properties_of_each_message() {
 }
 
 #[test]
+fn a_pull_with_an_expression_that_is_no_filter_is_refused() {
+    let fixture = Fixture::with(|config| config.enable_property_filter = true);
+    fixture.broker.groups.make("g", 1).unwrap();
+    fixture.put("T", 0, b"x", b"a\x015\x02");
+    let pull = |expression: &str| {
+        let fields = [
+            ("consumerGroup", "g"),
+            ("topic", "T"),
+            ("queueId", "0"),
+            ("queueOffset", "0"),
+            ("maxMsgNums", "1"),
+            ("sysFlag", "4"),
+            ("commitOffset", "0"),
+            ("suspendTimeoutMillis", "0"),
+            ("subscription", expression),
+            ("subVersion", "0"),
+            ("expressionType", "SQL92"),
+        ];
+        fixture.ask(wire::codes::request::PULL_MESSAGE, &fields, b"").0
+    };
+    assert_eq!((pull("a = 5"), pull("a LIKE '5'")), (response::SUCCESS, response::PULL_RETRY_IMMEDIATELY));
+    assert_eq!((pull("a NOT LIKE '6'"), pull("a ! 5")), (response::SUBSCRIPTION_PARSE_FAILED, 23));
+}
+
+#[test]
 fn messages_far_behind_come_in_smaller_answers_and_suggest_the_groups_slave() {
     let fixture = Fixture::with(|config| {
         // All messages more than 2 MB behind the end of the log count as on the disk.

@@ -161,7 +161,11 @@ impl Parser<'_> {
                         left = self.word_operator(left, Sense::Not)?;
                         continue;
                     }
-                    _ => return Ok(left),
+                    // Java takes the NOT as the beginning of a comparison, unlike other text behind an operand, which is ignored.
+                    _ => {
+                        let what = "expected CONTAINS, STARTSWITH, ENDSWITH, BETWEEN or IN after NOT";
+                        return Err(self.tokens.error(what));
+                    }
                 },
                 Token::Word(word) if is_operator(word) => {
                     left = self.word_operator(left, Sense::Plain)?;

@@ -138,6 +138,11 @@ fn check_37_refused_expressions() {
         "a > 1e999",
         "a = 5 & b",
         "日本 = 1",
+        "a NOT LIKE 'x'",
+        "a not like 'x' AND a = 5",
+        "a = 5 NOT LIKE 'x'",
+        "a > 3 NOT",
+        "a NOT NULL",
     ] {
         assert!(Filter::parse(text).is_err(), "{text:.40}");
     }
@@ -223,6 +228,7 @@ fn what_follows_a_complete_expression_is_ignored() {
     for (text, same) in [
         ("a > 3 garbage", "a > 3"),
         ("a LIKE 'x'", "a"),
+        ("a IS NULL NOT LIKE 'x'", "a IS NULL"),
         ("a + 1 > 3", "a"),
         ("a = 007", "a = 0"),
         ("a-b = 1", "a"),
