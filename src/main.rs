@@ -8,6 +8,7 @@ mod cluster;
 mod config_command;
 mod console_role;
 mod controller_command;
+mod default_access;
 mod logs;
 mod namesake;
 mod notify;
@@ -16,7 +17,6 @@ mod roles;
 mod security;
 mod serve;
 mod store_command;
-mod strangers;
 
 use std::io::Write;
 use std::path::PathBuf;

@@ -13,7 +13,7 @@ use net::tls::Security;
 use net::{Budget, Limits, ReplicationTls, Workers};
 use wire::body::{format_key_values, parse_key_values};
 
-use crate::{address, console_role, namesake, proxy_role, security, strangers};
+use crate::{address, console_role, default_access, namesake, proxy_role, security};
 
 /// What a process can be.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -104,13 +104,13 @@ impl RunningRoles {
         let mut config = settings.has(Role::Broker).then(|| broker_config(settings, &text)).transpose()?;
         // A controller alone answers brokers and other controllers, which have a file of their own.
         let is_local = match settings.has(Role::Namesrv) || settings.has(Role::Broker) {
-            true => strangers::are_refused(settings.home(), settings.config.is_some(), settings.open)?,
+            true => default_access::is_local(settings.home(), settings.config.is_some(), settings.open)?,
             // A proxy alone keeps nothing, so there is no directory that could tell.
             false => settings.has(Role::Proxy) && !settings.has_file() && !settings.open,
         };
         match &mut config {
-            Some(config) if is_local => config.refuse_strangers(strangers::REFUSED),
-            Some(config) => strangers::warn_of_open(config),
+            Some(config) if is_local => config.serve_this_machine_only(default_access::REFUSAL),
+            Some(config) => default_access::warn_of_open(config),
             None => {}
         }
         let mut running = Self {
@@ -198,12 +198,12 @@ impl RunningRoles {
         }
         if let Some(broker) = &self.broker {
             let name = broker.name();
-            let told = broker.told_address();
+            let advertised = broker.advertised_address();
             lines.push(format!(
-                "The broker[{name}, {told}] boot success. serializeType=JSON and name server is {}",
+                "The broker[{name}, {advertised}] boot success. serializeType=JSON and name server is {}",
                 self.name_servers
             ));
-            lines.extend(address::advice(broker.address(), &told));
+            lines.extend(address::advice(broker.address(), &advertised));
         }
         if let Some(proxy) = &self.proxy {
             lines.extend(proxy.greeting());
@@ -217,7 +217,7 @@ impl RunningRoles {
             lines.push(address::snippet(SocketAddr::new(ip, listens.port())));
         }
         if self.is_local {
-            lines.push(strangers::ADVICE.to_owned());
+            lines.push(default_access::ADVICE.to_owned());
         }
         lines.join("\n")
     }
@@ -301,7 +301,7 @@ fn start_name_server(
     is_local: bool,
 ) -> Result<NameServer, Error> {
     let mut config = namesrv::Config::new(settings.home());
-    config.refuses_strangers = is_local.then_some(strangers::REFUSED);
+    config.refusal_of_others = is_local.then_some(default_access::REFUSAL);
     // A file given to both roles is a broker's; its listenPort is the broker's too.
     let file = settings.config.as_ref().filter(|_| beside.is_none());
     let own = match file {

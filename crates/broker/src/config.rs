@@ -200,8 +200,8 @@ pub struct Config {
     /// The file that the settings come from and that changed settings are written to.
     file: Option<PathBuf>,
     has_store_path: bool,
-    /// What clients of other machines are told instead of being served; `None` to serve them.
-    pub(crate) refuses_strangers: Option<&'static str>,
+    /// The remark with which clients of other machines are refused; `None` to serve them.
+    pub(crate) refusal_of_others: Option<&'static str>,
     has_commit_log_path: bool,
     /// Authentication and authorization.
     pub auth: auth::AuthConfig,
@@ -293,7 +293,7 @@ impl Config {
             auth: auth::AuthConfig::default(),
             file: None,
             has_store_path: false,
-            refuses_strangers: None,
+            refusal_of_others: None,
             has_commit_log_path: false,
             others: BTreeMap::new(),
         }
@@ -349,10 +349,10 @@ impl Config {
         }
     }
 
-    /// Has clients of other machines told `text` with `NO_PERMISSION`, instead of serving them. Counts only while neither
-    /// authentication nor ACL 1.0 is on.
-    pub fn refuse_strangers(&mut self, text: &'static str) {
-        self.refuses_strangers = Some(text);
+    /// Refuses clients of other machines with `NO_PERMISSION` and `text`. Counts only while neither authentication nor ACL 1.0 is
+    /// on.
+    pub fn serve_this_machine_only(&mut self, text: &'static str) {
+        self.refusal_of_others = Some(text);
     }
 
     /// Sets the file that the settings were read from.

@@ -108,8 +108,8 @@ pub(crate) struct Gate {
     plain: Option<PlainAcl>,
     /// False while every request is served; the gate is not asked anything else then.
     is_shut: bool,
-    /// What clients of other machines are told while the gate serves this machine only, and asks nobody who sends a request.
-    strangers: Option<&'static str>,
+    /// The remark for clients of other machines while the gate serves this machine only, and asks nobody who sends a request.
+    refusal_of_others: Option<&'static str>,
     /// Answers that wait because their address failed often.
     pub delays: Delays,
     log: AuditLog,
@@ -132,13 +132,13 @@ impl Gate {
             tracing::warn!("innerClientAuthenticationCredentials is not set: {}", refused_calls(config));
         }
         let log = AuditLog::new(&root.join("logs"));
-        let strangers = config.refuses_strangers.filter(|_| !is_shut);
-        Ok(Self { auth, plain, is_shut, strangers, delays: Delays::default(), log, own })
+        let refusal_of_others = config.refusal_of_others.filter(|_| !is_shut);
+        Ok(Self { auth, plain, is_shut, refusal_of_others, delays: Delays::default(), log, own })
     }
 
     /// Whether clients of other machines are refused, because nobody is asked who sends a request.
     pub fn serves_this_machine_only(&self) -> bool {
-        self.strangers.is_some()
+        self.refusal_of_others.is_some()
     }
 
     /// Longest frame of a client that has sent no signed request yet; `None` where nobody is asked who sends a request. It holds the
@@ -149,15 +149,15 @@ impl Gate {
 
     /// Whether every request of a client is served; `is_local` says whether the client is on this machine.
     pub fn is_open(&self, is_local: bool) -> bool {
-        !self.is_shut && (is_local || self.strangers.is_none())
+        !self.is_shut && (is_local || self.refusal_of_others.is_none())
     }
 
     /// Refuses a client of another machine where only this machine is served, whatever it asks.
     ///
     /// # Errors
     /// [`AuthError::Invalid`] with what to do.
-    fn refuse_strangers(&self, attempt: Attempt<'_>, connection: u64) -> Result<(), Denied> {
-        match self.strangers {
+    fn refuse_others(&self, attempt: Attempt<'_>, connection: u64) -> Result<(), Denied> {
+        match self.refusal_of_others {
             None => Ok(()),
             Some(text) => {
                 let attempt = Attempt { user: "", ..attempt };
@@ -206,7 +206,7 @@ impl Gate {
         let user = signed.fields.text(auth::ACCESS_KEY).unwrap_or_default();
         let (address, request) = (origin.address, Request::Code(signed.code));
         let attempt = Attempt { now_ms, address, request, user, mark };
-        self.refuse_strangers(attempt, origin.connection)?;
+        self.refuse_others(attempt, origin.connection)?;
         let Some(plain) = &self.plain else {
             let verify = || self.auth.verify(signed);
             return self.noted(attempt, origin.connection, verify).map(Verified::User);
@@ -230,7 +230,7 @@ impl Gate {
     ) -> Result<Identity, Denied> {
         let (address, request) = (origin.address, Request::Message(metadata.message));
         let attempt = Attempt { now_ms, address, request, user: metadata.user(), mark };
-        self.refuse_strangers(attempt, origin.connection)?;
+        self.refuse_others(attempt, origin.connection)?;
         if self.plain.is_some() {
             return Err(AuthError::Plain("ACL 1.0 (aclEnable) does not serve gRPC".to_owned()).into());
         }

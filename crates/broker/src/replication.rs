@@ -163,7 +163,7 @@ impl Drop for Replication {
 
 fn listen(broker: &Broker) -> io::Result<std::net::TcpListener> {
     // The port knows no users, so it is this machine's where only this machine is served.
-    let bind = broker.config.refuses_strangers.map(|_| IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let bind = broker.config.refusal_of_others.map(|_| IpAddr::V4(Ipv4Addr::LOCALHOST));
     let address = SocketAddr::new(bind.unwrap_or(broker.config.bind_address), broker.ha_port());
     let listener = std::net::TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;

@@ -178,7 +178,7 @@ impl RunningBroker {
     }
 
     /// The address that clients get from name servers: an IP address or a host name, and the port.
-    pub fn told_address(&self) -> String {
+    pub fn advertised_address(&self) -> String {
         self.broker.address()
     }
 

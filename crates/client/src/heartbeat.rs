@@ -64,8 +64,8 @@ impl Client {
             let write = |frame: wire::frame::FrameWriter<'_>| {
                 frame.text("clientID", self.id()).text(kind, group).finish(b"");
             };
-            let told = self.inner.remote.call(&address, request::UNREGISTER_CLIENT, TIMEOUT, write).await;
-            if let Err(error) = told {
+            let left = self.inner.remote.call(&address, request::UNREGISTER_CLIENT, TIMEOUT, write).await;
+            if let Err(error) = left {
                 tracing::warn!(%error, group, "could not leave the group");
             }
         }

@@ -28,8 +28,8 @@ pub struct Config {
     pub listen_port: u16,
     /// Whether requests must be signed, and by whom; off by default, as RocketMQ's name server knows no users.
     pub auth: AuthConfig,
-    /// What clients of other machines are told with `NO_PERMISSION` instead of being served; `None` to serve them. No property.
-    pub refuses_strangers: Option<&'static str>,
+    /// The remark with which clients of other machines are refused (`NO_PERMISSION`); `None` to serve them. No property.
+    pub refusal_of_others: Option<&'static str>,
     /// File of the key-value settings (`kvConfig.json`).
     pub kv_config_path: PathBuf,
     /// File to which changed settings are written.
@@ -92,7 +92,7 @@ impl Config {
             tls_handshakes_per_second_max: ConnectionLimits::default().handshakes_per_second,
             listen_port: 9876,
             auth: AuthConfig::default(),
-            refuses_strangers: None,
+            refusal_of_others: None,
             kv_config_path: home.join("namesrv/kvConfig.json"),
             config_store_path: home.join("namesrv/namesrv.properties"),
             rocketmq_home: String::new(),

@@ -88,12 +88,12 @@ impl NameServer {
         let limits = Limits { idle: config.idle(), ..Limits::default() };
         let scan_interval = Duration::from_millis(config.scan_interval_ms.max(1));
         let kv = KvStore::open(&config.kv_config_path)?;
-        let refuses_strangers = config.refuses_strangers;
+        let refusal_of_others = config.refusal_of_others;
         let gate = Gate::open(&config)?;
         let handler = Arc::new(RequestHandler::new(config, kv, Instant::now()));
         let front = Arc::new(NameServerService {
             handler: handler.clone(),
-            refuses_strangers,
+            refusal_of_others,
             gate,
             started: Instant::now(),
             brokers: Mutex::default(),
@@ -139,8 +139,8 @@ impl NameServer {
 /// Receives the commands of all connections.
 struct NameServerService {
     handler: Arc<RequestHandler>,
-    /// What clients of other machines are told; `None` to serve them.
-    refuses_strangers: Option<&'static str>,
+    /// The remark with which clients of other machines are refused; `None` to serve them.
+    refusal_of_others: Option<&'static str>,
     /// `None` where nobody is asked who sends a request.
     gate: Option<Gate>,
     started: Instant,
@@ -203,7 +203,7 @@ impl Service for NameServerService {
         if command.is_response() {
             return;
         }
-        if let Some(text) = self.refuses_strangers.filter(|_| !peer.is_local()) {
+        if let Some(text) = self.refusal_of_others.filter(|_| !peer.is_local()) {
             if !command.is_one_way() {
                 command.reply(response::NO_PERMISSION).remark(text).write(out, b"");
             }

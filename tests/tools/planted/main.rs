@@ -9,6 +9,8 @@ mod call;
 mod cluster;
 #[path = "../../../src/console_role.rs"]
 mod console_role;
+#[path = "../../../src/default_access.rs"]
+mod default_access;
 #[path = "../../../src/logs/mod.rs"]
 mod logs;
 #[path = "../../../src/namesake.rs"]
@@ -23,8 +25,6 @@ mod roles;
 mod security;
 #[path = "../../../src/serve.rs"]
 mod serve;
-#[path = "../../../src/strangers.rs"]
-mod strangers;
 
 use std::process::ExitCode;
 

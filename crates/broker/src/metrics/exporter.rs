@@ -71,7 +71,7 @@ impl MetricsExporter {
             Exporter::Prom => {}
         }
         let listener = match settings.host.as_str() {
-            "" if broker.config.refuses_strangers.is_some() => {
+            "" if broker.config.refusal_of_others.is_some() => {
                 StdListener::bind((Ipv4Addr::LOCALHOST, settings.port))
             }
             "" => StdListener::bind((broker.store_host.ip(), settings.port)),

@@ -204,5 +204,5 @@ fn the_runtime_table_has_what_tools_split_into_numbers() {
 fn a_broker_says_whether_it_serves_its_own_machine_only() {
     let said = |fixture: &Fixture| status(&fixture.broker)["servesThisMachineOnly"].clone();
     assert_eq!(said(&Fixture::new()), "false");
-    assert_eq!(said(&Fixture::with(|config| config.refuse_strangers("only here"))), "true");
+    assert_eq!(said(&Fixture::with(|config| config.serve_this_machine_only("only here"))), "true");
 }

@@ -1,15 +1,15 @@
-//! Whom a start without authentication serves. A start without a RocketMQ file and without a RocketMQ store serves this machine
-//! only, so that nobody publishes a broker to a network by accident; with either it is as open as RocketMQ.
+//! Default access: whom a start without authentication serves. A start without a RocketMQ file and without a RocketMQ store serves
+//! this machine only, so that nobody publishes a broker to a network by accident; with either it is as open as RocketMQ.
 
 use std::path::Path;
 
 use crate::roles::Error;
 
-/// What clients of other machines are told.
-pub const REFUSED: &str = "this server was started without a configuration file, so it serves its own machine only. To serve others, start it with --open, which \
+/// The answer to clients of other machines.
+pub const REFUSAL: &str = "this server was started without a configuration file, so it serves its own machine only. To serve others, start it with --open, which \
      lets everybody who reaches its ports do everything, or with users: put the settings of docs/security.md into a file and start with -c FILE";
 
-/// What the operator is told.
+/// The advice to the operator.
 pub const ADVICE: &str = "Only this machine is served. For others: start with --open, or with a file of settings (-c FILE), best with users (docs/security.md)";
 
 /// What a store of RocketMQ has one of, and a name server that was started before. A directory `config` alone is no store:
@@ -19,11 +19,11 @@ const STORES: [&str; 3] = ["commitlog", "config/topics.json", "namesrv"];
 /// A file in `config` of a directory that was made by a start without a configuration file.
 const MARK: &str = "local-only";
 
-/// Whether clients of other machines are refused. Notes in a new data directory that it is one.
+/// Whether only this machine is served. Notes in a new data directory that it was made by a start without a configuration file.
 ///
 /// # Errors
 /// The data directory cannot be written.
-pub fn are_refused(home: &Path, has_file: bool, is_open: bool) -> Result<bool, Error> {
+pub fn is_local(home: &Path, has_file: bool, is_open: bool) -> Result<bool, Error> {
     let mark = home.join("config").join(MARK);
     if has_file {
         return Ok(false);
@@ -61,24 +61,23 @@ mod tests {
     fn users_that_were_imported_before_the_first_start_are_no_store_of_rocketmq() {
         let home = tempfile::tempdir().expect("a temporary directory");
         auth::write_file(&home.path().join("config/users.json"), b"[]").expect("writable");
-        assert!(are_refused(home.path(), false, false).expect("readable"));
+        assert!(is_local(home.path(), false, false).expect("readable"));
     }
 
     #[test]
     fn only_a_new_directory_without_a_file_is_for_this_machine_only() {
         let home = tempfile::tempdir().expect("a temporary directory");
         let new = home.path().join("new");
-        let refused =
-            |home: &Path, has_file, is_open| are_refused(home, has_file, is_open).expect("readable");
-        assert!(!refused(&new, true, false), "with a file");
+        let is_local = |home: &Path, has_file, is_open| is_local(home, has_file, is_open).expect("readable");
+        assert!(!is_local(&new, true, false), "with a file");
         assert!(!new.exists());
-        assert!(!refused(&new, false, true), "with --open");
-        assert!(refused(&new, false, false), "later without it");
-        assert!(!refused(&new, true, false), "later with a file");
-        assert!(refused(&new, false, false), "and again without");
+        assert!(!is_local(&new, false, true), "with --open");
+        assert!(is_local(&new, false, false), "later without it");
+        assert!(!is_local(&new, true, false), "later with a file");
+        assert!(is_local(&new, false, false), "and again without");
         let store = home.path().join("store");
         fs::create_dir_all(store.join("commitlog")).expect("writable");
-        assert!(!refused(&store, false, false), "a store of RocketMQ");
-        assert!(refused(&home.path().join("other/new"), false, false));
+        assert!(!is_local(&store, false, false), "a store of RocketMQ");
+        assert!(is_local(&home.path().join("other/new"), false, false));
     }
 }
