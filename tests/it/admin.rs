@@ -121,6 +121,20 @@ fn brokers_and_name_servers_show_and_change_their_settings() {
 }
 
 #[test]
+fn an_operator_who_sends_sees_the_answer_of_a_master_without_its_slaves() {
+    // The master answers later than producers wait by default (3 s).
+    let lines = ["brokerName=broker-a", "brokerRole=SYNC_MASTER", "inSyncReplicas=2", "slaveTimeout=3500"];
+    let stage = Stage::start(&lines);
+    admin(&stage, "topic create One --cluster DefaultCluster --read-queues 1 --write-queues 1");
+    let sent = admin(&stage, "message send One --body x --broker broker-a --queue 0");
+    assert_eq!(
+        (&sent["status"], &sent["queue_offset"]),
+        (&"FLUSH_SLAVE_TIMEOUT".into(), &0.into()),
+        "{sent}"
+    );
+}
+
+#[test]
 fn groups_show_their_progress_and_are_reset() {
     let stage = stage();
     admin(&stage, "topic create One --cluster DefaultCluster --read-queues 1 --write-queues 1");

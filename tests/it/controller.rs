@@ -117,6 +117,28 @@ fn a_controller_alone_beside_a_name_server_remembers_what_it_decided() {
 }
 
 #[test]
+fn a_setting_that_a_controller_does_not_have_is_remarked() {
+    let home = tempfile::tempdir().unwrap();
+    let (_, port) = free_ports();
+    let text = port.to_string();
+    let controller = start(home.path(), port, &["--roles", "controller", "--controller-port", text.as_str()]);
+    let address = controller.address.to_string();
+    let set = |key: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_vostok"))
+            .args(["admin", "-o", "json", "controller", "set", key, "true", "--controller", address.as_str()])
+            .env_remove("ROCKETMQ_HOME")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()
+    };
+    assert_eq!(set("enableElectUncleanMaster")["remarks"], serde_json::Value::Null);
+    let remark = format!("{address} shows no setting enableElectUnclean, so nothing was changed there");
+    assert_eq!(set("enableElectUnclean")["remarks"], serde_json::json!([remark]));
+}
+
+#[test]
 fn three_controllers_go_on_when_the_leader_is_killed() {
     let homes: Vec<tempfile::TempDir> = (0..3).map(|_| tempfile::tempdir().unwrap()).collect();
     let ports: Vec<u16> = (0..3).map(|_| free_ports().1).collect();
