@@ -142,13 +142,16 @@ impl Properties {
         let delay = delay.map(Delay::read).transpose()?;
         // A message that a consumer sends back was committed long ago (`SendMessageProcessor.sendMessage`).
         found.is_half &= !(header.reconsume_times > 0 && delay.is_some_and(|delay| delay.level > 0));
-        if found.is_half && broker.config.transaction.rejects {
-            return Err(no_transactions(broker));
+        if found.is_half {
+            if broker.config.transaction.rejects {
+                return Err(no_transactions(broker));
+            }
+            half(out, target, &ids[id_start..], delay.map(|delay| delay.text));
         }
-        found.schedule(broker, target, out, &ids[id_start..], delay, asked)
+        found.schedule(broker, target, out, delay, asked)
     }
 
-    /// Appends what the broker adds to half messages, and to those that are delivered later.
+    /// Appends what the broker adds to messages that are delivered later: after a delay, or at a time.
     ///
     /// # Errors
     /// The refusal of a delivery time that is not allowed.
@@ -157,12 +160,11 @@ impl Properties {
         broker: &Broker,
         target: &Target,
         out: &mut Vec<u8>,
-        unique_key: &[u8],
         delay: Option<Delay<'_>>,
         asked: Asked<'_>,
     ) -> Result<Self, Refusal> {
         match delay {
-            _ if self.is_half => half(out, target, unique_key, delay.map(|delay| delay.text)),
+            _ if self.is_half => {}
             Some(Delay { level, .. }) if level > 0 && !target.dead => {
                 // A delay level wins over a delivery time, whose property is dropped (`HookUtils.checkIfTimerMessage`).
                 let level = level.min(broker.delay_levels());
