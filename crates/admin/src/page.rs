@@ -26,7 +26,7 @@ vostok mqadmin topicRoute -n 127.0.0.1:9876 -t orders
 - `--dry-run` prints the requests that would change something, and sends only those that read.
 - `--contains`, `--after`, `--limit` and `--sort` show a page of `topic list` and `group names`; brokers of Vostok then tell queues, messages, members and
   lag as well, of others the names alone are known. `--sort lag` also shows when the last consumed message was stored (`last_time`). The order of
-  `--sort messages` may be ten seconds old on a broker with 100,000 topics or more; the numbers are the present ones.
+  `--sort messages` learns of topics that grow within ten seconds on a broker with 100,000 topics or more; the numbers are the present ones.
 - What cannot be undone asks before, or wants `--yes`. `vostok mqadmin` does not ask, as `mqadmin` does not.
 - Requests are signed with `accessKey` and `secretKey` of `--credentials FILE`, otherwise of `conf/tools.yml` below `ROCKETMQ_HOME`.
 - A broker is named by its address, or by its broker set, whose master is meant.
