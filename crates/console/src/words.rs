@@ -49,19 +49,32 @@ impl Lang {
         self.say(&plain).to_owned()
     }
 
-    /// What an operation does, from the table of `docs/admin.zh-CN.md`.
+    /// What an operation does; in Chinese from the table of `docs/admin.zh-CN.md`.
     pub fn about(self, operation: &admin::Operation) -> &'static str {
-        const TABLE: &str = include_str!("../../../docs/admin.zh-CN.md");
-        if self == Self::En {
-            return operation.about;
-        }
-        let begin = format!("| `{} {}", operation.noun, operation.verb);
-        let is_row =
-            |line: &&str| line.strip_prefix(begin.as_str()).is_some_and(|rest| rest.starts_with([' ', '`']));
-        let row = TABLE.lines().find(is_row);
-        row.and_then(|row| row.trim_end_matches([' ', '|']).rsplit('|').next())
-            .map_or(operation.about, str::trim)
+        let name = format!("{} {}", operation.noun, operation.verb);
+        let row = match self {
+            Self::En => None,
+            Self::Zh => row_of(include_str!("../../../docs/admin.zh-CN.md"), &name),
+        };
+        row.and_then(|row| row.rsplit('|').next()).map_or(operation.about, str::trim)
     }
+
+    /// What a check of the doctor says when it finds something, from the tables of `docs/doctor.md`; nothing for a check that is not there.
+    pub fn meaning(self, check: &str) -> &'static str {
+        let page = match self {
+            Self::En => include_str!("../../../docs/doctor.md"),
+            Self::Zh => include_str!("../../../docs/doctor.zh-CN.md"),
+        };
+        row_of(page, check).and_then(|row| row.split('|').nth(3)).map_or("", str::trim)
+    }
+}
+
+/// The row of a table that begins with a name in backquotes, which may have more behind it; without its end.
+fn row_of(page: &'static str, name: &str) -> Option<&'static str> {
+    let begin = format!("| `{name}");
+    let is_row =
+        |line: &&str| line.strip_prefix(begin.as_str()).is_some_and(|rest| rest.starts_with([' ', '`']));
+    page.lines().find(is_row).map(|row| row.trim_end_matches([' ', '|']))
 }
 
 fn chinese(english: &str) -> Option<&'static str> {
@@ -105,6 +118,17 @@ mod tests {
                 operation.noun,
                 operation.verb
             );
+        }
+    }
+
+    #[test]
+    fn findings_are_explained_in_both_languages() {
+        let page = include_str!("../../../docs/doctor.md");
+        let checks: Vec<_> = page.lines().filter_map(|row| row.strip_prefix("| `")?.split('`').next()).collect();
+        assert!(checks.len() >= 45, "{checks:?}");
+        for check in checks {
+            assert!(!Lang::En.meaning(check).is_empty(), "{check} has no row in docs/doctor.md");
+            assert!(!Lang::Zh.meaning(check).is_ascii(), "{check} has no row in docs/doctor.zh-CN.md");
         }
     }
 }

@@ -97,10 +97,10 @@ fn findings(lang: Lang, rows: &[Value]) -> Markup {
     html! {
         ul.findings {
             @for row in rows {
-                @let (severity, subject) = (text(row, "severity"), text(row, "subject"));
+                @let (severity, code) = (text(row, "severity"), text(row, "code"));
                 li.(severity) {
-                    strong { (lang.say(&severity)) } " " code { (text(row, "code")) } " "
-                    (subject_link(&text(row, "code"), &subject)) ": " (text(row, "figure"))
+                    strong { (lang.say(&severity)) } " " (lang.meaning(&code)) " " code { (code) }
+                    p { (subject_link(&code, &text(row, "subject"))) ": " (text(row, "figure")) }
                     p { (lang.say("What to do")) ": " code { (text(row, "fix")) } }
                 }
             }
