@@ -86,7 +86,8 @@ def differences():
             for field in sorted(mine.keys() | theirs.keys()):
                 if mine.get(field) != theirs.get(field):
                     found.append(f"{name}.{field}: the crate has {mine.get(field)}, the package {theirs.get(field)}")
-        for name, descriptor in module.DESCRIPTOR.enum_types_by_name.items():
+        nested = [it for message in module.DESCRIPTOR.message_types_by_name.values() for it in message.enum_types_by_name.items()]
+        for name, descriptor in [*module.DESCRIPTOR.enum_types_by_name.items(), *nested]:
             if name not in enums:
                 continue
             mine = enums.pop(name)

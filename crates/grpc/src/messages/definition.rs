@@ -288,3 +288,23 @@ pub struct Metric {
     #[prost(message, optional, tag = "2")]
     pub endpoints: Option<Endpoints>,
 }
+
+/// `OffsetOption`.
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub struct OffsetOption {
+    #[prost(oneof = "OffsetType", tags = "1, 2, 3, 4")]
+    pub offset_type: Option<OffsetType>,
+}
+
+/// `OffsetOption.offset_type`.
+#[derive(Clone, Copy, PartialEq, prost::Oneof)]
+pub enum OffsetType {
+    #[prost(enumeration = "Policy", tag = "1")]
+    Policy(i32),
+    #[prost(int64, tag = "2")]
+    Offset(i64),
+    #[prost(int64, tag = "3")]
+    TailN(i64),
+    #[prost(int64, tag = "4")]
+    Timestamp(i64),
+}

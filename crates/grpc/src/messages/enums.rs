@@ -70,6 +70,16 @@ pub enum Language {
     Kotlin = 12,
 }
 
+/// `LiteSubscriptionAction`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
+#[repr(i32)]
+pub enum LiteSubscriptionAction {
+    PartialAdd = 0,
+    PartialRemove = 1,
+    CompleteAdd = 2,
+    CompleteRemove = 3,
+}
+
 /// `MessageType`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
 #[repr(i32)]
@@ -81,6 +91,15 @@ pub enum MessageType {
     Transaction = 4,
     Lite = 5,
     Priority = 6,
+}
+
+/// `OffsetOption.Policy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
+#[repr(i32)]
+pub enum Policy {
+    Last = 0,
+    Min = 1,
+    Max = 2,
 }
 
 /// `Permission`.

@@ -367,6 +367,23 @@ pub struct RecallMessageResponse {
     pub message_id: String,
 }
 
+/// `SyncLiteSubscriptionRequest`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct SyncLiteSubscriptionRequest {
+    #[prost(enumeration = "LiteSubscriptionAction", tag = "1")]
+    pub action: i32,
+    #[prost(message, optional, tag = "2")]
+    pub topic: Option<Resource>,
+    #[prost(message, optional, tag = "3")]
+    pub group: Option<Resource>,
+    #[prost(string, repeated, tag = "4")]
+    pub lite_topic_set: Vec<String>,
+    #[prost(int64, optional, tag = "5")]
+    pub version: Option<i64>,
+    #[prost(message, optional, tag = "6")]
+    pub offset_option: Option<OffsetOption>,
+}
+
 /// `SyncLiteSubscriptionResponse`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct SyncLiteSubscriptionResponse {

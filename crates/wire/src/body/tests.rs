@@ -83,6 +83,15 @@ fn client_bodies_are_byte_exact() {
 }
 
 #[test]
+fn subscriptions_of_lite_topics_are_byte_exact() {
+    let text = golden(JAVA_5_5_0, "litesubscriptions");
+    let body: LiteSubscriptions = json::from_str(&text).unwrap();
+    assert_eq!(String::from_utf8(json::to_vec(&body)).unwrap(), text);
+    let offset = LiteOffset { r#type: LiteOffsetType::TailN, value: 3 };
+    assert_eq!(body.subscription_set[0].offset_option, Some(offset));
+}
+
+#[test]
 fn admin_bodies_are_byte_exact() {
     check::<TopicStats>("topicstats");
     check::<ConsumeStats>("consumestats");
