@@ -66,10 +66,11 @@ impl Client {
         self.inner.remote.send_one_way(address, code, bytes, write).await
     }
 
-    /// Passes every transaction check of a broker (`CHECK_TRANSACTION_STATE`) to `take` from now on, on the thread of its
-    /// connection, instead of to producers of this client. The first caller counts.
-    pub fn on_transaction_check(&self, take: impl Fn(&wire::frame::Command<'_>) + Send + Sync + 'static) {
-        self.inner.remote.server_requests.pass_checks(Box::new(take));
+    /// Passes what brokers ask clients of a proxy to `take` from now on, on the thread of the connection: every transaction check
+    /// (`CHECK_TRANSACTION_STATE`), instead of to producers of this client, and every lite topic that a consumer lost
+    /// (`NOTIFY_UNSUBSCRIBE_LITE`). The first caller counts.
+    pub fn on_request_to_relay(&self, take: impl Fn(&wire::frame::Command<'_>) + Send + Sync + 'static) {
+        self.inner.remote.server_requests.pass_to(Box::new(take));
     }
 
     /// The clusters and broker groups that a name server knows (`GET_BROKER_CLUSTER_INFO`).

@@ -26,12 +26,12 @@ pub(crate) struct ServerRequests {
     producers: Mutex<HashMap<String, SyncSender<Check>>>,
     /// Request messages that wait for a reply, by correlation id.
     requests: Mutex<HashMap<String, oneshot::Sender<Received>>>,
-    /// Takes all transaction checks, where this client passes them on for others.
-    checks: OnceLock<TakeCheck>,
+    /// Takes what is for clients of gRPC, where this client serves a proxy.
+    relay: OnceLock<Relay>,
 }
 
-/// Takes a transaction check as it came.
-type TakeCheck = Box<dyn Fn(&Command<'_>) + Send + Sync>;
+/// Takes a request of a broker as it came.
+type Relay = Box<dyn Fn(&Command<'_>) + Send + Sync>;
 
 /// How requests reach a consumer.
 pub(crate) struct Door {
@@ -100,10 +100,10 @@ impl ServerRequests {
         true
     }
 
-    /// Passes all transaction checks to `take` from now on, whatever their producer group is.
-    pub fn pass_checks(&self, take: TakeCheck) {
+    /// Passes all transaction checks, whatever their producer group is, and what is told to lite consumers to `take` from now on.
+    pub fn pass_to(&self, take: Relay) {
         // Whoever came first takes them already.
-        let _ = self.checks.set(take);
+        let _ = self.relay.set(take);
     }
 
     /// Ends what [`ServerRequests::open_producer`] began.
@@ -190,7 +190,7 @@ impl ServerRequests {
 
     /// Handles `CHECK_TRANSACTION_STATE` (39). The broker repeats a check that cannot be passed on.
     fn check(&self, peer: &Arc<ConnectionHandle>, command: &Command<'_>) {
-        if let Some(take) = self.checks.get() {
+        if let Some(take) = self.relay.get() {
             return take(command);
         }
         let check = match Check::read(peer, command) {
@@ -203,6 +203,13 @@ impl ServerRequests {
             Some(true) => {}
             Some(false) => tracing::warn!("too many transactions to check wait; the broker will ask again"),
             None => tracing::debug!("a transaction of a group without producer of transactions"),
+        }
+    }
+
+    /// Handles `NOTIFY_UNSUBSCRIBE_LITE` (200073), which brokers tell proxies only.
+    fn unsubscribe_lite(&self, command: &Command<'_>) {
+        if let Some(take) = self.relay.get() {
+            take(command);
         }
     }
 
@@ -246,6 +253,7 @@ impl Service for ServerRequests {
             request::GET_CONSUMER_RUNNING_INFO => self.running(peer, &command),
             request::CONSUME_MESSAGE_DIRECTLY => self.consume(peer, &command),
             request::CHECK_TRANSACTION_STATE => self.check(peer, &command),
+            request::NOTIFY_UNSUBSCRIBE_LITE => self.unsubscribe_lite(&command),
             request::PUSH_REPLY_MESSAGE_TO_CLIENT => self.reply(&command, out),
             code if !command.is_one_way() => {
                 let remark = format!(" request type {code} not supported");

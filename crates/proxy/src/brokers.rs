@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use broker::api::{
-    Api, Decision, EndTransaction, Identity, Metadata, Need, PopRequest, PopStatus, Popped, PoppedMessage,
-    RecallRequest, Refused, SendRequest, Sends,
+    Api, Decision, EndTransaction, Identity, Metadata, Need, PopRequest, PopStatus, Popped, RecallRequest,
+    Refused, SendRequest, Sends,
 };
 use wire::body::{HeartbeatData, SubscriptionGroupConfig};
 use wire::units::LogOffset;
@@ -13,7 +13,7 @@ use wire::units::LogOffset;
 use crate::cluster::{Cluster, ConsumerHeartbeat, Users};
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::receipt::Changed;
+use crate::receipt::{ChangeInvisibleTime, Changed, Held};
 use crate::registry::{Client, Stated};
 use crate::topic::{QueuesOf, Stored, Topic, message_type};
 use crate::transaction_id::TransactionId;
@@ -217,23 +217,24 @@ impl Brokers {
         }
     }
 
-    /// Takes messages from a broker, or waits for them.
+    /// Takes messages from a broker, or waits for them: those of the lite topics of the client `lite`, or else those of the topic.
     pub(crate) async fn pop(
         &self,
         broker: &str,
         request: &PopRequest<'_>,
+        lite: Option<&str>,
     ) -> Result<(PopStatus, Popped), Failure> {
         match self {
             Self::Local(api) => Ok(api.pop(request).await?.answer().await?),
-            Self::Cluster(cluster) => Box::pin(cluster.pop(broker, request)).await,
+            Self::Cluster(cluster) => Box::pin(cluster.pop(broker, request, lite)).await,
         }
     }
 
-    /// Acknowledges popped messages, each named with its broker. The outcomes are in the order of the messages.
-    pub(crate) async fn acks(&self, messages: &[(&str, PoppedMessage<'_>)]) -> Vec<Result<(), Failure>> {
+    /// Acknowledges popped messages. The outcomes are in the order of the messages.
+    pub(crate) async fn acks(&self, messages: &[Held<'_>]) -> Vec<Result<(), Failure>> {
         match self {
             Self::Local(api) => {
-                let messages: Vec<_> = messages.iter().map(|(_, message)| *message).collect();
+                let messages: Vec<_> = messages.iter().map(|held| held.message).collect();
                 api.acks(&messages).await.into_iter().map(|acked| Ok(acked?)).collect()
             }
             Self::Cluster(cluster) => Box::pin(cluster.acks(messages)).await,
@@ -241,18 +242,18 @@ impl Brokers {
     }
 
     /// Acknowledges a popped message.
-    pub(crate) async fn ack(&self, broker: &str, message: PoppedMessage<'_>) -> Result<(), Failure> {
-        self.acks(&[(broker, message)]).await.pop().unwrap_or(Ok(()))
+    pub(crate) async fn ack(&self, message: Held<'_>) -> Result<(), Failure> {
+        self.acks(&[message]).await.pop().unwrap_or(Ok(()))
     }
 
-    /// Changes the invisible times of messages, each with the name of its broker. `None` for a message that is acknowledged.
+    /// Changes the invisible times of messages. `None` for a message that is acknowledged.
     pub(crate) async fn change_invisible_times(
         &self,
-        changes: &[(&str, PoppedMessage<'_>, i64)],
+        changes: &[ChangeInvisibleTime<'_>],
     ) -> Vec<Result<Option<Changed>, Failure>> {
         match self {
             Self::Local(api) => {
-                let changes: Vec<_> = changes.iter().map(|(_, message, ms)| (*message, *ms)).collect();
+                let changes: Vec<_> = changes.iter().map(|it| (it.held.message, it.invisible_ms)).collect();
                 let outcomes = api.change_invisible_times(&changes).await;
                 let changed = |outcome: Result<Option<_>, broker::Refusal>| Ok(outcome?.map(Changed::from));
                 outcomes.into_iter().map(changed).collect()
@@ -262,14 +263,10 @@ impl Brokers {
     }
 
     /// Puts a copy of a message into the dead letter topic of its group.
-    pub(crate) async fn dead_letter(
-        &self,
-        broker: &str,
-        (message, log_offset): (&PoppedMessage<'_>, LogOffset),
-    ) -> Result<(), Failure> {
+    pub(crate) async fn dead_letter(&self, held: &Held<'_>, log_offset: LogOffset) -> Result<(), Failure> {
         match self {
-            Self::Local(api) => Ok(api.dead_letter(message.group, log_offset).await?),
-            Self::Cluster(cluster) => cluster.dead_letter(broker, message, log_offset).await,
+            Self::Local(api) => Ok(api.dead_letter(held.message.group, log_offset).await?),
+            Self::Cluster(cluster) => cluster.dead_letter(held, log_offset).await,
         }
     }
 

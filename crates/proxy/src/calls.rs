@@ -3,6 +3,8 @@
 mod acks;
 mod clients;
 mod delivery;
+mod lite;
+mod place;
 mod receive;
 mod routes;
 mod send;
@@ -19,8 +21,9 @@ use tokio::sync::watch;
 use wire::codes::Language;
 
 pub use acks::{ack, change_invisible, dead_letter};
-pub use clients::{heartbeat, sync_lite, terminate};
+pub use clients::{heartbeat, terminate};
 pub use delivery::Delivery;
+pub use lite::sync_lite;
 pub use receive::receive;
 pub use routes::{query_assignment, query_route};
 pub use send::{recall, send};
@@ -113,6 +116,11 @@ impl Call {
     fn is_old(&self) -> bool {
         self.version.as_str() < "5.0.3"
     }
+}
+
+/// A group that does not exist and may not be created.
+fn group_missing(group: &str) -> Failure {
+    Failure::new(Code::IllegalConsumerGroup, format!("group not found: {group}"))
 }
 
 fn topic_missing(topic: &str) -> Failure {

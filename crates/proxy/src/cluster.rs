@@ -8,6 +8,7 @@ mod cache;
 mod consumers;
 mod heartbeat;
 pub mod heartbeat_sync;
+mod lite;
 pub mod port;
 mod remoting_clients;
 mod requests;
@@ -33,6 +34,7 @@ use cache::Cache;
 use consumers::Consumers;
 pub(crate) use heartbeat_sync::ConsumerHeartbeat;
 use heartbeat_sync::Outbox;
+use lite::LiteTopics;
 use remoting_clients::RemotingClients;
 pub(crate) use users::{Users, run as read_users};
 
@@ -66,6 +68,8 @@ pub struct Cluster {
     pub(crate) users: Option<Users>,
     /// The consumers of this proxy and of others.
     pub(crate) consumers: Consumers,
+    /// What is known of lite topics.
+    lite: LiteTopics,
     /// The clients of the remoting port of this proxy.
     remoting: RemotingClients,
     /// What other proxies are to be told.
@@ -114,6 +118,7 @@ impl Cluster {
             producers_changed: Notify::new(),
             users,
             consumers: Consumers::default(),
+            lite: LiteTopics::new(config.lite_additions_max),
             remoting: RemotingClients::default(),
             outbox: Outbox::default(),
             sync_topic: config.sync_topic.clone(),

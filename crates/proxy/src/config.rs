@@ -107,6 +107,8 @@ settings! {
     polling_ms_min: i64 = 5000, "grpcClientConsumerMinLongPollingTimeoutMillis", "least wait for messages";
     polling_ms_max: i64 = 20_000, "grpcClientConsumerMaxLongPollingTimeoutMillis", "longest wait for messages";
     batch_max: i32 = 32, "grpcClientConsumerLongPollingBatchSize", "most messages of a receive that push consumers ask for";
+    lite_unacked_max: usize = 100, "maxLiteRenewNumPerChannel", "a consumer of lite topics with more messages that it did not acknowledge receives none";
+    lite_additions_max: u32 = 5000, "maxSyncLiteSubscriptionRate", "most additions of lite topics in a second, of all clients; further ones are refused";
     producer_attempts_max: i32 = 3, "grpcClientProducerMaxAttempts", "how often producers try to send";
     producer_backoff_ms_first: i64 = 10, "grpcClientProducerBackoffInitialMillis", "wait of producers before their second attempt when there is too much to do";
     producer_backoff_ms_max: i64 = 1000, "grpcClientProducerBackoffMaxMillis", "longest such wait";

@@ -14,7 +14,7 @@ const SILENCE_MAX_MS: i64 = 120_000;
 
 /// Runs until the proxy stops.
 pub async fn run(proxy: Arc<Proxy>, cluster: Arc<Cluster>) {
-    cluster.answer_checks(&proxy.registry);
+    cluster.relay_requests(&proxy.registry);
     loop {
         tokio::select! {
             () = tokio::time::sleep(PERIOD) => {}

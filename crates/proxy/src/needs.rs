@@ -61,15 +61,6 @@ macro_rules! guarded {
     };
 }
 
-/// Messages of lite topics, which are not served: whoever sends one is told so.
-impl Guarded for () {
-    const NAME: &'static str = "apache.rocketmq.v2.SyncLiteSubscriptionRequest";
-
-    fn needs(&self) -> Needs<'_> {
-        Ok(Vec::new())
-    }
-}
-
 guarded! {
     QueryRouteRequest = "QueryRouteRequest": |it| vec![topic(&it.topic, ROUTE)?];
     SendMessageRequest = "SendMessageRequest": |it| {
@@ -78,13 +69,14 @@ guarded! {
     RecallMessageRequest = "RecallMessageRequest": |it| vec![topic(&it.topic, PUB)?];
     EndTransactionRequest = "EndTransactionRequest": |it| vec![topic(&it.topic, PUB)?];
     HeartbeatRequest = "HeartbeatRequest": |it| match it.client_type() {
-        ClientType::PushConsumer | ClientType::SimpleConsumer | ClientType::PullConsumer => vec![group(&it.group)?],
-        _ => Vec::new(),
+        ClientType::Unspecified | ClientType::Producer => Vec::new(),
+        _ => vec![group(&it.group)?],
     };
     ReceiveMessageRequest = "ReceiveMessageRequest": |it| {
         let queue = it.message_queue.as_ref().ok_or_else(|| null("messageQueue"))?;
         vec![group(&it.group)?, topic(&queue.topic, SUB)?]
     };
+    SyncLiteSubscriptionRequest = "SyncLiteSubscriptionRequest": |it| vec![group(&it.group)?, topic(&it.topic, SUB)?];
     AckMessageRequest = "AckMessageRequest": |it| vec![group(&it.group)?, topic(&it.topic, SUB)?];
     ForwardMessageToDeadLetterQueueRequest = "ForwardMessageToDeadLetterQueueRequest":
         |it| vec![group(&it.group)?, topic(&it.topic, SUB)?];

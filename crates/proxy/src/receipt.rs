@@ -18,6 +18,25 @@ pub struct Receipt<'a> {
     pub log_offset: i64,
 }
 
+/// A popped message, and where it is.
+#[derive(Clone, Copy)]
+pub struct Held<'a> {
+    /// Name of the broker that the message is on.
+    pub broker: &'a str,
+    pub message: PoppedMessage<'a>,
+    /// The lite topic that the message was popped from; empty for none.
+    pub lite_topic: &'a str,
+}
+
+/// A change of the invisible time of a message (`ChangeInvisibleTimeRequestHeader`).
+#[derive(Clone, Copy)]
+pub struct ChangeInvisibleTime<'a> {
+    pub held: Held<'a>,
+    pub invisible_ms: i64,
+    /// Whether the delivery of a message of a lite topic is not to count.
+    pub suspend: bool,
+}
+
 /// What a change of the invisible time makes of a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Changed {

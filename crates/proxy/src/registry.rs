@@ -13,8 +13,8 @@ use std::time::Duration;
 use broker::api::{Api, AskError, Asked, Caller, ClientAnswer, ClientLink, Identity, Notice, Question};
 use bytes::Bytes;
 use grpc::messages::{
-    Code, Command, PrintThreadStackTraceCommand, PubSub, RecoverOrphanedTransactionCommand, Settings, Status,
-    TelemetryCommand, VerifyMessageCommand, name,
+    Code, Command, NotifyUnsubscribeLiteCommand, PrintThreadStackTraceCommand, PubSub,
+    RecoverOrphanedTransactionCommand, Settings, Status, TelemetryCommand, VerifyMessageCommand, name,
 };
 use tokio::sync::{mpsc, oneshot};
 use wire::codes::response;
@@ -148,6 +148,16 @@ impl Registry {
         producer.inspect(|producer| producer.notify(notice)).is_some()
     }
 
+    /// Tells a consumer of a group that it lost a lite topic. Returns whether the consumer is here.
+    pub fn notify_unsubscribed(&self, id: &str, group: &str, lite_topic: &str) -> bool {
+        let Some(client) = self.find(id).filter(|client| client.consumer_group().as_deref() == Some(group))
+        else {
+            return false;
+        };
+        let command = NotifyUnsubscribeLiteCommand { lite_topic: lite_topic.to_owned() };
+        client.send_command(Command::NotifyUnsubscribeLiteCommand(command))
+    }
+
     /// Forgets a client, unless another took its id.
     pub fn remove(&self, client: &Client) {
         let mut clients = locked(&self.clients);
@@ -207,12 +217,11 @@ impl Client {
         state.writer = Some(writer.clone());
     }
 
-    /// Forgets a stream that has ended, unless a newer one took its place.
-    pub fn leave(&self, writer: &Writer) {
+    /// Forgets a stream that has ended, unless a newer one took its place; whether the client has none now.
+    pub fn leave(&self, writer: &Writer) -> bool {
         let mut state = locked(&self.state);
-        if state.writer.as_ref().is_some_and(|known| known.same_channel(writer)) {
-            state.writer = None;
-        }
+        state.writer.take_if(|known| known.same_channel(writer));
+        state.writer.is_none()
     }
 
     /// Takes the answer to a question; an answer nobody waits for is dropped.

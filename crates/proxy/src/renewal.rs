@@ -29,6 +29,8 @@ pub struct Received {
     pub group: String,
     /// The handle that the client has.
     pub handle: String,
+    /// The lite topic that the message was popped from; empty for none.
+    pub lite_topic: String,
     /// How often the message was delivered before.
     pub reconsume_times: i32,
 }
@@ -41,7 +43,11 @@ pub struct Change {
     pub group: String,
     /// The newest handle.
     pub handle: String,
+    /// The lite topic that the message was popped from; empty for none.
+    pub lite_topic: String,
     pub invisible: Invisible,
+    /// Whether the client did not get the message, so that this delivery of a message of a lite topic does not count.
+    pub suspend: bool,
 }
 
 /// How long a message stays invisible.
@@ -103,7 +109,7 @@ struct Entry {
 struct Table {
     entries: HashMap<u64, Entry>,
     /// By client and by the handle that the client has.
-    ids: HashMap<(u64, String), u64>,
+    ids: HashMap<u64, HashMap<String, u64>>,
     next_id: u64,
 }
 
@@ -151,7 +157,7 @@ impl Renewals {
     /// Takes a message out that its client acknowledges, changes or gives up; `None` when it is not renewed.
     pub fn take(&self, client: &Client, handle: &str) -> Option<Taken> {
         let mut table = self.table();
-        let id = table.ids.remove(&(client.link(), handle.to_owned()))?;
+        let id = table.forget(client.link(), handle)?;
         let entry = table.entries.get_mut(&id)?;
         if entry.is_under_way {
             let (sender, receiver) = oneshot::channel();
@@ -159,6 +165,11 @@ impl Renewals {
             return Some(Taken::Later(receiver));
         }
         table.entries.remove(&id).map(|entry| Taken::Now(entry.handle))
+    }
+
+    /// How many messages a client has that it did not acknowledge yet.
+    pub fn unacked(&self, client: &Client) -> usize {
+        self.table().ids.get(&client.link()).map_or(0, HashMap::len)
     }
 
     /// What is to be done now, each change once until its outcome is told.
@@ -170,8 +181,10 @@ impl Renewals {
                 && let Some(invisible) = self.invisible(entry, now_ms)
             {
                 entry.is_under_way = true;
-                let Received { topic, group, .. } = entry.message.clone();
-                changes.push(Change { id: *id, topic, group, handle: entry.handle.clone(), invisible });
+                let Received { topic, group, lite_topic, .. } = entry.message.clone();
+                let suspend = matches!(entry.owner, Owner::Nobody);
+                let handle = entry.handle.clone();
+                changes.push(Change { id: *id, topic, group, handle, lite_topic, invisible, suspend });
             }
         }
         changes
@@ -234,7 +247,7 @@ impl Table {
         }
         let first_pop_ms = receipt.handle.pop_ms;
         self.next_id += 1;
-        self.ids.insert((owner.link(), message.handle.clone()), self.next_id);
+        self.ids.entry(owner.link()).or_default().insert(message.handle.clone(), self.next_id);
         let handle = message.handle.clone();
         let entry = Entry {
             message,
@@ -251,7 +264,17 @@ impl Table {
 
     fn remove(&mut self, id: u64) {
         let Some(entry) = self.entries.remove(&id) else { return };
-        self.ids.remove(&(entry.owner.link(), entry.message.handle));
+        self.forget(entry.owner.link(), &entry.message.handle);
+    }
+
+    /// Forgets under which handle a client has a message; the id of the message.
+    fn forget(&mut self, link: u64, handle: &str) -> Option<u64> {
+        let handles = self.ids.get_mut(&link)?;
+        let id = handles.remove(handle);
+        if handles.is_empty() {
+            self.ids.remove(&link);
+        }
+        id
     }
 }
 

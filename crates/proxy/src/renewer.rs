@@ -4,13 +4,13 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker::api::{Caller, Identity, PoppedMessage};
+use broker::api::{Caller, Identity};
 use grpc::messages::Code;
 use wire::codes::VERSION;
 
 use crate::calls::Proxy;
 use crate::failure::Failure;
-use crate::receipt::Receipt;
+use crate::receipt::{ChangeInvisibleTime, Held, Receipt};
 use crate::renewal::{Change, Invisible};
 use crate::settings;
 
@@ -54,11 +54,13 @@ async fn perform(proxy: &Proxy, changes: &[Change]) {
         };
         parsed.push((change, receipt, receipt.topic(&change.topic, &change.group), ms));
     }
-    let messages: Vec<(&str, PoppedMessage<'_>, i64)> = parsed
+    let messages: Vec<ChangeInvisibleTime<'_>> = parsed
         .iter()
         .map(|(change, receipt, stored_in, ms)| {
             let message = receipt.popped(&caller, stored_in, (&change.group, &change.handle));
-            (receipt.handle.broker_name, message, *ms)
+            let broker = receipt.handle.broker_name;
+            let held = Held { broker, message, lite_topic: &change.lite_topic };
+            ChangeInvisibleTime { held, invisible_ms: *ms, suspend: change.suspend }
         })
         .collect();
     let outcomes = brokers.change_invisible_times(&messages).await;

@@ -1,7 +1,8 @@
 //! What clients are told to do: their settings, completed by the server (`GrpcClientSettingsManager`).
 
 use grpc::messages::{
-    CustomizedBackoff, Duration, ExponentialBackoff, Metric, PubSub, RetryPolicy, Settings, Strategy,
+    ClientType, CustomizedBackoff, Duration, ExponentialBackoff, Metric, PubSub, RetryPolicy, Settings,
+    Strategy,
 };
 use wire::body::SubscriptionGroupConfig;
 
@@ -20,6 +21,17 @@ const LITE_TOPIC_BYTES: i32 = 64;
 fn exponential(initial_ms: i64, max_ms: i64, multiplier: f32) -> Strategy {
     let (initial, max) = (Some(Duration::of_ms(initial_ms)), Some(Duration::of_ms(max_ms)));
     Strategy::ExponentialBackoff(ExponentialBackoff { initial, max, multiplier })
+}
+
+/// Whether the settings are those of a consumer of lite topics.
+pub fn is_lite(settings: &Settings) -> bool {
+    matches!(settings.client_type(), ClientType::LitePushConsumer | ClientType::LiteSimpleConsumer)
+}
+
+/// How many lite topics a client of the group may have.
+pub fn lite_quota(group: &SubscriptionGroupConfig) -> i32 {
+    let quota = group.attributes.get("lite.sub.client.quota").and_then(|quota| quota.parse().ok());
+    quota.unwrap_or(LITE_QUOTA)
 }
 
 /// The settings of a producer, completed.
@@ -48,8 +60,7 @@ pub fn of_consumer(config: &Config, mut settings: Settings, group: &Subscription
         subscription.receive_batch_size = Some(config.batch_max);
         subscription.long_polling_timeout = Some(Duration::of_ms(config.polling_ms_max));
         subscription.fifo = Some(group.consume_message_orderly);
-        let quota = group.attributes.get("lite.sub.client.quota").and_then(|quota| quota.parse().ok());
-        subscription.lite_subscription_quota = Some(quota.unwrap_or(LITE_QUOTA));
+        subscription.lite_subscription_quota = Some(lite_quota(group));
         subscription.max_lite_topic_size = Some(LITE_TOPIC_BYTES);
     }
     settings.metric = Some(Metric { on: false, endpoints: None });

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use broker::api::PoppedMessage;
 use grpc::messages::{
     AckMessageRequest, AckMessageResponse, AckMessageResultEntry, ChangeInvisibleDurationRequest,
     ChangeInvisibleDurationResponse, Code, ForwardMessageToDeadLetterQueueRequest,
@@ -13,16 +12,17 @@ use wire::units::LogOffset;
 use super::Call;
 use crate::checks;
 use crate::failure::{Failure, common};
-use crate::receipt::Receipt;
+use crate::receipt::{ChangeInvisibleTime, Held, Receipt};
 use crate::renewal::Taken;
 
-/// A message that a client names by topic, group and handle.
+/// A message that a client names by topic, group and handle, and one of a lite topic by that as well.
 pub struct Named<'a> {
     pub receipt: Receipt<'a>,
     text: &'a str,
     /// Topic that the message is stored in.
     stored_in: String,
     group: &'a str,
+    lite_topic: &'a str,
 }
 
 impl<'a> Named<'a> {
@@ -30,19 +30,21 @@ impl<'a> Named<'a> {
     ///
     /// # Errors
     /// `INVALID_RECEIPT_HANDLE` for a handle that is malformed, has expired, or is of another broker.
-    pub fn parse(call: &Call, topic: &str, group: &'a str, text: &'a str) -> Result<Self, Failure> {
+    pub fn parse(
+        call: &Call,
+        (topic, lite_topic): (&str, &'a str),
+        group: &'a str,
+        text: &'a str,
+    ) -> Result<Self, Failure> {
         let receipt = Receipt::parse(text)?;
         receipt.check(call.proxy.brokers.only(), call.proxy.brokers.now_ms())?;
-        Ok(Self { receipt, text, stored_in: receipt.topic(topic, group), group })
+        Ok(Self { receipt, text, stored_in: receipt.topic(topic, group), group, lite_topic })
     }
 
-    pub fn popped<'b>(&'b self, call: &'b Call) -> PoppedMessage<'b> {
-        self.receipt.popped(&call.caller, &self.stored_in, (self.group, self.text))
-    }
-
-    /// The broker that the message is on.
-    pub fn broker(&self) -> &str {
-        self.receipt.handle.broker_name
+    /// The message for the broker that it is on.
+    pub fn held<'b>(&'b self, call: &'b Call) -> Held<'b> {
+        let message = self.receipt.popped(&call.caller, &self.stored_in, (self.group, self.text));
+        Held { broker: self.receipt.handle.broker_name, message, lite_topic: self.lite_topic }
     }
 }
 
@@ -70,9 +72,13 @@ pub async fn ack(call: Call, request: AckMessageRequest) -> Result<AckMessageRes
     for entry in &request.entries {
         handles.push(newest(&call, &entry.receipt_handle).await);
     }
-    let named: Vec<_> = handles.iter().map(|handle| Named::parse(&call, topic, group, handle)).collect();
-    let messages: Vec<_> =
-        named.iter().flatten().map(|named| (named.broker(), named.popped(&call))).collect();
+    let named: Vec<_> = request
+        .entries
+        .iter()
+        .zip(&handles)
+        .map(|(entry, handle)| Named::parse(&call, (topic, entry.lite_topic()), group, handle))
+        .collect();
+    let messages: Vec<_> = named.iter().flatten().map(|named| named.held(&call)).collect();
     let mut acked = call.proxy.brokers.acks(&messages).await.into_iter();
     let outcomes = named.iter().map(|named| match named {
         Ok(_) => match acked.next() {
@@ -107,8 +113,9 @@ pub async fn change_invisible(
     let ms = request.invisible_duration.map_or(0, |duration| duration.ms());
     checks::invisible(ms, 0, call.proxy.config.invisible_ms_max)?;
     let handle = newest(&call, &request.receipt_handle).await;
-    let named = Named::parse(&call, topic, group, &handle)?;
-    let change = (named.broker(), named.popped(&call), ms);
+    let named = Named::parse(&call, (topic, request.lite_topic()), group, &handle)?;
+    let change =
+        ChangeInvisibleTime { held: named.held(&call), invisible_ms: ms, suspend: request.suspend() };
     let mut changed = call.proxy.brokers.change_invisible_times(&[change]).await;
     let Some(Ok(Some(changed))) = changed.pop() else { return Err(abnormal("changeInvisibleDuration")) };
     let receipt_handle = named.receipt.changed(&changed);
@@ -124,12 +131,12 @@ pub async fn dead_letter(
     checks::topic(topic)?;
     checks::group(group)?;
     let handle = newest(&call, &request.receipt_handle).await;
-    let named = Named::parse(&call, topic, group, &handle)?;
+    let named = Named::parse(&call, (topic, request.lite_topic()), group, &handle)?;
     let log_offset = LogOffset::from_i64(named.receipt.log_offset)
         .ok_or_else(|| Failure::new(Code::InvalidReceiptHandle, "commit log offset is empty"))?;
-    let (brokers, message) = (&call.proxy.brokers, named.popped(&call));
-    brokers.dead_letter(named.broker(), (&message, log_offset)).await?;
-    if let Err(error) = brokers.ack(named.broker(), message).await {
+    let (brokers, message) = (&call.proxy.brokers, named.held(&call));
+    brokers.dead_letter(&message, log_offset).await?;
+    if let Err(error) = brokers.ack(message).await {
         tracing::warn!(
             group,
             ?error,

@@ -5,15 +5,14 @@ use std::sync::Arc;
 use broker::api::Member;
 use grpc::messages::{
     ClientType, Code, FilterType, HeartbeatRequest, HeartbeatResponse, NotifyClientTerminationRequest,
-    NotifyClientTerminationResponse, PubSub, Settings, Status, Subscription, SubscriptionEntry,
-    SyncLiteSubscriptionResponse, name,
+    NotifyClientTerminationResponse, PubSub, Settings, Status, Subscription, SubscriptionEntry, name,
 };
 use wire::body::{ConsumeFromWhere, ConsumeType, MessageModel};
 use wire::body::{ConsumerData, HeartbeatData, ProducerData, SubscriptionData};
 use wire::codes::VERSION;
 use wire::hash::java_hash;
 
-use super::Call;
+use super::{Call, group_missing, lite};
 use crate::checks;
 use crate::failure::Failure;
 use crate::registry::{Client, Stated};
@@ -57,6 +56,7 @@ pub async fn terminate(
             return Err(Failure::new(Code::IllegalConsumerGroup, text));
         }
     }
+    lite::unsubscribe(&call.proxy.brokers, &client).await;
     call.proxy.brokers.closed(&client);
     call.proxy.registry.remove(&client);
     // Its messages are given back at once.
@@ -64,23 +64,19 @@ pub async fn terminate(
     Ok(NotifyClientTerminationResponse { status: Some(Status::ok()) })
 }
 
-/// What clients of lite topics are told.
-const NO_LITE_TOPICS: &str = "lite topics are not served by this server";
-
-/// SyncLiteSubscription: lite topics are not served.
-pub async fn sync_lite(_: Call, (): ()) -> Result<SyncLiteSubscriptionResponse, Failure> {
-    Err(Failure::new(Code::Unsupported, NO_LITE_TOPICS))
-}
-
 /// Registers a client with the broker as its settings say.
 ///
 /// # Errors
-/// The refusal of the broker; `ILLEGAL_CONSUMER_GROUP` for a group that does not exist and may not be created.
+/// The refusal of the broker; `ILLEGAL_CONSUMER_GROUP` for a group that does not exist and may not be created; those of
+/// [`lite::check_member`].
 pub async fn register(call: &Call, client: &Arc<Client>, stated: &Stated) -> Result<(), Failure> {
     let brokers = &call.proxy.brokers;
     let now_ms = brokers.now_ms();
     client.note_activity(now_ms);
     let data = heartbeat_data(&client.id, stated)?;
+    for consumer in &data.consumer_data_set {
+        lite::check_member(call, consumer).await?;
+    }
     let member = Member {
         client_id: client.id.clone(),
         language: call.language,
@@ -92,7 +88,7 @@ pub async fn register(call: &Call, client: &Arc<Client>, stated: &Stated) -> Res
     for consumer in &data.consumer_data_set {
         let group = &consumer.group_name;
         if brokers.group(group).await?.is_none() {
-            return Err(Failure::new(Code::IllegalConsumerGroup, format!("group not found: {group}")));
+            return Err(group_missing(group));
         }
     }
     Ok(())
@@ -120,9 +116,8 @@ fn consumer(settings: &Settings, subscription: &Subscription, version: i64) -> R
     let (consume_type, message_model) = match kind {
         Some(ClientType::SimpleConsumer) => (ConsumeType::ConsumeActively, MessageModel::Clustering),
         Some(ClientType::PushConsumer) => (ConsumeType::ConsumePassively, MessageModel::Clustering),
-        Some(ClientType::LitePushConsumer | ClientType::LiteSimpleConsumer) => {
-            return Err(Failure::new(Code::UnrecognizedClientType, NO_LITE_TOPICS));
-        }
+        Some(ClientType::LitePushConsumer) => (ConsumeType::ConsumePassively, MessageModel::LiteSelective),
+        Some(ClientType::LiteSimpleConsumer) => (ConsumeType::ConsumeActively, MessageModel::LiteSelective),
         kind => {
             let text = format!("{:?} is not served", kind.unwrap_or(ClientType::Unspecified));
             return Err(Failure::new(Code::UnrecognizedClientType, text));

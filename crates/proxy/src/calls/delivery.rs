@@ -19,6 +19,8 @@ pub struct Recipient {
     pub client: Arc<Client>,
     pub topic: String,
     pub group: String,
+    /// Whether the messages are of lite topics.
+    pub is_lite: bool,
     /// Whether the server keeps the messages invisible until they are acknowledged.
     pub renews: bool,
 }
@@ -30,6 +32,7 @@ impl Recipient {
             topic: self.topic.clone(),
             group: self.group.clone(),
             handle: system.receipt_handle.clone()?,
+            lite_topic: system.lite_topic.clone().filter(|_| self.is_lite).unwrap_or_default(),
             reconsume_times: system.delivery_attempt.unwrap_or(1).saturating_sub(1),
         })
     }

@@ -8,18 +8,20 @@ use grpc::messages::{
     Code, FilterExpression, FilterType, PubSub, ReceiveMessageRequest, RetryPolicy, Settings, Status, name,
 };
 use tokio::task::spawn_local;
-use wire::pop::{Handle, Kind, OffsetTexts};
+use wire::pop::{Handle, Kind};
 use wire::properties::{self, key};
 use wire::record::RecordView;
 use wire::units::LogOffset;
 
 use super::acks::Named;
 use super::delivery::{Delivery, Recipient};
-use super::{Call, clients, topic_missing};
+use super::place::{Place, lite_counts};
+use super::{Call, clients, lite, topic_missing};
 use crate::checks;
 use crate::convert;
 use crate::failure::Failure;
 use crate::receipt::Receipt;
+use crate::settings;
 use crate::topic::Topic;
 
 /// Most messages of a pop (`PopMessageProcessor`).
@@ -116,6 +118,10 @@ async fn found(call: &Call, request: &ReceiveMessageRequest) -> Result<Delivery,
     let known = brokers.topic(&topic).await?.ok_or_else(|| topic_missing(&topic))?;
     let broker = broker(call, request, &known)?;
     call.proxy.memory.check()?;
+    let is_lite = settings::is_lite(&stated.settings);
+    if is_lite {
+        lite::check_unacked(call, &client)?;
+    }
     let is_ordered = match &stated.settings.pub_sub {
         Some(PubSub::Subscription(subscription)) => subscription.fifo.unwrap_or(false),
         _ => false,
@@ -135,7 +141,7 @@ async fn found(call: &Call, request: &ReceiveMessageRequest) -> Result<Delivery,
         expression_type,
     };
     let (status, popped) = tokio::select! {
-        answer = brokers.pop(broker, &pop) => answer?,
+        answer = brokers.pop(broker, &pop, is_lite.then_some(&*client.id)) => answer?,
         () = call.proxy.stopping() => return Err(no_message("no new message")),
     };
     match status {
@@ -146,9 +152,11 @@ async fn found(call: &Call, request: &ReceiveMessageRequest) -> Result<Delivery,
                 client,
                 topic: topic.clone(),
                 group: group.to_owned(),
+                is_lite,
                 renews,
             };
-            let receiver = Receiver { call, broker, topic: &topic, group, tags: &tags, invisible_ms };
+            let receiver =
+                Receiver { call, broker, topic: &topic, group, tags: &tags, invisible_ms, is_lite };
             // Boxed: until there are messages, a call that waits needs no room for what becomes of them.
             Box::pin(receiver.delivery(popped, recipient, attempts_max(&stated.settings))).await
         }
@@ -195,6 +203,16 @@ struct Receiver<'a> {
     /// Tags asked for; empty for all messages.
     tags: &'a [&'a str],
     invisible_ms: i64,
+    /// Whether the messages are of lite topics.
+    is_lite: bool,
+}
+
+/// A popped message that the client does not get.
+struct Left {
+    receipt: String,
+    /// The lite topic that the message is of; empty for none.
+    lite_topic: String,
+    log_offset: Option<LogOffset>,
 }
 
 impl Receiver<'_> {
@@ -212,34 +230,45 @@ impl Receiver<'_> {
         let client = recipient.client.clone();
         let is_gone = recipient.renews && client.is_gone();
         let mut delivery = Delivery::to(recipient, self.call.proxy.memory.charge(body.len()));
+        let counts = if self.is_lite { lite_counts(&texts, &body) } else { Vec::new() };
         let (mut unwanted, mut failed, mut at) = (Vec::new(), Vec::new(), 0);
         // A dead letter keeps its number of deliveries: given up once more, it would be copied without end.
         let gives_up = !self.topic.starts_with(wire::names::DLQ_PREFIX);
-        while let Ok(record) = RecordView::parse(&body[at..]) {
+        for index in 0.. {
+            let Ok(record) = RecordView::parse(&body[at..]) else { break };
             at += record.size();
-            let Some(receipt) = self.receipt(&record, &texts, (pop_ms, revive_queue)) else { continue };
+            let place = match self.is_lite {
+                true => Place::in_lite_topic(&record, counts.get(index).copied()),
+                false => Place::of(&record, &texts),
+            };
+            let times = (pop_ms, revive_queue);
+            let Some(receipt) = self.receipt(&record, place.as_ref(), times) else { continue };
             let mut message = convert::message(&body, &record, now_ms);
             let Some(system) = &mut message.system_properties else { continue };
-            if let Some(count) = count_of(&texts, record.queue_id(), record.raw_queue_offset()) {
-                system.delivery_attempt = Some(count.saturating_add(1));
+            if let Some(Place { offset, count, .. }) = place {
+                system.queue_offset = Some(offset);
+                let attempt = count.map(|count| count.saturating_add(1));
+                system.delivery_attempt = attempt.or(system.delivery_attempt);
             }
             let attempt = system.delivery_attempt.unwrap_or(1);
             let tag = system.tag.as_deref().unwrap_or_default();
-            if !self.tags.is_empty() && !self.tags.contains(&tag) {
-                unwanted.push(receipt);
-            } else if gives_up && attempt > attempts_max {
-                failed.extend(record.log_offset().map(|log_offset| (receipt, log_offset)));
+            let is_unwanted = !self.tags.is_empty() && !self.tags.contains(&tag);
+            if is_unwanted || gives_up && attempt > attempts_max {
+                let lite_topic = system.lite_topic.take().filter(|_| self.is_lite).unwrap_or_default();
+                let log_offset = record.log_offset();
+                let left = if is_unwanted { &mut unwanted } else { &mut failed };
+                left.push(Left { receipt, lite_topic, log_offset });
             } else {
                 system.receipt_handle = Some(receipt);
                 delivery.push(message);
             }
         }
         // All that the client gets is in `delivery` by now: it comes again when the call ends while this waits.
-        for receipt in &unwanted {
-            self.settle(receipt).await;
+        for left in &unwanted {
+            self.settle(left).await;
         }
-        for (receipt, log_offset) in &failed {
-            self.give_up(receipt, *log_offset).await;
+        for left in &failed {
+            self.give_up(left).await;
         }
         match delivery.has_messages() {
             true if is_gone => Err(no_message(format!("The client [{}] is disconnected.", client.id))),
@@ -248,11 +277,11 @@ impl Receiver<'_> {
         }
     }
 
-    /// The handle of a message; `None` when the pop does not say where its queue began.
+    /// The handle of a message; `None` without a place and a handle of its own.
     fn receipt(
         &self,
         record: &RecordView<'_>,
-        texts: &OffsetTexts,
+        place: Option<&Place>,
         (pop_ms, revive_queue): (i64, i32),
     ) -> Option<String> {
         let log_offset = record.log_offset()?.to_i64();
@@ -260,16 +289,13 @@ impl Receiver<'_> {
         if let Some(handle) = properties::get_str(record.properties(), key::POP_CK) {
             return Some(format!("{handle} {log_offset}"));
         }
-        let (queue_id, offset) = (record.queue_id(), record.raw_queue_offset());
-        let kind = Kind::of(record.topic_str()?);
-        let prefix = format!("{} {queue_id} ", kind.number());
-        let start = texts.starts.split(';').find_map(|entry| entry.strip_prefix(&prefix))?;
+        let &Place { start_offset, queue_id, offset, .. } = place?;
         let handle = Handle {
-            start_offset: start.parse().ok()?,
+            start_offset,
             pop_ms,
             invisible_ms: self.invisible_ms,
             revive_queue,
-            kind,
+            kind: Kind::of(record.topic_str()?),
             broker_name: self.broker,
             queue_id: Some(queue_id),
             offset: Some(offset),
@@ -277,10 +303,15 @@ impl Receiver<'_> {
         Some(Receipt { handle, queue_id, offset, log_offset }.to_string())
     }
 
+    /// The message that the client does not get, as brokers know it.
+    fn named<'l>(&'l self, left: &'l Left) -> Result<Named<'l>, Failure> {
+        Named::parse(self.call, (self.topic, &left.lite_topic), self.group, &left.receipt)
+    }
+
     /// Acknowledges a message that the client does not get.
-    async fn settle(&self, receipt: &str) {
-        let done = match Named::parse(self.call, self.topic, self.group, receipt) {
-            Ok(named) => self.call.proxy.brokers.ack(self.broker, named.popped(self.call)).await,
+    async fn settle(&self, left: &Left) {
+        let done = match self.named(left) {
+            Ok(named) => self.call.proxy.brokers.ack(named.held(self.call)).await,
             Err(failure) => Err(failure),
         };
         if let Err(failure) = done {
@@ -289,20 +320,13 @@ impl Receiver<'_> {
     }
 
     /// Puts a message that was delivered too often into the dead letter topic.
-    async fn give_up(&self, receipt: &str, log_offset: LogOffset) {
-        let Ok(named) = Named::parse(self.call, self.topic, self.group, receipt) else { return };
-        let message = named.popped(self.call);
-        match self.call.proxy.brokers.dead_letter(self.broker, (&message, log_offset)).await {
-            Ok(()) => self.settle(receipt).await,
+    async fn give_up(&self, left: &Left) {
+        let (Ok(named), Some(log_offset)) = (self.named(left), left.log_offset) else { return };
+        match self.call.proxy.brokers.dead_letter(&named.held(self.call), log_offset).await {
+            Ok(()) => self.settle(left).await,
             Err(failure) => {
                 tracing::warn!(group = self.group, ?failure, "a message comes again: it is no dead letter")
             }
         }
     }
-}
-
-/// How often a message of an ordered pop was delivered before; `None` for any other pop.
-fn count_of(texts: &OffsetTexts, queue_id: i32, offset: i64) -> Option<i32> {
-    let prefix = format!("{} qo{queue_id}%{offset} ", Kind::Normal.number());
-    texts.counts.split(';').find_map(|entry| entry.strip_prefix(&prefix))?.parse().ok()
 }

@@ -9,7 +9,7 @@ use grpc::messages::{
 use http::uri::Authority;
 use wire::body::topic::{PERM_READ, PERM_WRITE};
 
-use super::{Call, topic_missing};
+use super::{Call, lite, topic_missing};
 use crate::checks;
 use crate::convert::accepted_types;
 use crate::failure::Failure;
@@ -98,7 +98,9 @@ pub async fn query_assignment(
     if readable.is_empty() {
         return Err(Failure::new(Code::Forbidden, "no readable queue"));
     }
-    let is_ordered = brokers.group(group).await?.is_some_and(|group| group.consume_message_orderly);
+    let known_group = brokers.group(group).await?;
+    let is_ordered =
+        known_group.is_some_and(|it| it.consume_message_orderly && lite::bound_topic(&it).is_none());
     let endpoints = endpoints(&call, &request.endpoints);
     let assigned = |of: &QueuesOf| {
         let ids = if is_ordered { 0..of.read } else { -1..0 };

@@ -7,7 +7,7 @@ use grpc::messages::{Code, Command, PubSub, Settings, Status, TelemetryCommand, 
 use serde_json::json;
 use tonic::{Status as GrpcStatus, Streaming};
 
-use super::{Call, clients};
+use super::{Call, clients, lite};
 use crate::failure::Failure;
 use crate::registry::{Client, Stated, Writer, answer};
 use crate::{checks, settings};
@@ -25,19 +25,24 @@ pub fn serve(
 ) -> impl Future<Output = ()> {
     async move {
         let mut client = None;
-        loop {
+        let is_lost = loop {
             let command = tokio::select! {
                 command = inbound.message() => command,
-                () = writer.closed() => break,
-                () = call.proxy.stopping() => break,
+                () = writer.closed() => break true,
+                () = call.proxy.stopping() => break false,
             };
-            let Ok(Some(message)) = command else { break };
+            let is_broken = command.is_err();
+            let Ok(Some(message)) = command else { break is_broken };
             if Box::pin(take(&call, &mut client, &writer, message)).await.is_break() {
-                break;
+                break false;
             }
-        }
-        if let Some(client) = client {
-            client.leave(&writer);
+        };
+        if let Some(client) = client
+            && client.leave(&writer)
+            && is_lost
+            && !client.is_gone()
+        {
+            Box::pin(lite::unsubscribe(&call.proxy.brokers, &client)).await;
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Brokers ask producers of this proxy for decisions (`ClusterTransactionService`, `ProxyClientRemotingProcessor`).
+//! Brokers ask producers of this proxy for decisions, and tell consumers that they lost a lite topic (`ClusterTransactionService`, `ProxyClientRemotingProcessor`).
 
 use std::sync::{Arc, Weak};
 
@@ -23,9 +23,12 @@ const GROUPS_MAX: usize = 100;
 
 impl Cluster {
     /// Passes what brokers ask producers to the clients of a registry from now on.
-    pub(crate) fn answer_checks(self: &Arc<Self>, registry: &Arc<Registry>) {
+    pub(crate) fn relay_requests(self: &Arc<Self>, registry: &Arc<Registry>) {
         let (cluster, registry) = (Arc::downgrade(self), Arc::downgrade(registry));
-        self.client.on_transaction_check(move |command| check(&cluster, &registry, command));
+        self.client.on_request_to_relay(move |command| match command.code {
+            request::NOTIFY_UNSUBSCRIBE_LITE => unsubscribed(&registry, command),
+            _ => check(&cluster, &registry, command),
+        });
     }
 
     /// Tells all brokers which producer groups have producers of transactions here: those of remoting clients, and for clients of gRPC
@@ -86,5 +89,21 @@ fn check(cluster: &Weak<Cluster>, registry: &Weak<Registry>, command: &Command<'
     };
     if asked().is_none() {
         tracing::warn!("a transaction to check cannot be read");
+    }
+}
+
+/// Tells a consumer that a broker took a lite topic away from it, for example because another member of its group has it alone.
+fn unsubscribed(registry: &Weak<Registry>, command: &Command<'_>) {
+    let text = |name: &str| command.fields.text(name).unwrap_or_default();
+    let (client, group, lite_topic) = (text("clientId"), text("consumerGroup"), text("liteTopic"));
+    let is_sent =
+        registry.upgrade().is_some_and(|registry| registry.notify_unsubscribed(client, group, lite_topic));
+    if !is_sent {
+        tracing::debug!(
+            client,
+            group,
+            lite_topic,
+            "no such consumer of this proxy can be told that it lost a lite topic"
+        );
     }
 }

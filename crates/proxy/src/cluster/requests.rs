@@ -15,7 +15,7 @@ use wire::units::{LogOffset, QueueOffset};
 
 use super::{Cluster, TIMEOUT, accepted, malformed};
 use crate::failure::Failure;
-use crate::receipt::Changed;
+use crate::receipt::{ChangeInvisibleTime, Changed, Held};
 use crate::topic::Stored;
 use crate::transaction_id::TransactionId;
 
@@ -56,33 +56,39 @@ impl Cluster {
         Ok(reply.text("msgId").unwrap_or_default().to_owned())
     }
 
-    /// Takes messages, or waits for them (200050).
+    /// Takes messages, or waits for them (200050); with a client `lite` those of its lite topics (200070).
     pub(crate) async fn pop(
         &self,
         broker: &str,
         pop: &PopRequest<'_>,
+        lite: Option<&str>,
     ) -> Result<(PopStatus, Popped), Failure> {
         let full = || Failure::new(Code::TooManyRequests, "polling full");
         let _place = self.pops.try_acquire().map_err(|_| full())?;
         let poll = Duration::from_millis(pop.polling.poll_ms.unsigned_abs());
         let write = |frame: FrameWriter<'_>| {
-            frame
+            let frame = frame
                 .text("consumerGroup", pop.target.group)
                 .text("topic", pop.target.topic)
-                .number("queueId", pop.target.queue_id)
-                .number("maxMsgNums", pop.count_max)
                 .number("invisibleTime", pop.invisible_ms)
                 .number("pollTime", pop.polling.poll_ms)
                 .number("bornTime", pop.polling.born_ms)
-                .number("initMode", i32::from(pop.from_end))
-                .text("expType", pop.expression_type)
-                .text("exp", pop.expression)
-                .flag("order", pop.polling.ordered)
                 .maybe("attemptId", pop.polling.attempt_id)
-                .text("bname", broker)
-                .finish(b"");
+                .text("bname", broker);
+            let frame = match lite {
+                Some(client_id) => frame.text("clientId", client_id).number("maxMsgNum", pop.count_max),
+                None => frame
+                    .number("queueId", pop.target.queue_id)
+                    .number("maxMsgNums", pop.count_max)
+                    .number("initMode", i32::from(pop.from_end))
+                    .text("expType", pop.expression_type)
+                    .text("exp", pop.expression)
+                    .flag("order", pop.polling.ordered),
+            };
+            frame.finish(b"");
         };
-        let reply = self.ask(broker, request::POP_MESSAGE, (poll + MARGIN, 0), write).await?;
+        let code = lite.map_or(request::POP_MESSAGE, |_| request::POP_LITE_MESSAGE);
+        let reply = self.ask(broker, code, (poll + MARGIN, 0), write).await?;
         let status = match reply.code {
             response::SUCCESS => PopStatus::Found,
             response::POLLING_FULL => PopStatus::Full,
@@ -102,9 +108,9 @@ impl Cluster {
         Ok((status, Popped { texts, body: reply.body, pop_ms, revive_queue, ..Popped::default() }))
     }
 
-    /// Acknowledges messages (200051), each named with its broker.
-    pub(crate) async fn acks(&self, messages: &[(&str, PoppedMessage<'_>)]) -> Vec<Result<(), Failure>> {
-        let messages = messages.iter().map(|(broker, message)| (*broker, message, None));
+    /// Acknowledges messages (200051).
+    pub(crate) async fn acks(&self, messages: &[Held<'_>]) -> Vec<Result<(), Failure>> {
+        let messages = messages.iter().map(|message| (message, None));
         let answers = self.each(request::ACK_MESSAGE, messages).await;
         answers.into_iter().map(|answer| accepted(answer?).map(drop)).collect()
     }
@@ -112,23 +118,24 @@ impl Cluster {
     /// Changes invisible times (200053).
     pub(crate) async fn change_invisible_times(
         &self,
-        changes: &[(&str, PoppedMessage<'_>, i64)],
+        changes: &[ChangeInvisibleTime<'_>],
     ) -> Vec<Result<Option<Changed>, Failure>> {
-        let changes = changes.iter().map(|(broker, message, ms)| (*broker, message, Some(*ms)));
+        let changes =
+            changes.iter().map(|change| (&change.held, Some((change.invisible_ms, change.suspend))));
         let answers = self.each(request::CHANGE_MESSAGE_INVISIBLETIME, changes).await;
         answers.into_iter().map(|answer| changed(&answer?)).collect()
     }
 
-    /// Sends a request for each message, with its broker and invisible time, all at the same time. The answers are in the order of the
-    /// messages.
+    /// Sends a request for each message, with its invisible time and whether its delivery counts, all at the same time. The answers are
+    /// in the order of the messages.
     async fn each<'a>(
         &self,
         code: i32,
-        messages: impl Iterator<Item = (&'a str, &'a PoppedMessage<'a>, Option<i64>)>,
+        messages: impl Iterator<Item = (&'a Held<'a>, Option<(i64, bool)>)>,
     ) -> Vec<Result<Reply, Failure>> {
         let mut calls = JoinSet::new();
         let mut answers = Vec::new();
-        for (index, (broker, message, invisible_ms)) in messages.enumerate() {
+        for (index, (&Held { broker, message, lite_topic }, change)) in messages.enumerate() {
             let address = match self.address(broker).await {
                 Ok(address) => address,
                 Err(failure) => {
@@ -137,8 +144,9 @@ impl Cluster {
                 }
             };
             answers.push(Err(malformed("outcome")));
-            let (client, broker) = (self.client.clone(), broker.to_owned());
+            let client = self.client.clone();
             let [topic, group, handle] = [message.topic, message.group, message.handle].map(str::to_owned);
+            let [broker, lite_topic] = [broker, lite_topic].map(str::to_owned);
             let (caller, queue_id, offset) = (message.caller.clone(), message.queue_id, message.offset);
             calls.spawn(async move {
                 let write = |frame: FrameWriter<'_>| {
@@ -150,9 +158,14 @@ impl Cluster {
                         offset,
                         handle: &handle,
                     };
-                    let frame = named(frame, &broker, &message);
-                    match invisible_ms {
-                        Some(ms) => frame.number("invisibleTime", ms).finish(b""),
+                    let frame = named(frame, &Held { broker: &broker, message, lite_topic: &lite_topic });
+                    match change {
+                        Some((ms, suspend)) => {
+                            let frame = frame.number("invisibleTime", ms);
+                            let is_sent = suspend && !lite_topic.is_empty();
+                            let frame = if is_sent { frame.flag("suspend", true) } else { frame };
+                            frame.finish(b"");
+                        }
                         None => frame.finish(b""),
                     }
                 };
@@ -168,8 +181,7 @@ impl Cluster {
     /// Puts a copy of a message into the dead letter topic of its group (36).
     pub(crate) async fn dead_letter(
         &self,
-        broker: &str,
-        message: &PoppedMessage<'_>,
+        &Held { broker, message, .. }: &Held<'_>,
         log_offset: LogOffset,
     ) -> Result<(), Failure> {
         let write = |frame: FrameWriter<'_>| {
@@ -211,7 +223,7 @@ impl Cluster {
 }
 
 /// The fields that name a popped message.
-fn named<'a>(frame: FrameWriter<'a>, broker: &str, message: &PoppedMessage<'_>) -> FrameWriter<'a> {
+fn named<'a>(frame: FrameWriter<'a>, &Held { broker, message, lite_topic }: &Held<'_>) -> FrameWriter<'a> {
     frame
         .text("consumerGroup", message.group)
         .text("topic", message.topic)
@@ -219,6 +231,7 @@ fn named<'a>(frame: FrameWriter<'a>, broker: &str, message: &PoppedMessage<'_>) 
         .text("extraInfo", message.handle)
         .number("offset", message.offset)
         .text("bname", broker)
+        .maybe("liteTopic", Some(lite_topic).filter(|topic| !topic.is_empty()))
 }
 
 /// The new handle's times; `None` for a message of an ordered pop that is acknowledged, of which the answer says nothing.

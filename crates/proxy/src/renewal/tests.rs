@@ -42,7 +42,8 @@ impl Fixture {
 }
 
 fn received(handle: &str) -> Received {
-    Received { topic: "T".to_owned(), group: "g".to_owned(), handle: handle.to_owned(), reconsume_times: 2 }
+    let [topic, group, handle] = ["T", "g", handle].map(str::to_owned);
+    Received { topic, group, handle, lite_topic: String::new(), reconsume_times: 2 }
 }
 
 fn failure(code: Code) -> Result<String, Failure> {

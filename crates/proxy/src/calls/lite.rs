@@ -1,0 +1,182 @@
+//! Lite topics: SyncLiteSubscription, and which consumers they have (`ClientActivity`, `ClientProcessor`, `GrpcClientSettingsManager`).
+//! They are kept by Apache's brokers; this server passes on what it is asked of them, in cluster mode only.
+
+use grpc::messages::{
+    Code, LiteSubscriptionAction as Action, OffsetOption, OffsetType, PubSub, Status,
+    SyncLiteSubscriptionRequest, SyncLiteSubscriptionResponse, name,
+};
+use wire::body::{
+    ConsumerData, LiteOffset, LiteOffsetType, LiteSubscription, LiteSubscriptionAction, MessageModel,
+    SubscriptionGroupConfig,
+};
+
+use super::{Call, group_missing, topic_missing};
+use crate::brokers::Brokers;
+use crate::checks;
+use crate::failure::Failure;
+use crate::registry::Client;
+use crate::settings::{is_lite, lite_quota};
+
+/// What clients of lite topics are told where those are not served.
+const NOT_SERVED: &str = "lite topics are not served by this server";
+
+/// Lite topics of a request above the quota of its client that are still let through.
+const QUOTA_BUFFER: usize = 300;
+
+/// SyncLiteSubscription.
+pub async fn sync_lite(
+    call: Call,
+    request: SyncLiteSubscriptionRequest,
+) -> Result<SyncLiteSubscriptionResponse, Failure> {
+    let Brokers::Cluster(cluster) = &call.proxy.brokers else { return Err(not_served(Code::Unsupported)) };
+    let (topic, group) = (name(&request.topic), name(&request.group));
+    checks::topic(topic)?;
+    checks::group(group)?;
+    let unknown =
+        |_| Failure::new(Code::BadRequest, format!("unknown LiteSubscriptionAction {}", request.action));
+    let action = Action::try_from(request.action).map_err(unknown)?;
+    let is_addition = action == Action::PartialAdd;
+    if is_addition {
+        request.lite_topic_set.iter().try_for_each(|topic| checks::lite_topic(topic))?;
+    }
+    // A client may be known to another proxy only.
+    if let Some(client) = call.proxy.registry.find(&call.client_id) {
+        client.check_user(&call.caller.user)?;
+    }
+    let known = cluster.topic(topic).await?.ok_or_else(|| topic_missing(topic))?;
+    if !cluster.serves_lite(&known).await {
+        return Err(not_served(Code::Unsupported));
+    }
+    let subscription = LiteSubscription {
+        action: match action {
+            Action::PartialAdd => LiteSubscriptionAction::PartialAdd,
+            Action::PartialRemove => LiteSubscriptionAction::PartialRemove,
+            Action::CompleteAdd => LiteSubscriptionAction::CompleteAdd,
+            Action::CompleteRemove => LiteSubscriptionAction::CompleteRemove,
+        },
+        client_id: call.client_id.clone(),
+        group: group.to_owned(),
+        lite_topic_set: request.lite_topic_set.iter().cloned().collect(),
+        offset_option: request.offset_option.filter(|_| is_addition).map(offset).transpose()?,
+        topic: topic.to_owned(),
+        version: request.version(),
+    };
+    let config = cluster.group(group).await?.ok_or_else(|| group_missing(group))?;
+    check_bound((&config, group), topic)?;
+    let quota = lite_quota(&config);
+    if subscription.lite_topic_set.len() > usize::try_from(quota).unwrap_or(0) + QUOTA_BUFFER {
+        let text = format!("lite subscription quota exceeded: {quota}");
+        return Err(Failure::new(Code::LiteSubscriptionQuotaExceeded, text));
+    }
+    if is_addition && !cluster.may_subscribe_lite(call.proxy.brokers.now_ms()) {
+        let (client_id, what) = (&call.client_id, "Too many syncLiteSubscription requests");
+        let text = format!("{what}, topic={topic}, group={group}, clientId={client_id}");
+        return Err(Failure::new(Code::TooManyRequests, text));
+    }
+    cluster.subscribe_lite(&known, subscription).await?;
+    Ok(SyncLiteSubscriptionResponse { status: Some(Status::ok()) })
+}
+
+fn not_served(code: Code) -> Failure {
+    Failure::new(code, NOT_SERVED)
+}
+
+/// Where the reading of an added topic begins.
+fn offset(option: OffsetOption) -> Result<LiteOffset, Failure> {
+    let missing =
+        || Failure::new(Code::BadRequest, "expected an offset type in the offset option, found none");
+    let (r#type, value) = match option.offset_type.ok_or_else(missing)? {
+        OffsetType::Policy(policy) => (LiteOffsetType::Policy, i64::from(policy)),
+        OffsetType::Offset(offset) => (LiteOffsetType::Offset, offset),
+        OffsetType::TailN(count) => (LiteOffsetType::TailN, count),
+        OffsetType::Timestamp(ms) => (LiteOffsetType::Timestamp, ms),
+    };
+    Ok(LiteOffset { r#type, value })
+}
+
+/// The topic whose lite topics a group consumes; `None` for a group of another kind.
+pub fn bound_topic(group: &SubscriptionGroupConfig) -> Option<&str> {
+    group.attributes.get("lite.bind.topic").map(String::as_str).filter(|topic| !topic.is_empty())
+}
+
+/// Checks that a group consumes the lite topics of this topic.
+fn check_bound((config, group): (&SubscriptionGroupConfig, &str), topic: &str) -> Result<(), Failure> {
+    let bound = bound_topic(config);
+    if bound == Some(topic) {
+        return Ok(());
+    }
+    let expected = bound.unwrap_or("null");
+    let text = format!("lite group {group} is expected to bind topic {expected}, but actual is {topic}");
+    Err(Failure::new(Code::IllegalTopic, text))
+}
+
+/// Checks that lite consumers are members of lite groups only, and other consumers of other groups.
+///
+/// # Errors
+/// `UNRECOGNIZED_CLIENT_TYPE` for a lite consumer where lite topics are not served; `ILLEGAL_CONSUMER_GROUP` for a group of the other
+/// kind, and `ILLEGAL_TOPIC` for another topic than the group's.
+pub async fn check_member(call: &Call, consumer: &ConsumerData) -> Result<(), Failure> {
+    let is_lite = consumer.message_model == MessageModel::LiteSelective;
+    let Brokers::Cluster(cluster) = &call.proxy.brokers else {
+        return if is_lite { Err(not_served(Code::UnrecognizedClientType)) } else { Ok(()) };
+    };
+    let topic = consumer.subscription_data_set.first().map(|it| it.topic.as_str());
+    if is_lite
+        && let Some(topic) = topic
+        && let Some(known) = cluster.topic(topic).await?
+        && !cluster.serves_lite(&known).await
+    {
+        return Err(not_served(Code::UnrecognizedClientType));
+    }
+    let group = &consumer.group_name;
+    let config = cluster.group(group).await?.ok_or_else(|| group_missing(group))?;
+    let text = match (bound_topic(&config), is_lite) {
+        (None, true) => format!("regular group cannot use LITE mode: {group}"),
+        (Some(_), false) => format!("lite group must use LITE mode: {group}"),
+        (Some(_), true) => return topic.map_or(Ok(()), |topic| check_bound((&config, group), topic)),
+        (None, false) => return Ok(()),
+    };
+    Err(Failure::new(Code::IllegalConsumerGroup, text))
+}
+
+/// Checks that a client may receive further messages of lite topics.
+///
+/// # Errors
+/// `FORBIDDEN` when it has too many that it did not acknowledge.
+pub fn check_unacked(call: &Call, client: &Client) -> Result<(), Failure> {
+    let count = call.proxy.renewals.unacked(client);
+    if count <= call.proxy.config.lite_unacked_max {
+        return Ok(());
+    }
+    let text = format!("The client [{}] has too many unacked messages. Unacked count: {count}", client.id);
+    Err(Failure::new(Code::Forbidden, text))
+}
+
+/// Takes away all lite topics of a client that is gone. A broker does the same itself three minutes after it heard of the client.
+pub async fn unsubscribe(brokers: &Brokers, client: &Client) {
+    let (Brokers::Cluster(cluster), Some(stated)) = (brokers, client.stated()) else { return };
+    let Some(PubSub::Subscription(subscription)) = &stated.settings.pub_sub else { return };
+    if !is_lite(&stated.settings) {
+        return;
+    }
+    let topic = subscription.subscriptions.first().map(|entry| name(&entry.topic)).unwrap_or_default();
+    let Ok(Some(known)) = cluster.topic(topic).await else { return };
+    let subscription = LiteSubscription {
+        action: LiteSubscriptionAction::CompleteRemove,
+        client_id: client.id.clone(),
+        group: name(&subscription.group).to_owned(),
+        topic: topic.to_owned(),
+        ..LiteSubscription::default()
+    };
+    if let Err(failure) = cluster.subscribe_lite(&known, subscription).await {
+        tracing::warn!(
+            topic,
+            client = client.id,
+            ?failure,
+            "lite topics of a client that is gone keep it for a while"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests;

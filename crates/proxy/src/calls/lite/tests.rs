@@ -1,0 +1,455 @@
+//! Lite topics before brokers that are one small server here: it answers what a test needs, and notes what it is asked.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use broker::api::{Caller, Identity};
+use grpc::messages::*;
+use net::{ConnectionHandle, Limits, Service, Workers};
+use tokio_stream::StreamExt;
+use wire::body::{
+    BrokerData, ClusterInfo, LiteSubscriptionAction, LiteSubscriptions, QueueData, TopicConfig,
+    TopicRouteData,
+};
+use wire::codes::{request, response};
+use wire::frame::{Encoding, FrameWriter, Head};
+use wire::properties::{self, key};
+use wire::{json, record};
+
+use super::*;
+use crate::calls::{ack, change_invisible, clients, receive, terminate};
+use crate::config::Config;
+use crate::registry::Stated;
+
+/// A name server and the brokers `a` and `b` of topic `T`, all in one.
+struct Servers {
+    address: OnceLock<SocketAddr>,
+    /// The topic that group `g` is bound to; empty for none.
+    bound: &'static str,
+    serves_lite: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    subscriptions: Vec<LiteSubscription>,
+    /// Other requests about lite topics: code and fields, those of the handle without its times.
+    asked: Vec<String>,
+    peer: Option<Arc<ConnectionHandle>>,
+}
+
+impl Servers {
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    fn route(&self) -> TopicRouteData {
+        let address = self.address.get().unwrap().to_string();
+        let broker = |name: &str| BrokerData {
+            broker_addrs: [(0, address.clone())].into(),
+            broker_name: name.to_owned(),
+            cluster: "c".to_owned(),
+            ..BrokerData::default()
+        };
+        let queues = |name: &str| QueueData {
+            broker_name: name.to_owned(),
+            perm: 6,
+            read_queue_nums: 2,
+            write_queue_nums: 2,
+            ..QueueData::default()
+        };
+        let names = ["a", "b"];
+        TopicRouteData {
+            broker_datas: names.map(broker).to_vec(),
+            queue_datas: names.map(queues).to_vec(),
+            ..TopicRouteData::default()
+        }
+    }
+}
+
+/// A message of the lite topic `x`, the eighth of it.
+fn message() -> Vec<u8> {
+    let mut stored = Vec::new();
+    let given = [
+        (key::UNIQ_KEY, "id"),
+        ("__LITE_TOPIC", "x"),
+        (key::INNER_MULTI_DISPATCH, "%LMQ%$T$x"),
+        (key::INNER_MULTI_QUEUE_OFFSET, "7"),
+    ];
+    given.iter().for_each(|(name, value)| properties::append(&mut stored, name, value.as_bytes()));
+    let host = "127.0.0.1:1".parse().unwrap();
+    let fields = record::Fields {
+        topic: "T",
+        queue_id: 1,
+        flag: 0,
+        sys_flag: 0,
+        born_timestamp: 1,
+        born_host: host,
+        store_host: host,
+        reconsume_times: 0,
+        prepared_transaction_offset: 0,
+        body: b"body",
+        properties: &stored,
+        crc_property: false,
+    };
+    let mut bytes = Vec::new();
+    record::encode(&fields, &mut bytes).unwrap();
+    bytes
+}
+
+impl Service for Servers {
+    type ReadBatch = ();
+
+    fn read_batch(&self) {}
+
+    fn frame(
+        &self,
+        (): &mut (),
+        peer: &Arc<ConnectionHandle>,
+        command: wire::frame::Command<'_>,
+        out: &mut Vec<u8>,
+    ) {
+        let done = command.reply(response::SUCCESS);
+        let text = |name: &str| command.fields.text(name).unwrap_or_default();
+        let asked = |names: &[&str]| {
+            let fields = names.iter().map(|name| format!(" {name}={}", text(name))).collect::<String>();
+            self.state().asked.push(format!("{}{fields}", command.code));
+        };
+        match command.code {
+            request::GET_ROUTEINFO_BY_TOPIC => {
+                done.write(out, &self.route().encode(json::Dialect::Standard));
+            }
+            request::GET_BROKER_CLUSTER_INFO => {
+                let brokers = self.route().broker_datas.into_iter();
+                let broker_addr_table = brokers.map(|it| (it.broker_name.clone(), it)).collect();
+                done.write(out, &json::to_vec(&ClusterInfo { broker_addr_table, ..Default::default() }));
+            }
+            request::GET_TOPIC_CONFIG => {
+                let mut config = TopicConfig::new("T", 2, 6);
+                config.attributes.insert("message.type".to_owned(), "LITE".to_owned());
+                done.write(out, &json::to_vec(&config));
+            }
+            request::GET_SUBSCRIPTIONGROUP_CONFIG => {
+                let mut config = SubscriptionGroupConfig::new("g");
+                if !self.bound.is_empty() {
+                    config.attributes.insert("lite.bind.topic".to_owned(), self.bound.to_owned());
+                    config.attributes.insert("lite.sub.client.quota".to_owned(), "1".to_owned());
+                }
+                done.write(out, &json::to_vec(&config));
+            }
+            request::LITE_SUBSCRIPTION_CTL if !self.serves_lite => {
+                command.reply(response::REQUEST_CODE_NOT_SUPPORTED).write(out, b"");
+            }
+            request::LITE_SUBSCRIPTION_CTL => {
+                let body: LiteSubscriptions = json::from_slice(command.body).unwrap();
+                self.state().subscriptions.extend(body.subscription_set);
+                self.state().peer = Some(peer.clone());
+                done.write(out, b"");
+            }
+            request::POP_LITE_MESSAGE => {
+                asked(&["bname", "clientId", "consumerGroup", "topic", "maxMsgNum", "invisibleTime"]);
+                let writer = FrameWriter::begin(out, done);
+                writer
+                    .number("popTime", client::now_ms())
+                    .number("invisibleTime", 60_000)
+                    .number("reviveQid", 999)
+                    .text("orderCountInfo", "2")
+                    .finish(&message());
+            }
+            request::CONSUMER_SEND_MSG_BACK => {
+                asked(&["bname", "group", "originTopic", "offset"]);
+                done.write(out, b"");
+            }
+            request::ACK_MESSAGE => {
+                asked(&["bname", "topic", "queueId", "offset", "liteTopic"]);
+                done.write(out, b"");
+            }
+            request::CHANGE_MESSAGE_INVISIBLETIME => {
+                asked(&["bname", "topic", "queueId", "offset", "liteTopic", "suspend", "invisibleTime"]);
+                let writer = FrameWriter::begin(out, done);
+                writer
+                    .text("popTime", text("extraInfo").split(' ').nth(1).unwrap())
+                    .number("invisibleTime", 90_000)
+                    .number("reviveQid", 999)
+                    .finish(b"");
+            }
+            _ => done.write(out, b""),
+        }
+    }
+}
+
+/// A proxy before such brokers.
+struct Fixture {
+    proxy: Arc<crate::calls::Proxy>,
+    brokers: Arc<Servers>,
+    workers: Workers,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Drop for Fixture {
+    fn drop(&mut self) {
+        if let Brokers::Cluster(cluster) = &self.proxy.brokers {
+            cluster.client.shutdown();
+        }
+        self.workers.shutdown();
+    }
+}
+
+impl Fixture {
+    fn new(bound: &'static str, serves_lite: bool) -> Self {
+        Self::with((bound, serves_lite), 5000)
+    }
+
+    /// With so many additions of lite topics in a second.
+    fn with((bound, serves_lite): (&'static str, bool), lite_additions_max: u32) -> Self {
+        let brokers = Servers { address: OnceLock::new(), bound, serves_lite, state: Mutex::default() };
+        let brokers = Arc::new(brokers);
+        let workers = Workers::start("lite", 1, Limits::default()).unwrap();
+        let address = workers.listen("127.0.0.1:0".parse().unwrap(), brokers.clone()).unwrap();
+        brokers.address.set(address).unwrap();
+        let config = Config { lite_additions_max, lite_unacked_max: 0, ..Config::default() };
+        let reach = client::Config::new(&address.to_string());
+        let proxy = crate::calls::Proxy::new(Brokers::of_cluster(reach, &config).unwrap(), config, 8081);
+        if let Brokers::Cluster(cluster) = &proxy.brokers {
+            cluster.relay_requests(&proxy.registry);
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        Self { proxy, brokers, workers, runtime }
+    }
+
+    fn run<T>(&self, future: impl Future<Output = T>) -> T {
+        tokio::task::LocalSet::new().block_on(&self.runtime, future)
+    }
+
+    fn call(&self) -> Call {
+        Call {
+            proxy: self.proxy.clone(),
+            client_id: "c".to_owned(),
+            language: None,
+            version: "5.2.0".to_owned(),
+            caller: Caller { remote: "127.0.0.1:5".parse().unwrap(), version: 0, user: Identity::Off },
+            left_ms: Some(25_000),
+            sends: None,
+            authority: None,
+        }
+    }
+
+    /// Registers a client of this type as a member of `g` that subscribes to a topic.
+    fn register(&self, kind: ClientType, topic: &str) -> Result<Arc<Client>, Failure> {
+        let call = self.call();
+        let client = self.proxy.registry.enter("c", &call.caller).unwrap();
+        let entry = SubscriptionEntry { topic: Some(Resource::named(topic)), ..Default::default() };
+        let subscription = Subscription {
+            group: Some(Resource::named("g")),
+            subscriptions: vec![entry],
+            ..Default::default()
+        };
+        let settings = Settings {
+            client_type: Some(kind.into()),
+            pub_sub: Some(PubSub::Subscription(subscription)),
+            ..Default::default()
+        };
+        let stated = Stated { settings, at_ms: 1 };
+        self.run(clients::register(&call, &client, &stated))?;
+        let (writer, _) = tokio::sync::mpsc::channel(1);
+        client.set_settings(stated, &writer);
+        Ok(client)
+    }
+
+    fn sync(&self, action: Action, topic: &str, lite: &[&str]) -> Result<(), Failure> {
+        let request = SyncLiteSubscriptionRequest {
+            action: action.into(),
+            topic: Some(Resource::named(topic)),
+            group: Some(Resource::named("g")),
+            lite_topic_set: lite.iter().map(|name| (*name).to_owned()).collect(),
+            version: Some(5),
+            offset_option: Some(OffsetOption { offset_type: Some(OffsetType::Policy(Policy::Min.into())) }),
+        };
+        self.run(sync_lite(self.call(), request)).map(|answer| assert_eq!(answer.status, Some(Status::ok())))
+    }
+}
+
+fn failure(code: Code, text: &str) -> Failure {
+    Failure::new(code, text)
+}
+
+#[test]
+fn g95_lite_topics_are_subscribed_received_and_acknowledged_at_their_brokers() {
+    let fixture = Fixture::new("T", true);
+    let client = fixture.register(ClientType::LitePushConsumer, "T").unwrap();
+    fixture.sync(Action::PartialAdd, "T", &["x"]).unwrap();
+    let expected = LiteSubscription {
+        action: LiteSubscriptionAction::PartialAdd,
+        client_id: "c".to_owned(),
+        group: "g".to_owned(),
+        lite_topic_set: ["x".to_owned()].into(),
+        offset_option: Some(LiteOffset { r#type: LiteOffsetType::Policy, value: 1 }),
+        topic: "T".to_owned(),
+        version: 5,
+    };
+    let subscribed = || std::mem::take(&mut fixture.brokers.state().subscriptions);
+    assert_eq!(subscribed(), [expected.clone(), expected], "at both brokers");
+
+    let queue = MessageQueue {
+        topic: Some(Resource::named("T")),
+        broker: Some(Broker { name: "b".to_owned(), ..Default::default() }),
+        ..Default::default()
+    };
+    let received = ReceiveMessageRequest {
+        group: Some(Resource::named("g")),
+        message_queue: Some(queue),
+        batch_size: 5,
+        auto_renew: true,
+        ..Default::default()
+    };
+    let answers: Vec<_> =
+        fixture.run(async { receive(fixture.call(), received.clone()).await.collect().await });
+    let found = answers.into_iter().find_map(|answer| match answer.unwrap().content {
+        Some(Received::Message(message)) => message.system_properties,
+        _ => None,
+    });
+    let found = found.unwrap();
+    assert_eq!((found.lite_topic(), found.queue_offset(), found.delivery_attempt()), ("x", 7, 3));
+    let handle = found.receipt_handle.unwrap();
+    let fields: Vec<&str> = handle.split(' ').collect();
+    assert_eq!((fields[0], &fields[2..]), ("0", &["60000", "999", "0", "b", "0", "7", "0"][..]));
+
+    // The client has one message that it did not acknowledge, and may have none.
+    assert_eq!(fixture.proxy.renewals.unacked(&client), 1);
+    let answers: Vec<_> = fixture.run(async { receive(fixture.call(), received).await.collect().await });
+    let Some(Received::Status(status)) = &answers[0].as_ref().unwrap().content else { panic!("{answers:?}") };
+    let text = "The client [c] has too many unacked messages. Unacked count: 1";
+    assert_eq!(*status, failure(Code::Forbidden, text).status());
+
+    let (topic, group) = (Some(Resource::named("T")), Some(Resource::named("g")));
+    let change = ChangeInvisibleDurationRequest {
+        group: group.clone(),
+        topic: topic.clone(),
+        receipt_handle: handle,
+        invisible_duration: Some(Duration::of_ms(90_000)),
+        message_id: "id".to_owned(),
+        lite_topic: Some("x".to_owned()),
+        suspend: Some(true),
+    };
+    let receipt_handle = fixture.run(change_invisible(fixture.call(), change)).unwrap().receipt_handle;
+    let entry =
+        AckMessageEntry { message_id: "id".to_owned(), receipt_handle, lite_topic: Some("x".to_owned()) };
+    let acked = fixture.run(ack(fixture.call(), AckMessageRequest { group, topic, entries: vec![entry] }));
+    assert_eq!(acked.unwrap().status, Some(Status::ok()));
+    let expected = [
+        "200070 bname=b clientId=c consumerGroup=g topic=T maxMsgNum=5 invisibleTime=60000",
+        "200053 bname=b topic=T queueId=0 offset=7 liteTopic=x suspend=true invisibleTime=90000",
+        "200051 bname=b topic=T queueId=0 offset=7 liteTopic=x",
+    ];
+    assert_eq!(fixture.brokers.state().asked, expected);
+
+    let request = NotifyClientTerminationRequest { group: Some(Resource::named("g")) };
+    fixture.run(terminate(fixture.call(), request)).unwrap();
+    let removed: Vec<_> = subscribed().into_iter().map(|it| (it.action, it.client_id)).collect();
+    let expected = (LiteSubscriptionAction::CompleteRemove, "c".to_owned());
+    assert_eq!(removed, [expected.clone(), expected]);
+}
+
+#[test]
+fn a_message_of_a_lite_topic_that_was_delivered_too_often_is_given_up() {
+    let fixture = Fixture::new("T", true);
+    let client = fixture.register(ClientType::LitePushConsumer, "T").unwrap();
+    let mut stated = (*client.stated().unwrap()).clone();
+    stated.settings.backoff_policy = Some(RetryPolicy { max_attempts: 2, strategy: None });
+    client.set_settings(stated, &tokio::sync::mpsc::channel(1).0);
+    let queue = MessageQueue { topic: Some(Resource::named("T")), ..Default::default() };
+    let received = ReceiveMessageRequest {
+        group: Some(Resource::named("g")),
+        message_queue: Some(queue),
+        auto_renew: true,
+        ..Default::default()
+    };
+    let answers: Vec<_> = fixture.run(async { receive(fixture.call(), received).await.collect().await });
+    assert_eq!(answers.len(), 2, "a status and the time: {answers:?}");
+    let asked = std::mem::take(&mut fixture.brokers.state().asked);
+    let broker = asked[0].split(' ').nth(1).unwrap();
+    assert_eq!(asked[1], format!("36 {broker} group=g originTopic=T offset=0"));
+    assert_eq!(asked[2], format!("200051 {broker} topic=T queueId=0 offset=7 liteTopic=x"));
+}
+
+#[test]
+fn deliveries_count_when_they_are_known_of_each_message() {
+    let check = |counts: &str, messages: usize, expected: &[i32]| {
+        let texts = wire::pop::OffsetTexts { counts: counts.to_owned(), ..Default::default() };
+        assert_eq!(
+            crate::calls::place::lite_counts(&texts, &message().repeat(messages)),
+            expected,
+            "{counts}"
+        );
+    };
+    check("0;2", 2, &[0, 2]);
+    check("0 qo0%7 1", 1, &[1]);
+    check("0 qo0%7 1", 2, &[]);
+    check("", 1, &[]);
+}
+
+#[test]
+fn g95_a_consumer_hears_that_it_lost_a_lite_topic() {
+    let fixture = Fixture::new("T", true);
+    let client = fixture.register(ClientType::LiteSimpleConsumer, "T").unwrap();
+    let (writer, mut commands) = tokio::sync::mpsc::channel(1);
+    client.set_settings((*client.stated().unwrap()).clone(), &writer);
+    fixture.sync(Action::CompleteAdd, "T", &["x"]).unwrap();
+    let peer = fixture.brokers.state().peer.clone().unwrap();
+    for (id, lite_topic) in [("stranger", "y"), ("c", "x")] {
+        let pushed = peer.push(|out| {
+            let head = Head::one_way(Encoding::Json, request::NOTIFY_UNSUBSCRIBE_LITE, 1);
+            let frame = FrameWriter::begin(out, head).text("clientId", id).text("consumerGroup", "g");
+            frame.text("liteTopic", lite_topic).finish(b"");
+        });
+        assert!(pushed.is_ok());
+    }
+    let command = fixture.run(commands.recv()).unwrap().unwrap().command;
+    let lost = NotifyUnsubscribeLiteCommand { lite_topic: "x".to_owned() };
+    assert_eq!(command, Some(Command::NotifyUnsubscribeLiteCommand(lost)));
+}
+
+#[test]
+fn g95_the_lite_topics_of_a_request_have_bounds() {
+    let fixture = Fixture::with(("T", true), 0);
+    let names: Vec<String> = (0..=301).map(|number| number.to_string()).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    fixture.sync(Action::CompleteAdd, "T", &names[..301]).unwrap();
+    let text = "lite subscription quota exceeded: 1";
+    let refused = failure(Code::LiteSubscriptionQuotaExceeded, text);
+    assert_eq!(fixture.sync(Action::CompleteAdd, "T", &names), Err(refused));
+    let text = "lite topic can only contain alphanumeric characters, hyphens(-), and underscores(_)";
+    assert_eq!(fixture.sync(Action::PartialAdd, "T", &["x y"]), Err(failure(Code::IllegalLiteTopic, text)));
+    let text = "lite group g is expected to bind topic T, but actual is U";
+    assert_eq!(fixture.sync(Action::PartialAdd, "U", &["x"]), Err(failure(Code::IllegalTopic, text)));
+    let text = "Too many syncLiteSubscription requests, topic=T, group=g, clientId=c";
+    assert_eq!(fixture.sync(Action::PartialAdd, "T", &["x"]), Err(failure(Code::TooManyRequests, text)));
+    let fixture = Fixture::with(("T", true), 1);
+    let Brokers::Cluster(cluster) = &fixture.proxy.brokers else { unreachable!() };
+    let allowed = [1000, 1999, 2000].map(|now_ms| cluster.may_subscribe_lite(now_ms));
+    assert_eq!(allowed, [true, false, true], "one in each second");
+}
+
+#[test]
+fn g96_lite_consumers_and_lite_groups_go_together() {
+    let refused = |bound, serves_lite, kind, topic| {
+        let fixture = Fixture::new(bound, serves_lite);
+        let failure = fixture.register(kind, topic).err();
+        failure.map(|failure| (failure.code, failure.message))
+    };
+    let check = |outcome: Option<(Code, String)>, code, text: &str| {
+        assert_eq!(outcome, Some((code, text.to_owned())));
+    };
+    let (lite, normal) = (ClientType::LitePushConsumer, ClientType::PushConsumer);
+    assert_eq!(refused("T", true, lite, "T"), None);
+    assert_eq!(refused("", true, normal, "T"), None);
+    let code = Code::IllegalConsumerGroup;
+    check(refused("", true, lite, "T"), code, "regular group cannot use LITE mode: g");
+    check(refused("T", true, normal, "T"), code, "lite group must use LITE mode: g");
+    let text = "lite group g is expected to bind topic T, but actual is U";
+    check(refused("T", true, lite, "U"), Code::IllegalTopic, text);
+    check(refused("T", false, lite, "T"), Code::UnrecognizedClientType, NOT_SERVED);
+    let fixture = Fixture::new("T", false);
+    let outcome = fixture.sync(Action::CompleteAdd, "T", &["x"]);
+    assert_eq!(outcome, Err(failure(Code::Unsupported, NOT_SERVED)));
+}
