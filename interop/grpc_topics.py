@@ -2,6 +2,7 @@
 import json
 import socket
 import struct
+import time
 
 
 def ask(broker, code, fields, body=b""):
@@ -37,3 +38,18 @@ def pop_mode(broker, topic_name, group_name):
     """Lets clients of remoting pop (401 SET_MESSAGE_REQUEST_MODE)."""
     body = {"topic": topic_name, "consumerGroup": group_name, "mode": "POP", "popShareQueueNum": 0}
     ask(broker, 401, {}, json.dumps(body).encode())
+
+
+def await_brokers(namesrv, topic_name, count):
+    """Waits until a topic has a route with so many brokers (105 GET_ROUTEINFO_BY_TOPIC)."""
+    end = time.monotonic() + 60
+    while True:
+        try:
+            _, body = ask(namesrv, 105, {"topic": topic_name, "acceptStandardJsonOnly": "true"})
+            if len(json.loads(body)["queueDatas"]) >= count:
+                return
+        except AssertionError:
+            pass
+        if time.monotonic() > end:
+            raise AssertionError(f"{topic_name} has no route with {count} brokers after a minute")
+        time.sleep(0.1)

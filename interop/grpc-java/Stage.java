@@ -40,7 +40,7 @@ final class Stage implements AutoCloseable {
     }
 
     /** Clients without this setting encrypt every connection, which takes longer than 3 s when many clients of one process start. */
-    private ClientConfiguration configuration() throws Exception {
+    ClientConfiguration configuration() throws Exception {
         var builder = ClientConfiguration.newBuilder().setEndpoints(endpoint);
         var setting = Arrays.stream(builder.getClass().getMethods()).filter(method -> method.getName().equals("enableSsl")).findAny();
         if (setting.isPresent()) {

@@ -1,0 +1,246 @@
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CopyOnWriteArrayList;
+import org.apache.rocketmq.client.apis.ClientException;
+import org.apache.rocketmq.client.apis.consumer.ConsumeResult;
+import org.apache.rocketmq.client.apis.consumer.LitePushConsumer;
+import org.apache.rocketmq.client.apis.consumer.MessageListener;
+import org.apache.rocketmq.client.apis.consumer.OffsetOption;
+import org.apache.rocketmq.client.apis.message.MessageView;
+import org.apache.rocketmq.client.java.exception.LiteSubscriptionQuotaExceededException;
+
+/**
+ * Lite topics on the official Java client. Arguments: gRPC endpoint, name server, run id, scenario names; or {@code list}. The scenario
+ * {@code refused} is for a server that does not serve them.
+ */
+public final class Lite {
+    interface Scenario {
+        void run(Stage stage) throws Exception;
+    }
+
+    private static final Map<String, Scenario> ALL = new LinkedHashMap<>();
+
+    static {
+        ALL.put("across", Lite::across);
+        ALL.put("again", Lite::again);
+        ALL.put("slow", Lite::slow);
+        ALL.put("dead-letters", Lite::deadLetters);
+        ALL.put("exclusive", Lite::exclusive);
+        ALL.put("bound", Lite::bound);
+        ALL.put("quota", Lite::quota);
+    }
+
+    private static LitePushConsumer consumer(Stage stage, MessageListener listener) throws Exception {
+        return stage.closing(Stage.PROVIDER.newLitePushConsumerBuilder().setClientConfiguration(stage.configuration())
+            .setConsumerGroup(stage.group).bindTopic(stage.topic).setMessageListener(listener).build());
+    }
+
+    private static String text(MessageView message) {
+        return message.getLiteTopic().orElse("none") + " " + Stage.body(message) + " " + message.getDeliveryAttempt();
+    }
+
+    /** Lite topics on both brokers, each in its own order; nothing comes of one that is not subscribed to any more. */
+    private static void across(Stage stage) throws Exception {
+        var producer = stage.producer();
+        Map<String, List<String>> found = new ConcurrentHashMap<>();
+        var consumer = consumer(stage, message -> {
+            found.computeIfAbsent(message.getLiteTopic().orElse("none"), name -> new CopyOnWriteArrayList<>()).add(text(message));
+            return ConsumeResult.SUCCESS;
+        });
+        Map<String, List<String>> expected = new LinkedHashMap<>();
+        for (int topic = 0; topic < 12; topic++) {
+            String name = "lite-" + topic;
+            consumer.subscribeLite(name, OffsetOption.MIN_OFFSET);
+            List<String> texts = new ArrayList<>();
+            for (int index = 0; index < 3; index++) {
+                producer.send(stage.message("" + index).setLiteTopic(name).build());
+                texts.add(name + " " + index + " 1");
+            }
+            expected.put(name, texts);
+        }
+        Stage.await("delivery of all", 30, () -> found.values().stream().mapToInt(List::size).sum() >= 36);
+        Stage.equal(expected, new LinkedHashMap<>(Map.copyOf(found)), "deliveries by lite topic");
+        consumer.unsubscribeLite("lite-0");
+        Stage.equal(11, consumer.getLiteTopicSet().size(), "subscribed lite topics");
+        producer.send(stage.message("late").setLiteTopic("lite-0").build());
+        producer.send(stage.message("last").setLiteTopic("lite-1").build());
+        Stage.await("a message of another lite topic", 20, () -> found.get("lite-1").contains("lite-1 last 1"));
+        Thread.sleep(1_000);
+        Stage.equal(expected.get("lite-0"), found.get("lite-0"), "deliveries of a lite topic that was left");
+    }
+
+    /** A message that was not consumed comes again, in an ordered group before the next one of its lite topic. */
+    private static void again(Stage stage) throws Exception {
+        List<String> found = new CopyOnWriteArrayList<>();
+        var consumer = consumer(stage, message -> {
+            boolean fails = found.isEmpty();
+            found.add(Stage.body(message));
+            return fails ? ConsumeResult.FAILURE : ConsumeResult.SUCCESS;
+        });
+        consumer.subscribeLite("x", OffsetOption.MIN_OFFSET);
+        var producer = stage.producer();
+        producer.send(stage.message("0").setLiteTopic("x").build());
+        producer.send(stage.message("1").setLiteTopic("x").build());
+        Stage.await("delivery of all", 40, () -> found.size() >= 3);
+        Stage.equal(List.of("0", "0", "1"), found, "deliveries");
+    }
+
+    /** A message that takes longer than its invisible time is renewed, so that it comes once. */
+    private static void slow(Stage stage) throws Exception {
+        List<String> found = new CopyOnWriteArrayList<>();
+        var consumer = consumer(stage, message -> {
+            found.add(text(message));
+            try {
+                Thread.sleep(22_000);
+            } catch (InterruptedException interrupted) {
+                return ConsumeResult.FAILURE;
+            }
+            found.add("done");
+            return ConsumeResult.SUCCESS;
+        });
+        consumer.subscribeLite("x", OffsetOption.MIN_OFFSET);
+        stage.producer().send(stage.message("slow").setLiteTopic("x").build());
+        Stage.await("consumption", 60, () -> found.contains("done"));
+        Thread.sleep(4_000);
+        Stage.equal(List.of("x slow 1", "done"), found, "deliveries");
+    }
+
+    /**
+     * A message that fails too often is given up, and the next one of its lite topic comes. It is not the first one there: brokers of
+     * 5.5.0 put the copy of that one into the lite topic again.
+     */
+    private static void deadLetters(Stage stage) throws Exception {
+        List<String> found = new CopyOnWriteArrayList<>();
+        var consumer = consumer(stage, message -> {
+            found.add(Stage.body(message));
+            return Stage.body(message).equals("bad") ? ConsumeResult.FAILURE : ConsumeResult.SUCCESS;
+        });
+        consumer.subscribeLite("x", OffsetOption.MIN_OFFSET);
+        var producer = stage.producer();
+        producer.send(stage.message("first").setLiteTopic("x").build());
+        Stage.await("the first message", 30, () -> found.contains("first"));
+        producer.send(stage.message("bad").setLiteTopic("x").build());
+        Stage.await("two deliveries", 40, () -> found.size() >= 3);
+        producer.send(stage.message("last").setLiteTopic("x").build());
+        Stage.await("the next message", 40, () -> found.contains("last"));
+        Stage.equal(List.of("first", "bad", "bad", "last"), found, "deliveries");
+    }
+
+    /** In a group of this kind the newest consumer of a lite topic has it alone, and the former one hears so. */
+    private static void exclusive(Stage stage) throws Exception {
+        List<String> found = new CopyOnWriteArrayList<>();
+        var former = consumer(stage, message -> {
+            found.add("former " + Stage.body(message));
+            return ConsumeResult.SUCCESS;
+        });
+        former.subscribeLite("x", OffsetOption.MIN_OFFSET);
+        former.subscribeLite("y", OffsetOption.MIN_OFFSET);
+        var producer = stage.producer();
+        producer.send(stage.message("1").setLiteTopic("x").build());
+        Stage.await("delivery to the first consumer", 20, () -> found.contains("former 1"));
+        var newest = consumer(stage, message -> {
+            found.add("newest " + Stage.body(message));
+            return ConsumeResult.SUCCESS;
+        });
+        newest.subscribeLite("x");
+        Stage.await("loss of the lite topic", 20, () -> former.getLiteTopicSet().equals(Set.of("y")));
+        producer.send(stage.message("2").setLiteTopic("x").build());
+        Stage.await("delivery to the newest consumer", 20, () -> found.contains("newest 2"));
+        Stage.equal(List.of("former 1", "newest 2"), found, "deliveries");
+    }
+
+    /** Lite consumers and lite groups go together, and a topic of lite topics takes nothing else. */
+    private static void bound(Stage stage) throws Exception {
+        refuses("acceptMessageTypes=[LITE]", () -> stage.producer().send(stage.message("x").build()));
+        logs("bound", "lite group must use LITE mode: " + stage.group, () -> stage.consumer());
+        logs("bound", "regular group cannot use LITE mode: " + stage.group + "_regular",
+            () -> Stage.PROVIDER.newLitePushConsumerBuilder().setClientConfiguration(stage.configuration())
+                .setConsumerGroup(stage.group + "_regular").bindTopic(stage.topic).setMessageListener(message -> ConsumeResult.SUCCESS)
+                .build());
+    }
+
+    /** The brokers have place for a hundred subscriptions, which are free again once their consumer closed. Runs alone. */
+    private static void quota(Stage stage) throws Exception {
+        for (int round = 0; round < 2; round++) {
+            var consumer = consumer(stage, message -> ConsumeResult.SUCCESS);
+            int count = 0;
+            try {
+                while (count < 400) {
+                    consumer.subscribeLite("lite-" + count);
+                    count++;
+                }
+                throw new AssertionError("400 subscriptions were accepted");
+            } catch (LiteSubscriptionQuotaExceededException expected) {
+                Stage.check(expected.getMessage().contains("lite subscription quota exceeded 100"), expected.getMessage());
+            }
+            Stage.check(count >= 90, "only " + count + " subscriptions were accepted in round " + round);
+            consumer.close();
+        }
+    }
+
+    private static void refused(Stage stage) throws Exception {
+        logs("refused", "lite topics are not served by this server", () -> consumer(stage, message -> ConsumeResult.SUCCESS));
+    }
+
+    interface Call {
+        void run() throws Exception;
+    }
+
+    private static void refuses(String text, Call call) throws Exception {
+        try {
+            call.run();
+        } catch (ClientException | RuntimeException refusal) {
+            Stage.check(String.valueOf(refusal.getMessage()).contains(text), "expected \"" + text + "\", found " + refusal);
+            return;
+        }
+        throw new AssertionError("expected a refusal with \"" + text + "\"");
+    }
+
+    /** A client whose settings are refused does not start, and logs why; whoever runs this program looks for it there. */
+    private static void logs(String scenario, String text, Call call) throws Exception {
+        refuses("", call);
+        System.out.println("@logged " + scenario + " " + text);
+    }
+
+    private static void perform(String[] arguments, String name) {
+        long begin = System.nanoTime();
+        String outcome = "@ok " + name;
+        String reason = "";
+        try (Stage stage = new Stage(arguments[0], arguments[1], arguments[2], name)) {
+            (name.equals("refused") ? (Scenario) Lite::refused : ALL.get(name)).run(stage);
+        } catch (Throwable error) {
+            error.printStackTrace();
+            outcome = "@fail " + name;
+            reason = " " + String.valueOf(error).lines().findFirst().orElse("");
+        }
+        System.out.printf("%s %.1f%s%n", outcome, (System.nanoTime() - begin) / 1e9, reason);
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        if (arguments[0].equals("list")) {
+            ALL.keySet().forEach(System.out::println);
+            return;
+        }
+        List<Thread> threads = new ArrayList<>();
+        List<String> names = List.of(arguments).subList(3, arguments.length);
+        for (String name : names) {
+            if (!name.equals("quota")) {
+                threads.add(new Thread(() -> perform(arguments, name)));
+                threads.get(threads.size() - 1).start();
+            }
+        }
+        for (Thread thread : threads) {
+            thread.join(110_000);
+        }
+        if (names.contains("quota")) {
+            perform(arguments, "quota");
+        }
+        System.out.flush();
+        // Threads of the clients may hang in a shutdown.
+        Runtime.getRuntime().halt(0);
+    }
+}
