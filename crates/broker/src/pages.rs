@@ -93,18 +93,18 @@ impl Page<'_> {
         (names, last)
     }
 
-    /// The names with the largest figures, the largest first.
-    fn by_figure(&self, read_part: &ReadPart<'_>, figure: impl Fn(&str) -> i64) -> Vec<String> {
+    /// So many names with the largest figures, the largest first.
+    fn by_figure(&self, count: usize, read_part: &ReadPart<'_>, figure: impl Fn(&str) -> i64) -> Vec<String> {
         // The name to give up first is on top: of those with the smallest figure the last one.
-        let mut kept: BinaryHeap<(Reverse<i64>, String)> = BinaryHeap::with_capacity(self.limit() + 1);
+        let mut kept: BinaryHeap<(Reverse<i64>, String)> = BinaryHeap::with_capacity(count + 1);
         let mut look = |name: &str| {
             let figure = figure(name);
             // Names come in order: of equal figures that of a later name is given up, mostly without a comparison of names.
             let is_larger = kept.peek().is_some_and(|(Reverse(least), _)| figure > *least);
-            if kept.len() < self.limit() || is_larger {
+            if kept.len() < count || is_larger {
                 kept.push((Reverse(figure), name.to_owned()));
             }
-            if kept.len() > self.limit() {
+            if kept.len() > count {
                 kept.pop();
             }
             true
@@ -121,7 +121,7 @@ fn topics(broker: &Broker, page: Page<'_>, by_messages: bool) -> Value {
     let messages = |name: &str| i64::try_from(messages_of(broker, name)).unwrap_or(i64::MAX);
     let (names, next) = match by_messages {
         true if page.contains.is_empty() && is_ranked(broker) => (largest_topics(broker, page.limit()), None),
-        true => (topics_by_messages(broker, page), None),
+        true => (topics_by_messages(broker, page, page.limit()), None),
         false => page.by_name(&|after, count, each| broker.topics.search(after, page.contains, count, each)),
     };
     let rows = names.iter().filter_map(|name| {
@@ -142,12 +142,12 @@ fn messages_of(broker: &Broker, topic: &str) -> u64 {
     broker.store.topic_end(topic).unwrap_or_default()
 }
 
-/// The topics of a page by messages. Reads the ends of all their queues.
-fn topics_by_messages(broker: &Broker, page: Page<'_>) -> Vec<String> {
+/// So many topics that a page may show, by messages. Reads the ends of all their queues.
+fn topics_by_messages(broker: &Broker, page: Page<'_>, count: usize) -> Vec<String> {
     let read_part = |after: &str, count, each: &mut dyn FnMut(&str) -> bool| {
         broker.topics.search(after, page.contains, count, each)
     };
-    page.by_figure(&read_part, |name| i64::try_from(messages_of(broker, name)).unwrap_or(i64::MAX))
+    page.by_figure(count, &read_part, |name| i64::try_from(messages_of(broker, name)).unwrap_or(i64::MAX))
 }
 
 fn is_ranked(broker: &Broker) -> bool {
@@ -157,8 +157,8 @@ fn is_ranked(broker: &Broker) -> bool {
 /// The names of so many topics with the most messages, the largest first.
 fn largest_topics(broker: &Broker, count: usize) -> Vec<String> {
     let messages = |name: &str| broker.topics.find(name).map(|_| messages_of(broker, name));
-    let most = Page { contains: "", after: "", limit: Some(ROWS_MAX), sort: "messages" };
-    broker.ranking.names(count, messages, || topics_by_messages(broker, most))
+    let all = Page { contains: "", after: "", limit: None, sort: "messages" };
+    broker.ranking.names(count, messages, |most| topics_by_messages(broker, all, most))
 }
 
 /// Finds out which topics have the most messages, where there are so many that the first page by messages would wait for it.
@@ -206,7 +206,7 @@ fn groups(broker: &Broker, page: Page<'_>, by_lag: bool) -> Value {
         names.iter().all(|name| each(name)).then_some(last).flatten()
     };
     let (names, next) =
-        if by_lag { (page.by_figure(&read_part, lag), None) } else { page.by_name(&read_part) };
+        if by_lag { (page.by_figure(page.limit(), &read_part, lag), None) } else { page.by_name(&read_part) };
     let rows = names.iter().map(|group| {
         let mut row = json!({
             "group": group,

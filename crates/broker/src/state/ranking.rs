@@ -4,13 +4,24 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Topics that are kept when there are twice as many.
-const KEPT: usize = if cfg!(test) { 3 } else { 2000 };
+/// Topics that are gathered, and kept when there are twice as many: more than a page has, so that some may be deleted.
+const KEPT: usize = if cfg!(test) { 3 } else { 4000 };
 
-/// The topics with the most messages. To find them means to read the ends of all queues, which takes long with a million topics, so
-/// it is done once; from then on only topics that grew are looked at.
+/// The topics with the most messages. To find them means to read the ends of all queues, which takes long with a million topics. So they
+/// are gathered once, and again when many of them are gone; from then on only topics that grew are looked at.
 #[derive(Default)]
-pub(crate) struct Ranking(Mutex<Option<Known>>);
+pub(crate) struct Ranking {
+    state: Mutex<State>,
+    /// Held by who gathers the topics, so that nobody else does meanwhile.
+    gathering: Mutex<()>,
+}
+
+#[derive(Default)]
+struct State {
+    known: Option<Known>,
+    /// While topics are gathered: those that grew meanwhile.
+    grown: Option<Vec<String>>,
+}
 
 /// Invariant: a topic that is not in `messages` has at most `least` messages, or grew since [`Ranking::grew`] was last called.
 struct Known {
@@ -21,41 +32,65 @@ struct Known {
 
 impl Ranking {
     /// The names of `count` topics with the most messages, the largest first. `messages` tells how many messages a topic has now, `None`
-    /// when it is gone; `gather` gives the names of the largest topics of all, at least `count` of them. Whoever comes while they are
-    /// gathered waits for them.
+    /// when it is gone; `gather` gives the names of so many topics, the largest ones. Whoever comes while they are gathered waits for them.
     pub(crate) fn names(
         &self,
         count: usize,
         messages: impl Fn(&str) -> Option<u64>,
-        gather: impl FnOnce() -> Vec<String>,
+        gather: impl FnOnce(usize) -> Vec<String>,
     ) -> Vec<String> {
-        let mut known = self.known();
-        let names = known.as_mut().and_then(|known| known.largest(count, &messages));
-        names.unwrap_or_else(|| {
-            let all: HashMap<_, _> =
-                gather().into_iter().filter_map(|name| messages(&name).map(|now| (name, now))).collect();
-            let least = all.values().copied().min().unwrap_or_default();
-            let known = known.insert(Known { messages: all, least });
-            known.names(count)
-        })
+        if let Some(names) = self.state().largest(count, &messages) {
+            return names;
+        }
+        let _gathering = lock(&self.gathering);
+        if let Some(names) = self.state().largest(count, &messages) {
+            return names;
+        }
+        self.state().grown = Some(Vec::new());
+        let with_messages = |name: String| messages(&name).map(|now| (name, now));
+        let all: HashMap<_, _> = gather(KEPT).into_iter().filter_map(with_messages).collect();
+        let least = all.values().copied().min().unwrap_or_default();
+        let mut known = Known { messages: all, least };
+        let mut state = self.state();
+        for (topic, now) in state.grown.take().into_iter().flatten().filter_map(with_messages) {
+            known.note(&topic, now);
+        }
+        let names = known.names(count);
+        state.known = Some(known);
+        names
     }
 
     /// Whether the topics have been gathered.
     pub(crate) fn is_known(&self) -> bool {
-        self.known().is_some()
+        self.state().known.is_some()
     }
 
     /// Tells that a topic got messages; `messages` is called for their number when it matters.
     pub(crate) fn grew(&self, topic: &str, messages: impl FnOnce() -> Option<u64>) {
-        if let Some(known) = &mut *self.known()
+        let mut state = self.state();
+        if let Some(grown) = &mut state.grown {
+            grown.push(topic.to_owned());
+        }
+        if let Some(known) = &mut state.known
             && let Some(now) = messages()
         {
             known.note(topic, now);
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Option<Known>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl State {
+    /// As [`Ranking::names`]; `None` when the topics have not been gathered, or so many are gone that others may belong to the largest.
+    fn largest(&mut self, count: usize, messages: impl Fn(&str) -> Option<u64>) -> Option<Vec<String>> {
+        self.known.as_mut()?.largest(count, messages)
     }
 }
 
@@ -125,15 +160,15 @@ mod tests {
         }
 
         fn names(&self, count: usize) -> Vec<String> {
-            self.ranking.names(count, |topic| self.messages(topic), || self.gather())
+            self.ranking.names(count, |topic| self.messages(topic), |count| self.gather(count))
         }
 
-        fn gather(&self) -> Vec<String> {
+        fn gather(&self, count: usize) -> Vec<String> {
             *self.gathered.borrow_mut() += 1;
             let mut all: Vec<_> =
                 self.topics.borrow().iter().map(|(name, now)| (Reverse(*now), *name)).collect();
             all.sort_unstable();
-            all.into_iter().take(KEPT).map(|(_, name)| name.to_owned()).collect()
+            all.into_iter().take(count).map(|(_, name)| name.to_owned()).collect()
         }
     }
 
@@ -171,5 +206,20 @@ mod tests {
         ["d", "e", "f", "g"].into_iter().for_each(|topic| stage.grow(topic, 1));
         assert_eq!(stage.names(3), ["d", "e", "f"]);
         assert_eq!(*stage.gathered.borrow(), 1);
+    }
+
+    #[test]
+    fn a_topic_that_grows_while_topics_are_gathered_is_not_missed_and_waits_for_nobody() {
+        let stage = Stage::of(&[("a", 9), ("b", 7), ("c", 5), ("d", 3)]);
+        let names = stage.ranking.names(
+            2,
+            |topic| stage.messages(topic),
+            |count| {
+                let names = stage.gather(count);
+                stage.grow("d", 5);
+                names
+            },
+        );
+        assert_eq!(names, ["a", "d"]);
     }
 }
