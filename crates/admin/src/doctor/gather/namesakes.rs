@@ -13,7 +13,7 @@ use wire::body::ReplacedBroker;
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// What name servers tell of brokers over a time.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Watch {
     /// The name servers that do not tell whom a broker replaced.
     servers: Vec<String>,
