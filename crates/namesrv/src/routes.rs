@@ -5,7 +5,7 @@
 //! | topics | topic | queues by broker name, sorted |
 //! | groups | broker name | cluster, address by broker id |
 //! | clusters | cluster | broker names |
-//! | live | cluster, address | last heartbeat, data version, connection |
+//! | live | cluster, address | last heartbeat, data version, connection, name and id |
 //! | filters | cluster, address | legacy filter servers |
 //! | mappings | topic | static-topic mapping by broker name |
 //!

@@ -71,15 +71,16 @@ impl Routes {
     /// The brokers that count as live while another address has their name and id. Only one that runs registers again, so that a
     /// broker which came back at another address is here for at most its timeout.
     pub fn replaced(&self) -> Vec<ReplacedBroker> {
-        let replaced = self.live.iter().filter(|((_, address), live)| {
-            let holder = self.groups.get(&live.broker).and_then(|group| group.addresses.get(&live.id));
-            holder.is_some_and(|holder| holder != address)
-        });
-        let replaced = replaced.map(|((cluster, address), live)| ReplacedBroker {
-            broker_addr: address.clone(),
-            broker_id: live.id,
-            broker_name: live.broker.clone(),
-            cluster: cluster.clone(),
+        let replaced = self.live.iter().filter_map(|((_, address), live)| {
+            let group = self.groups.get(&live.broker)?;
+            let is_replaced = group.addresses.get(&live.id).is_some_and(|holder| holder != address);
+            // The cluster is that of the group, so that both stand under one: there is one group of a name, whatever its brokers say.
+            is_replaced.then(|| ReplacedBroker {
+                broker_addr: address.clone(),
+                broker_id: live.id,
+                broker_name: live.broker.clone(),
+                cluster: group.cluster.clone(),
+            })
         });
         replaced.collect()
     }
