@@ -56,11 +56,12 @@ pub async fn terminate(
             return Err(Failure::new(Code::IllegalConsumerGroup, text));
         }
     }
-    lite::unsubscribe(&call.proxy.brokers, &client).await;
     call.proxy.brokers.closed(&client);
     call.proxy.registry.remove(&client);
     // Its messages are given back at once.
     call.proxy.renewals.given_back.notify_one();
+    // Last, because it waits for brokers.
+    lite::unsubscribe(&call.proxy.brokers, &client).await;
     Ok(NotifyClientTerminationResponse { status: Some(Status::ok()) })
 }
 

@@ -37,6 +37,7 @@ pub fn serve(
                 break false;
             }
         };
+        // A client whose stream broke is taken to be gone; one that ended its stream opens another, or says that it goes.
         if let Some(client) = client
             && client.leave(&writer)
             && is_lost

@@ -22,7 +22,7 @@ const CLIENT_ID: &str = "rmq-proxy-producer-client";
 const GROUPS_MAX: usize = 100;
 
 impl Cluster {
-    /// Passes what brokers ask producers to the clients of a registry from now on.
+    /// Passes what brokers ask producers, and tell consumers of lite topics, to the clients of a registry from now on.
     pub(crate) fn relay_requests(self: &Arc<Self>, registry: &Arc<Registry>) {
         let (cluster, registry) = (Arc::downgrade(self), Arc::downgrade(registry));
         self.client.on_request_to_relay(move |command| match command.code {

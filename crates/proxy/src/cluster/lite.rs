@@ -10,7 +10,7 @@ use wire::frame::FrameWriter;
 use wire::json;
 
 use super::cache::Cache;
-use super::{Cluster, TIMEOUT, accepted};
+use super::{Cluster, TIMEOUT, accepted, malformed};
 use crate::failure::Failure;
 use crate::topic::Topic;
 
@@ -78,7 +78,7 @@ impl Cluster {
             let address = match self.address(&queues.broker).await {
                 Ok(address) => address,
                 Err(failure) => {
-                    outcome = Err(failure);
+                    outcome = outcome.and(Err(failure));
                     continue;
                 }
             };
@@ -91,8 +91,8 @@ impl Cluster {
         }
         while let Some(answer) = calls.join_next().await {
             // A task that panicked has no answer.
-            let Ok(answer) = answer else { continue };
-            outcome = outcome.and(answer.map_err(Failure::from).and_then(accepted).map(drop));
+            let answer = answer.map_err(|_| malformed("outcome")).and_then(|it| it.map_err(Failure::from));
+            outcome = outcome.and(answer.and_then(accepted).map(drop));
         }
         outcome
     }

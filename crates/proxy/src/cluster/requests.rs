@@ -126,7 +126,7 @@ impl Cluster {
         answers.into_iter().map(|answer| changed(&answer?)).collect()
     }
 
-    /// Sends a request for each message, with its invisible time and whether its delivery counts, all at the same time. The answers are
+    /// Sends a request for each message, with its invisible time and whether this delivery does not count, all at the same time. The answers are
     /// in the order of the messages.
     async fn each<'a>(
         &self,
