@@ -207,9 +207,7 @@ fn prepare(
         return Ok(None);
     }
     // As in Java (`ScheduleMessageService.messageTimeUp`) the copy keeps all properties; a delay level only delays messages of clients.
-    let mut kept = Vec::new();
-    properties::rewrite(&mut kept, properties, &[], &[]);
-    let message = Message { properties: &kept, store_host: broker.store_host, ..Message::of(&record) };
+    let message = Message { store_host: broker.store_host, ..Message::of(&record) };
     let target = target(broker, topic, queue_id, broker.now_ms())?;
     batch.push(&target.index, &message)?;
     Ok(Some(target))
