@@ -124,7 +124,8 @@ mod tests {
     #[test]
     fn findings_are_explained_in_both_languages() {
         let page = include_str!("../../../docs/doctor.md");
-        let checks: Vec<_> = page.lines().filter_map(|row| row.strip_prefix("| `")?.split('`').next()).collect();
+        let checks: Vec<_> =
+            page.lines().filter_map(|row| row.strip_prefix("| `")?.split('`').next()).collect();
         assert!(checks.len() >= 45, "{checks:?}");
         for check in checks {
             assert!(!Lang::En.meaning(check).is_empty(), "{check} has no row in docs/doctor.md");
