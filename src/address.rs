@@ -6,7 +6,8 @@ use std::time::Duration;
 /// How long the broker's own address may take to answer.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Lines that say how to mend an address clients cannot use; `advertised` is how they get it, none when it is fine.
+/// Lines that say how to mend an address that clients cannot use; empty when the address is fine. `advertised` is the address as
+/// clients get it.
 pub fn advice(address: SocketAddr, advertised: &str) -> Vec<String> {
     let mut lines = Vec::new();
     if let Err(error) = TcpStream::connect_timeout(&address, PROBE_TIMEOUT) {
