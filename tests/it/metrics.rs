@@ -145,10 +145,11 @@ fn promtool() -> Option<Command> {
 }
 
 /// What promtool says against names that are Java's and so cannot be others.
-const OF_JAVA: [&str; 3] = [
+const OF_JAVA: [&str; 4] = [
     "use base unit \"seconds\" instead of \"milliseconds\"",
     // Of rocketmq-exporter.
     "non-counter metrics should not have \"_total\" suffix",
+    "non-histogram and non-summary metrics should not have \"_count\" suffix",
     "label names should be written in 'snake_case' not 'camelCase'",
 ];
 
