@@ -47,7 +47,8 @@ pub(crate) struct NameServer {
     /// The response code of its refusal, of an error that is one.
     pub error_code: Option<i32>,
     pub sets: Vec<BrokerSet>,
-    /// Brokers that are registered while another address has their name and id; absent when the name server does not tell, as RocketMQ's do not.
+    /// Brokers that are registered while another address has their name and id; absent when the name server does not tell, as
+    /// RocketMQ's do not.
     pub replaced: Option<Vec<ReplacedBroker>>,
     /// The queues of each topic, by its name.
     pub routes: BTreeMap<String, Vec<Route>>,

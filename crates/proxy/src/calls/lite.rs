@@ -23,7 +23,7 @@ const NOT_SERVED: &str = "lite topics are not served by this server";
 /// Lite topics of a request above the quota of its client that are still let through.
 const QUOTA_BUFFER: usize = 300;
 
-/// SyncLiteSubscription.
+/// SyncLiteSubscription: changes the lite topics that a client consumes, at every broker of their topic.
 pub async fn sync_lite(
     call: Call,
     request: SyncLiteSubscriptionRequest,

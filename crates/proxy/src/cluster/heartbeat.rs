@@ -1,4 +1,5 @@
-//! Brokers ask producers of this proxy for decisions, and tell consumers that they lost a lite topic (`ClusterTransactionService`, `ProxyClientRemotingProcessor`).
+//! Brokers ask producers of this proxy for decisions, and tell consumers that they lost a lite topic (`ClusterTransactionService`,
+//! `ProxyClientRemotingProcessor`).
 
 use std::sync::{Arc, Weak};
 

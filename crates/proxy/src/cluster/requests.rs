@@ -108,7 +108,7 @@ impl Cluster {
         Ok((status, Popped { texts, body: reply.body, pop_ms, revive_queue, ..Popped::default() }))
     }
 
-    /// Acknowledges messages (200051).
+    /// Acknowledges messages (200051), each at the broker that it is on.
     pub(crate) async fn acks(&self, messages: &[Held<'_>]) -> Vec<Result<(), Failure>> {
         let messages = messages.iter().map(|message| (message, None));
         let answers = self.each(request::ACK_MESSAGE, messages).await;
@@ -126,8 +126,8 @@ impl Cluster {
         answers.into_iter().map(|answer| changed(&answer?)).collect()
     }
 
-    /// Sends a request for each message, with its invisible time and whether this delivery does not count, all at the same time. The answers are
-    /// in the order of the messages.
+    /// Sends a request for each message, with its invisible time and whether this delivery does not count, all at the same time. The
+    /// answers are in the order of the messages.
     async fn each<'a>(
         &self,
         code: i32,

@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum LiteSubscriptionAction {
-    /// These are added.
+    /// The named topics are added to those that the client has.
     #[default]
     PartialAdd,
-    /// These are taken away.
+    /// The named topics are taken away from those that the client has.
     PartialRemove,
-    /// These are all there are.
+    /// The client has the named topics and no others.
     CompleteAdd,
-    /// There are none any more.
+    /// The client has no lite topic any more, whatever is named.
     CompleteRemove,
 }
 
@@ -26,7 +26,7 @@ pub enum LiteOffsetType {
     /// 0: where the group was, 1: at the first message, 2: behind the last one.
     #[default]
     Policy,
-    /// At this offset.
+    /// At this queue offset.
     Offset,
     /// So many messages before where the group was.
     TailN,
@@ -37,9 +37,9 @@ pub enum LiteOffsetType {
 /// Where the reading of a lite topic begins (`org.apache.rocketmq.common.lite.OffsetOption`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LiteOffset {
-    /// What `value` is.
+    /// Whether `value` is a policy, an offset, a number of messages or a time.
     pub r#type: LiteOffsetType,
-    /// A policy, an offset, a number of messages or a time.
+    /// The number that `type` gives its meaning.
     pub value: i64,
 }
 
@@ -49,7 +49,7 @@ pub struct LiteOffset {
 pub struct LiteSubscription {
     /// What becomes of `lite_topic_set`.
     pub action: LiteSubscriptionAction,
-    /// The client.
+    /// Id of the client whose lite topics change.
     pub client_id: String,
     /// Consumer group of the client.
     pub group: String,
