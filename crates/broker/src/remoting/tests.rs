@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::testing::Fixture;
+use wire::codes::Language;
 
 /// Request codes that a broker of Apache RocketMQ 5.5.0 answers with anything but code 3 (`AdminBrokerProcessor`,
 /// `BrokerController.registerProcessor`).
@@ -39,7 +40,7 @@ fn line_19_a_heartbeat_is_answered_with_what_java_clients_look_for() {
     fixture.broker.groups.make("g", 1).unwrap();
     fixture.broker.topics.put(fixture.broker.retry_topic_missing("g", 1).unwrap(), 1).unwrap();
     let mut bytes = Vec::new();
-    let head = Head::request(Encoding::Json, request::HEART_BEAT, 1);
+    let head = Head { language: Language::Rust, ..Head::request(Encoding::Json, request::HEART_BEAT, 1) };
     head.write(&mut bytes, br#"{"clientID":"c","consumerDataSet":[{"groupName":"g"}],"producerDataSet":[]}"#);
     let command = Command::decode(&mut bytes).unwrap();
     let peer = Arc::new(ConnectionHandle::detached(1, crate::testing::ADDRESS));

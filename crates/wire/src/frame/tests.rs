@@ -1,6 +1,7 @@
 //! Golden frames of RocketMQ 5.5.0, round trips in both encodings, and hostile input.
 
 use super::*;
+use crate::codes::request;
 use proptest::prelude::*;
 
 const GOLDEN: &[u8] = include_bytes!("../golden/remoting-5.5.0.txt");
@@ -38,6 +39,13 @@ fn java_json_request_decodes() {
     assert_eq!(command.fields.text("topic"), Some("TopicTest"));
     assert!(command.fields.flag_or("acceptStandardJsonOnly", false));
     assert!(command.body.is_empty());
+}
+
+#[test]
+fn requests_state_a_language_that_old_clients_know() {
+    let mut frame = Vec::new();
+    Head::one_way(Encoding::Json, request::NOTIFY_CONSUMER_IDS_CHANGED, 1).write(&mut frame, b"");
+    assert_eq!(Command::decode(&mut frame).unwrap().language, Some(Language::Java));
 }
 
 #[test]

@@ -22,9 +22,10 @@ pub struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// A request that expects an answer.
+    /// A request that expects an answer. It states the language `JAVA`: a Java client before 4.9 closes its connection at
+    /// a language that it does not know.
     pub fn request(encoding: Encoding, code: i32, opaque: i32) -> Self {
-        Self { encoding, code, opaque, flag: 0, language: Language::Rust, remark: None }
+        Self { encoding, code, opaque, flag: 0, language: Language::Java, remark: None }
     }
 
     /// The head of a one-way request, which gets no answer.
