@@ -46,22 +46,14 @@ impl<'a> PullHeader<'a> {
     /// Reads the header.
     pub fn decode(fields: &Fields<'a>) -> Result<Self, FieldError> {
         let mut header = Self::default();
-        let mut seen = 0_u16;
+        let mut seen = 0_u8;
         for (key, value) in fields.iter() {
             let bit = header.set(key, value)?;
             seen |= bit;
         }
-        const REQUIRED: [&str; 9] = [
-            "consumerGroup",
-            "topic",
-            "queueId",
-            "queueOffset",
-            "maxMsgNums",
-            "sysFlag",
-            "commitOffset",
-            "suspendTimeoutMillis",
-            "subVersion",
-        ];
+        // Java's broker serves pulls without the other fields, though its class requires three more of them.
+        const REQUIRED: [&str; 6] =
+            ["consumerGroup", "topic", "queueId", "queueOffset", "maxMsgNums", "sysFlag"];
         match REQUIRED.get(seen.trailing_ones() as usize) {
             Some(missing) => Err(FieldError::Missing(missing)),
             None => Ok(header),
@@ -69,7 +61,7 @@ impl<'a> PullHeader<'a> {
     }
 
     /// Stores one header field; returns the bit of a required field.
-    fn set(&mut self, key: &[u8], value: &'a [u8]) -> Result<u16, FieldError> {
+    fn set(&mut self, key: &[u8], value: &'a [u8]) -> Result<u8, FieldError> {
         let position = match key {
             b"consumerGroup" => {
                 self.consumer_group = text("consumerGroup", value)?;
@@ -95,18 +87,6 @@ impl<'a> PullHeader<'a> {
                 self.sys_flag = number("sysFlag", value)?;
                 5
             }
-            b"commitOffset" => {
-                self.commit_offset = number("commitOffset", value)?;
-                6
-            }
-            b"suspendTimeoutMillis" => {
-                self.suspend_timeout_ms = number("suspendTimeoutMillis", value)?;
-                7
-            }
-            b"subVersion" => {
-                self.sub_version = number("subVersion", value)?;
-                8
-            }
             _ => return self.set_optional(key, value).map(|()| 0),
         };
         Ok(1 << position)
@@ -114,6 +94,9 @@ impl<'a> PullHeader<'a> {
 
     fn set_optional(&mut self, key: &[u8], value: &'a [u8]) -> Result<(), FieldError> {
         match key {
+            b"commitOffset" => self.commit_offset = number("commitOffset", value)?,
+            b"suspendTimeoutMillis" => self.suspend_timeout_ms = number("suspendTimeoutMillis", value)?,
+            b"subVersion" => self.sub_version = number("subVersion", value)?,
             b"subscription" => self.subscription = text("subscription", value)?,
             b"expressionType" => self.expression_type = text("expressionType", value)?,
             b"maxMsgBytes" => self.max_bytes = Some(number("maxMsgBytes", value)?),

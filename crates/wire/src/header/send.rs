@@ -38,8 +38,8 @@ pub struct SendHeader<'a> {
     pub broker_name: &'a str,
 }
 
-/// Names of the required fields in the long and the abbreviated form; a field's index is its bit.
-const REQUIRED: [[&str; 8]; 2] = [
+/// Names of the first fields in the long and the abbreviated form; a field's index is its bit.
+const FIRST: [[&str; 8]; 2] = [
     [
         "producerGroup",
         "topic",
@@ -52,13 +52,15 @@ const REQUIRED: [[&str; 8]; 2] = [
     ],
     ["a", "b", "c", "d", "e", "f", "g", "h"],
 ];
+/// The bits of those that Java's class requires and its broker does not need: producer group, default topic and its number of queues.
+const NOT_NEEDED: u8 = 0b0000_1101;
 
 impl<'a> SendHeader<'a> {
     /// Decodes the header of a send request; `code` decides between long and abbreviated names.
     pub fn decode(code: i32, fields: &Fields<'a>) -> Result<Self, FieldError> {
         let short = !matches!(code, request::SEND_MESSAGE | request::SEND_REPLY_MESSAGE);
         let mut header = Self::default();
-        let mut seen = 0_u8;
+        let mut seen = NOT_NEEDED;
         for (key, value) in fields.iter() {
             let position = if short { short_position(key) } else { long_position(key) };
             let Some(position) = position else { continue };
@@ -68,7 +70,7 @@ impl<'a> SendHeader<'a> {
             header.set(position, value)?;
         }
         if seen != u8::MAX {
-            return Err(FieldError::Missing(REQUIRED[usize::from(short)][seen.trailing_ones() as usize]));
+            return Err(FieldError::Missing(FIRST[usize::from(short)][seen.trailing_ones() as usize]));
         }
         Ok(header)
     }

@@ -74,7 +74,7 @@ fn missing_and_wrong_fields_are_named() {
         |writer| writer.text("a", "g").text("b", "t").text("c", "d"),
         |command| {
             let error = SendHeader::decode(request::SEND_MESSAGE_V2, &command.fields);
-            assert_eq!(error, Err(FieldError::Missing("d")));
+            assert_eq!(error, Err(FieldError::Missing("e")));
         },
     );
     decoded(
@@ -89,6 +89,35 @@ fn missing_and_wrong_fields_are_named() {
         Encoding::Json,
         |writer| writer.text("topic", "t").text("consumerGroup", "g"),
         |command| assert_eq!(PullHeader::decode(&command.fields), Err(FieldError::Missing("queueId"))),
+    );
+}
+
+#[test]
+fn what_the_java_broker_does_not_need_may_be_missing() {
+    decoded(
+        Encoding::Json,
+        |writer| writer.text("b", "t").number("e", 3).number("f", 0).number("g", 5).number("h", 1),
+        |command| {
+            let header = SendHeader::decode(request::SEND_MESSAGE_V2, &command.fields).unwrap();
+            let expected =
+                SendHeader { topic: "t", queue_id: 3, born_timestamp: 5, flag: 1, ..SendHeader::default() };
+            assert_eq!(header, expected);
+        },
+    );
+    let pull = PullHeader {
+        consumer_group: "g",
+        topic: "t",
+        queue_offset: 9,
+        max_messages: 32,
+        ..PullHeader::default()
+    };
+    decoded(
+        Encoding::Json,
+        |writer| {
+            let writer = writer.text("consumerGroup", "g").text("topic", "t").number("queueId", 0);
+            writer.number("queueOffset", 9).number("maxMsgNums", 32).number("sysFlag", 0)
+        },
+        |command| assert_eq!(PullHeader::decode(&command.fields), Ok(pull)),
     );
 }
 
