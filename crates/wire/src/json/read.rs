@@ -53,12 +53,50 @@ fn visit_text<'de, V: Visitor<'de>>(cursor: &mut Cursor<'de>, visitor: V) -> Res
     if matches!(cursor.peek(), Some(b'{' | b'[')) {
         return visitor.visit_borrowed_str(cursor.raw()?);
     }
-    match cursor.scalar("text")? {
-        Scalar::Null => visitor.visit_borrowed_str(""),
-        Scalar::Bool(value) => visitor.visit_borrowed_str(if value { "true" } else { "false" }),
-        Scalar::Number(text) | Scalar::Text(Cow::Borrowed(text)) => visitor.visit_borrowed_str(text),
-        Scalar::Text(Cow::Owned(text)) => visitor.visit_string(text),
+    match text(cursor.scalar("text")?) {
+        Cow::Borrowed(text) => visitor.visit_borrowed_str(text),
+        Cow::Owned(text) => visitor.visit_string(text),
     }
+}
+
+/// The text of a scalar.
+fn text(value: Scalar<'_>) -> Cow<'_, str> {
+    match value {
+        Scalar::Text(text) => text,
+        Scalar::Number(text) => Cow::Borrowed(text),
+        Scalar::Null => Cow::Borrowed(""),
+        Scalar::Bool(value) => Cow::Borrowed(if value { "true" } else { "false" }),
+    }
+}
+
+/// Visits an object: of a struct with members of these names, else of a map.
+fn visit_object<'de, V: Visitor<'de>>(
+    cursor: &mut Cursor<'de>,
+    names: &'static [&'static str],
+    visitor: V,
+) -> Result<V::Value, JsonError> {
+    if cursor.null()? {
+        return visitor.visit_map(Elements { cursor, names, first: false, absent: true });
+    }
+    if cursor.peek() != Some(b'{') {
+        return Err(cursor.wrong("an object"));
+    }
+    let depth = cursor.enter()?;
+    let value = visitor.visit_map(Elements { cursor, names, first: true, absent: false })?;
+    cursor.left(depth).map(|()| value)
+}
+
+/// The member that a key means. Capital or small letters, `_` and `-` make no difference to fastjson 1, with which
+/// brokers up to 5.3 read what clients send (`TypeUtils.fnv1a_64_lower`); some clients write `ClientID` for `clientID`.
+fn member<'a>(key: Cow<'a, str>, names: &[&'static str]) -> Cow<'a, str> {
+    if names.contains(&&*key) {
+        return key;
+    }
+    names.iter().find(|name| letters(name).eq(letters(&key))).map_or(key, |name| Cow::Borrowed(*name))
+}
+
+fn letters(name: &str) -> impl Iterator<Item = u8> + '_ {
+    name.bytes().filter(|byte| !matches!(byte, b'_' | b'-')).map(|byte| byte.to_ascii_lowercase())
 }
 
 enum Number {
@@ -177,13 +215,13 @@ impl<'de> Deserializer<'de> for &mut Cursor<'de> {
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
         if self.null()? {
-            return visitor.visit_seq(Elements { cursor: self, first: false, absent: true });
+            return visitor.visit_seq(Elements { cursor: self, names: &[], first: false, absent: true });
         }
         if self.peek() != Some(b'[') {
             return Err(self.wrong("an array"));
         }
         let depth = self.enter()?;
-        let value = visitor.visit_seq(Elements { cursor: self, first: true, absent: false })?;
+        let value = visitor.visit_seq(Elements { cursor: self, names: &[], first: true, absent: false })?;
         self.left(depth).map(|()| value)
     }
 
@@ -201,24 +239,16 @@ impl<'de> Deserializer<'de> for &mut Cursor<'de> {
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
-        if self.null()? {
-            return visitor.visit_map(Elements { cursor: self, first: false, absent: true });
-        }
-        if self.peek() != Some(b'{') {
-            return Err(self.wrong("an object"));
-        }
-        let depth = self.enter()?;
-        let value = visitor.visit_map(Elements { cursor: self, first: true, absent: false })?;
-        self.left(depth).map(|()| value)
+        visit_object(self, &[], visitor)
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _name: &'static str,
-        _fields: &'static [&'static str],
+        fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, JsonError> {
-        self.deserialize_map(visitor)
+        visit_object(self, fields, visitor)
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -227,13 +257,7 @@ impl<'de> Deserializer<'de> for &mut Cursor<'de> {
         _variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, JsonError> {
-        let name = match self.scalar("a name")? {
-            Scalar::Text(text) => text,
-            Scalar::Number(text) => Cow::Borrowed(text),
-            Scalar::Null => Cow::Borrowed(""),
-            Scalar::Bool(value) => Cow::Borrowed(if value { "true" } else { "false" }),
-        };
-        let name: CowStrDeserializer<'_, JsonError> = name.into_deserializer();
+        let name: CowStrDeserializer<'_, JsonError> = text(self.scalar("a name")?).into_deserializer();
         visitor.visit_enum(name)
     }
 
@@ -246,6 +270,8 @@ impl<'de> Deserializer<'de> for &mut Cursor<'de> {
 /// The remaining elements of an array or object. `absent`: the value was null and has no elements.
 struct Elements<'a, 'de> {
     cursor: &'a mut Cursor<'de>,
+    /// Names of the members that a struct has.
+    names: &'static [&'static str],
     first: bool,
     absent: bool,
 }
@@ -269,7 +295,13 @@ impl<'de> MapAccess<'de> for Elements<'_, 'de> {
             return Ok(None);
         }
         self.cursor.at_key = true;
-        let key = seed.deserialize(&mut *self.cursor)?;
+        let key = if self.names.is_empty() {
+            seed.deserialize(&mut *self.cursor)?
+        } else {
+            let name: CowStrDeserializer<'_, JsonError> =
+                member(text(self.cursor.scalar("text")?), self.names).into_deserializer();
+            seed.deserialize(name)?
+        };
         self.cursor.at_key = false;
         Ok(Some(key))
     }

@@ -71,6 +71,17 @@ fn unknown_missing_and_null_members_are_defaults() {
 }
 
 #[test]
+fn members_are_found_whatever_the_case_of_their_names() {
+    let expected =
+        Sample { number: 1, list: vec![2], text: Some("a".to_owned()), flag: true, ..Sample::default() };
+    assert_eq!(read(r#"{"Number":1,"LIST":[2],"te_xt":"a","f-lag":true,"other":3}"#), expected);
+    let keyed = read(r#"{"Keyed":{{"Name":"b","ID":3}:5}}"#).keyed;
+    assert_eq!(keyed, BTreeMap::from([(Key { id: 3, name: "b".to_owned() }, 5)]));
+    // Keys of a map are no names of members.
+    assert_eq!(from_str::<BTreeMap<String, i32>>(r#"{"Number":1}"#).unwrap()["Number"], 1);
+}
+
+#[test]
 fn escapes_are_decoded() {
     check_text(r#""a\"\\\/\b\f\n\r\tz""#, "a\"\\/\u{8}\u{c}\n\r\tz");
     check_text(r#""\u4e2d\u0001""#, "中\u{1}");
