@@ -12,6 +12,9 @@ use std::time::Duration;
 /// Least time between samples while somebody watches, and while nobody does, ms.
 const LIVE_MS: i64 = 1000;
 const IDLE_MS: i64 = 10_000;
+/// Time between samples while a broker refuses the console, ms. A broker lets an address fail ten times a minute before it slows
+/// down its answers to users whose names failed there, and these may be the users of other programs on this machine.
+const REFUSED_MS: i64 = 60_000;
 /// Least multiple of the time that a sample takes: the figures of a broker with very many topics cost it much.
 const SAMPLE_SHARE: i64 = 10;
 /// Topics, and groups, from which on the doctor does not look by itself, because it asks for each of them.
@@ -30,13 +33,13 @@ pub(crate) async fn sample_brokers(app: &App) {
         let answer = ask(app, "cluster", "list", &Arguments::default()).await;
         let took_ms = now_ms() - begun_ms;
         app.live.take(now_ms(), answer);
-        if app.live.sample_unwatched().is_refused() && !std::mem::replace(&mut is_warned, true) {
+        let is_refused = app.live.sample_unwatched().is_refused();
+        if is_refused && !std::mem::replace(&mut is_warned, true) {
             tracing::warn!("a broker refuses the console: {KEYS}");
         }
         // A look at the overview must not wait for the end of an idle step.
         loop {
-            let least_ms = if app.live.is_watched() { LIVE_MS } else { IDLE_MS };
-            let step_ms = least_ms.max(took_ms * SAMPLE_SHARE);
+            let step_ms = step_ms(is_refused, app.live.is_watched(), took_ms);
             let left_ms = step_ms - (now_ms() - begun_ms);
             if left_ms <= 0 {
                 break;
@@ -46,11 +49,21 @@ pub(crate) async fn sample_brokers(app: &App) {
     }
 }
 
-/// Asks for the rates of topics and for the doctor's verdict, for ever, while somebody watches.
+/// Time from one sample to the next, ms, when a sample takes so long.
+fn step_ms(is_refused: bool, is_watched: bool, took_ms: i64) -> i64 {
+    let least_ms = match (is_refused, is_watched) {
+        (true, _) => REFUSED_MS,
+        (false, true) => LIVE_MS,
+        (false, false) => IDLE_MS,
+    };
+    least_ms.max(took_ms * SAMPLE_SHARE)
+}
+
+/// Asks for the rates of topics and for the doctor's verdict, for ever, while somebody watches and no broker refuses the console.
 pub(crate) async fn sample_topics(app: &App) {
     let mut looked_ms = 0;
     loop {
-        if app.live.is_watched() {
+        if app.live.is_watched() && !app.live.sample_unwatched().is_refused() {
             let page = page(&app.live.cursor(), TOPICS_COUNTED);
             let answer = ask(app, "topic", "list", &page).await.unwrap_or_default();
             for topic in app.live.next_topics(now_ms(), rows(&answer)) {
@@ -153,6 +166,13 @@ async fn ask(app: &App, noun: &str, verb: &str, arguments: &Arguments) -> Result
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_refused_console_asks_once_a_minute() {
+        assert_eq!([step_ms(false, true, 1), step_ms(false, false, 1)], [1000, 10_000]);
+        assert_eq!([step_ms(true, true, 1), step_ms(true, false, 1)], [60_000; 2]);
+        assert_eq!(step_ms(false, true, 500), 5000);
+    }
 
     #[test]
     fn groups_that_are_not_told_of_are_known_not_to_be_behind_only_if_everybody_answered() {
