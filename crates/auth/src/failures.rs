@@ -85,11 +85,12 @@ impl Failures {
             return None;
         }
         let (address, name) = (counted(address), self.mark(user));
+        if mark == name {
+            return None;
+        }
         let Addresses { recent, older } = &mut *self.addresses();
         match recent.get_mut(&address).or_else(|| older.get_mut(&address)) {
-            Some(known) if mark != name && known.slows(now_ms, name) => {
-                Some(known.reserve_answer_time(now_ms))
-            }
+            Some(known) if known.slows(now_ms, name) => Some(known.reserve_answer_time(now_ms)),
             _ => None,
         }
     }
@@ -147,10 +148,9 @@ impl Address {
 
     /// Whether requests of a user take turns: the name failed, or so many others did that somebody tries one after the other.
     fn slows(&self, now_ms: i64, name: Mark) -> bool {
-        let names: HashSet<Mark> = self.failures.iter().map(|(_, name)| *name).collect();
-        self.is_of(now_ms)
-            && now_ms < self.slowed_until()
-            && (names.len() > USERS_MAX || names.contains(&name))
+        let has_failed = || self.failures.iter().any(|(_, failed)| *failed == name);
+        let names = || self.failures.iter().map(|(_, name)| *name).collect::<HashSet<Mark>>();
+        self.is_of(now_ms) && now_ms < self.slowed_until() && (has_failed() || names().len() > USERS_MAX)
     }
 
     /// Reserves the next time at which an answer to the address may leave.
