@@ -125,24 +125,18 @@ fn collect_units(
     units: &mut Vec<Numbered>,
 ) -> Result<Option<Walked>, ReadError> {
     let limits = &broker.config.transfer;
-    let appended = broker.store.appended().get();
-    let memory = limits.memory_bytes / 100 * limits.memory_ratio.unsigned_abs();
-    let is_far = |unit: &Unit| appended.saturating_sub(unit.log_offset.get()) > memory;
-    let mut is_far_behind = false;
     let span = limits.scan_units.max(pull.ask.max_messages.max(0) as i64);
     let end = max.min(pull.ask.offset.saturating_add(span));
     // A record that holds several messages is taken as a whole; otherwise the client would get it again.
     let is_batched = pull.queue.index.is_batched();
     let last = if is_batched { max } else { end };
-    let mut known: Option<Unit> = None;
-    let mut count = 0;
-    let mut bytes = 0;
-    let mut next = pull.ask.offset;
-    let mut step = Vec::new();
-    let mut record = Vec::new();
     // The first step reads one unit more than a full answer holds: where every message matches, no second step is needed.
     let full = pull.ask.max_messages.clamp(1, limits.count_max.clamp(1, STEP as i32)) as usize;
     let mut most = if is_batched { STEP } else { full + 1 };
+    let mut collector = Collector::new(broker, pull, source, units);
+    let mut known: Option<Unit> = None;
+    let mut next = pull.ask.offset;
+    let mut step = Vec::new();
     while next < last {
         step.clear();
         let wanted = most.min((last - next) as usize);
@@ -166,47 +160,99 @@ fn collect_units(
                     continue;
                 }
                 if next >= end {
-                    return Ok(Some(Walked { next, is_far_behind }));
+                    return Ok(Some(collector.walked(next)));
                 }
                 known = Some(*unit).filter(|unit| !unit.is_blank());
                 alike = step[index..].iter().take_while(|other| *other == unit).count();
             }
-            let is_far = !unit.is_blank() && is_far(unit);
-            // As in `DefaultMessageStore.isTheBatchFull`, messages far behind the end of the log are taken to be on the disk; not
-            // here those that were read ahead.
-            let (count_max, bytes_max) = match is_far && !broker.store.is_read_ahead(unit.log_offset) {
-                true => (limits.disk_count_max, limits.disk_bytes_max),
-                false => (limits.count_max, limits.bytes_max),
-            };
-            if count > 0 && count + alike > pull.ask.max_messages.clamp(1, count_max) as usize {
-                return Ok(Some(Walked { next, is_far_behind }));
+            match collector.look_at(next, unit, alike)? {
+                Looked::Done => next += 1,
+                Looked::Full => return Ok(Some(collector.walked(next))),
+                Looked::NotResident => return Ok(None),
             }
-            // A unit whose tags code is not known, and a record that cannot be read, count as matching: reading the answer shows
-            // what is wrong with them.
-            if !unit.is_blank() && (!unit.has_tags_code() || pull.ask.filter.matches(unit.tags_code)) {
-                match has_properties(broker, pull, unit, source, &mut record)? {
-                    None => return Ok(None),
-                    Some(false) => {
-                        next += 1;
-                        continue;
-                    }
-                    Some(true) => {}
-                }
-                let size = unit.size as usize;
-                // The first message is returned whatever its size.
-                if !units.is_empty() && bytes + size > bytes_max {
-                    return Ok(Some(Walked { next, is_far_behind }));
-                }
-                bytes += size;
-                count += alike;
-                let offset = QueueOffset::from_i64(next).unwrap_or_default();
-                units.push(Numbered { offset, unit: *unit });
-            }
-            is_far_behind = is_far;
-            next += 1;
         }
     }
-    Ok(Some(Walked { next, is_far_behind }))
+    Ok(Some(collector.walked(next)))
+}
+
+/// What became of an index unit.
+enum Looked {
+    /// It was collected, or does not match.
+    Done,
+    /// It does not fit into the answer.
+    Full,
+    /// Its record is not in memory.
+    NotResident,
+}
+
+/// Collects the units of one answer within its limits.
+struct Collector<'a> {
+    broker: &'a Broker,
+    pull: &'a Pull,
+    source: Source,
+    units: &'a mut Vec<Numbered>,
+    /// Messages and bytes of `units`.
+    count: usize,
+    bytes: usize,
+    /// The end of the log, and how far before it messages are taken to be in memory, bytes.
+    appended: u64,
+    memory: u64,
+    /// Whether the last unit looked at lies farther behind.
+    is_far_behind: bool,
+    /// Holds the record whose properties a filter looks at.
+    record: Vec<u8>,
+}
+
+impl<'a> Collector<'a> {
+    fn new(broker: &'a Broker, pull: &'a Pull, source: Source, units: &'a mut Vec<Numbered>) -> Self {
+        let limits = &broker.config.transfer;
+        let memory = limits.memory_bytes / 100 * limits.memory_ratio.unsigned_abs();
+        let appended = broker.store.appended().get();
+        let (count, bytes, is_far_behind, record) = (0, 0, false, Vec::new());
+        Self { broker, pull, source, units, count, bytes, appended, memory, is_far_behind, record }
+    }
+
+    /// How far the walk has come when `next` is the offset behind the last unit looked at.
+    fn walked(&self, next: i64) -> Walked {
+        Walked { next, is_far_behind: self.is_far_behind }
+    }
+
+    /// Collects the unit at a queue offset if it matches; `alike` units are of the same record.
+    fn look_at(&mut self, offset: i64, unit: &Unit, alike: usize) -> Result<Looked, ReadError> {
+        let limits = &self.broker.config.transfer;
+        let ask = &self.pull.ask;
+        let is_far = !unit.is_blank() && self.appended.saturating_sub(unit.log_offset.get()) > self.memory;
+        // As in `DefaultMessageStore.isTheBatchFull`, messages far behind the end of the log are taken to be on the disk; not
+        // here those that were read ahead.
+        let (count_max, bytes_max) = match is_far && !self.broker.store.is_read_ahead(unit.log_offset) {
+            true => (limits.disk_count_max, limits.disk_bytes_max),
+            false => (limits.count_max, limits.bytes_max),
+        };
+        if self.count > 0 && self.count + alike > ask.max_messages.clamp(1, count_max) as usize {
+            return Ok(Looked::Full);
+        }
+        // A unit whose tags code is not known, and a record that cannot be read, count as matching: reading the answer shows
+        // what is wrong with them.
+        if !unit.is_blank() && (!unit.has_tags_code() || ask.filter.matches(unit.tags_code)) {
+            match has_properties(self.broker, self.pull, unit, self.source, &mut self.record)? {
+                None => return Ok(Looked::NotResident),
+                Some(false) => {}
+                Some(true) => {
+                    let size = unit.size as usize;
+                    // The first message is returned whatever its size.
+                    if !self.units.is_empty() && self.bytes + size > bytes_max {
+                        return Ok(Looked::Full);
+                    }
+                    self.bytes += size;
+                    self.count += alike;
+                    let offset = QueueOffset::from_i64(offset).unwrap_or_default();
+                    self.units.push(Numbered { offset, unit: *unit });
+                }
+            }
+        }
+        self.is_far_behind = is_far;
+        Ok(Looked::Done)
+    }
 }
 
 /// Whether a message's properties match the SQL filter. `None` when the disk would have to be read.
