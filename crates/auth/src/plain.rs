@@ -153,7 +153,7 @@ impl PlainAcl {
             return Err(PlainError::Content { path: path.to_owned(), reason });
         }
         self.change(path, now_ms, |root| {
-            *root.entry("globalWhiteRemoteAddresses", Node::List(Vec::new())) = Node::texts(addresses);
+            root.set("globalWhiteRemoteAddresses", Node::texts(addresses));
         })
     }
 
@@ -167,11 +167,10 @@ impl PlainAcl {
         let text = std::str::from_utf8(content).map_err(|error| bad(error.to_string()))?;
         let mut root = Node::parse(text).map_err(bad)?.unwrap_or(Node::Map(Vec::new()));
         change(&mut root);
-        let counter = PlainVersion::read(&root).counter + 1;
         let number = |number: i64| Node::Scalar(number.to_string(), true);
-        let version = [("counter", number(counter)), ("timestamp", number(now_ms))];
-        let version = version.map(|(key, value)| (key.to_owned(), value)).to_vec();
-        *root.entry("dataVersion", Node::List(Vec::new())) = Node::List(vec![Node::Map(version)]);
+        let counter = number(PlainVersion::read(&root).counter + 1);
+        let version = vec![("counter".to_owned(), counter), ("timestamp".to_owned(), number(now_ms))];
+        root.set("dataVersion", Node::List(vec![Node::Map(version)]));
         let text = root.write();
         *content = text.clone().into_bytes();
         Rules::parse(&found)?;
@@ -193,11 +192,7 @@ fn is_named(node: &Node, access_key: &str) -> bool {
 }
 
 fn write_account(node: &mut Node, account: &PlainAccount) {
-    let mut set = |key: &str, value: Option<Node>| {
-        if let Some(value) = value {
-            *node.entry(key, Node::text("")) = value;
-        }
-    };
+    let mut set = |key, value: Option<Node>| value.into_iter().for_each(|value| node.set(key, value));
     let text = |text: &Option<String>| text.as_deref().map(Node::text);
     let list = |texts: &Option<Vec<String>>| texts.as_deref().map(Node::texts);
     set("accessKey", Some(Node::text(&account.access_key)));

@@ -1,8 +1,6 @@
 //! The YAML of `plain_acl.yml` as a tree of texts. Scalars keep their text, so that a secret such as `12345678` is what was
 //! written; RocketMQ converts it to a number and back.
 
-use std::fmt::Write as _;
-
 use saphyr_parser::{Event, Parser, ScalarStyle};
 
 /// Deepest nesting that is read; the files need four levels.
@@ -18,19 +16,14 @@ pub(crate) enum Node {
     Map(Vec<(String, Node)>),
 }
 
-/// A list or mapping that is being read.
-enum Open {
-    List(Vec<Node>),
-    Map(Vec<(String, Node)>, Option<String>),
-}
-
 impl Node {
     /// Reads the only document of a text; `None` when it is empty.
     ///
     /// # Errors
     /// What is wrong and where, for people; the text never repeats a value of the file.
     pub(crate) fn parse(text: &str) -> Result<Option<Self>, String> {
-        let mut open: Vec<Open> = Vec::new();
+        // The lists and mappings that are being read, each with the key whose value comes next.
+        let mut open: Vec<(Self, Option<String>)> = Vec::new();
         let mut root = None;
         for event in Parser::new_from_str(text) {
             let (event, span) = event.map_err(|error| error.to_string())?;
@@ -39,31 +32,24 @@ impl Node {
                 Event::Scalar(text, style, ..) => {
                     Self::Scalar(text.into_owned(), style == ScalarStyle::Plain)
                 }
-                Event::SequenceStart(..) | Event::MappingStart(..) if open.len() == DEPTH_MAX => {
-                    return Err(at("nested too deeply"));
-                }
-                Event::SequenceStart(..) => {
-                    open.push(Open::List(Vec::new()));
+                Event::SequenceStart(..) | Event::MappingStart(..) => {
+                    if open.len() == DEPTH_MAX {
+                        return Err(at("nested too deeply"));
+                    }
+                    let is_list = matches!(event, Event::SequenceStart(..));
+                    open.push((if is_list { Self::List(Vec::new()) } else { Self::Map(Vec::new()) }, None));
                     continue;
                 }
-                Event::MappingStart(..) => {
-                    open.push(Open::Map(Vec::new(), None));
-                    continue;
-                }
-                Event::SequenceEnd | Event::MappingEnd => match open.pop() {
-                    Some(Open::List(items)) => Self::List(items),
-                    Some(Open::Map(members, None)) => Self::Map(members),
-                    _ => return Err(at("a key without value")),
-                },
+                Event::SequenceEnd | Event::MappingEnd => open.pop().ok_or_else(|| at("nothing to end"))?.0,
                 Event::Alias(_) => return Err(at("aliases are not accepted, found one")),
                 Event::DocumentStart(_) if root.is_some() => return Err(at("a second document begins")),
                 _ => continue,
             };
             match open.last_mut() {
                 None => root = Some(node),
-                Some(Open::List(items)) => items.push(node),
-                Some(Open::Map(members, key)) => match (key.take(), node) {
-                    (Some(key), value) => set(members, key, value),
+                Some((Self::List(items), _)) => items.push(node),
+                Some((map, key)) => match (key.take(), node) {
+                    (Some(key), value) => map.set(&key, value),
                     (None, Self::Scalar(text, _)) => *key = Some(text),
                     (None, _) => return Err(at("a key that is not a text")),
                 },
@@ -97,6 +83,11 @@ impl Node {
         value
     }
 
+    /// Gives a mapping this member, in the place of one with the same key. Whatever is not a mapping becomes one.
+    pub(crate) fn set(&mut self, key: &str, value: Self) {
+        *self.entry(key, Self::text("")) = value;
+    }
+
     /// A text as it is written with quotes.
     pub(crate) fn text(text: &str) -> Self {
         Self::Scalar(text.to_owned(), false)
@@ -109,40 +100,25 @@ impl Node {
 
     /// Writes the value as a document. Comments of a file that was read are lost, as with RocketMQ.
     pub(crate) fn write(&self) -> String {
-        let mut out = String::new();
-        self.write_at(0, &mut out);
-        out
+        self.write_at(0)
     }
 
-    fn write_at(&self, indent: usize, out: &mut String) {
-        let children: Vec<(Option<&String>, &Self)> = match self {
-            Self::Scalar(text, is_plain) => {
-                write_scalar(text, *is_plain, out);
-                return out.push('\n');
-            }
-            Self::List(items) => items.iter().map(|item| (None, item)).collect(),
-            Self::Map(members) => members.iter().map(|(key, value)| (Some(key), value)).collect(),
+    /// Writes what a list or mapping holds; a scalar holds nothing.
+    fn write_at(&self, indent: usize) -> String {
+        let line = |start: String, child: &Self| {
+            let behind = match child {
+                Self::Scalar(text, is_plain) => format!(" {}", scalar(text, *is_plain)),
+                Self::List(items) if items.is_empty() => " []".to_owned(),
+                Self::Map(members) if members.is_empty() => " {}".to_owned(),
+                _ => String::new(),
+            };
+            format!("{:indent$}{start}{behind}\n{}", "", child.write_at(indent + 2))
         };
-        for (key, child) in children {
-            out.extend(std::iter::repeat_n(' ', indent));
-            match key {
-                Some(key) => {
-                    write_scalar(key, true, out);
-                    out.push(':');
-                }
-                None => out.push('-'),
-            }
-            match child {
-                Self::List(items) if items.is_empty() => out.push_str(" []\n"),
-                Self::Map(members) if members.is_empty() => out.push_str(" {}\n"),
-                Self::Scalar(..) => {
-                    out.push(' ');
-                    child.write_at(0, out);
-                }
-                _ => {
-                    out.push('\n');
-                    child.write_at(indent + 2, out);
-                }
+        match self {
+            Self::Scalar(..) => String::new(),
+            Self::List(items) => items.iter().map(|item| line("-".to_owned(), item)).collect(),
+            Self::Map(members) => {
+                members.iter().map(|(key, value)| line(scalar(key, true) + ":", value)).collect()
             }
         }
     }
@@ -161,27 +137,17 @@ pub(super) fn found_or_added<T>(
     &mut list[at]
 }
 
-fn set(members: &mut Vec<(String, Node)>, key: String, value: Node) {
-    match members.iter_mut().find(|(found, _)| *found == key) {
-        Some((_, old)) => *old = value,
-        None => members.push((key, value)),
-    }
-}
-
-fn write_scalar(text: &str, is_plain: bool, out: &mut String) {
+fn scalar(text: &str, is_plain: bool) -> String {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.');
     if is_plain && !text.is_empty() && text.bytes().all(is_word) {
-        return out.push_str(text);
+        return text.to_owned();
     }
-    out.push('"');
-    for letter in text.chars() {
-        match letter {
-            '"' | '\\' => out.extend(['\\', letter]),
-            letter if letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}' | '\u{feff}') => {
-                write!(out, "\\U{:08x}", u32::from(letter)).expect("a text takes everything");
-            }
-            letter => out.push(letter),
+    let escaped = |letter: char| match letter {
+        '"' | '\\' => format!("\\{letter}"),
+        letter if letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}' | '\u{feff}') => {
+            format!("\\U{:08x}", u32::from(letter))
         }
-    }
-    out.push('"');
+        letter => letter.to_string(),
+    };
+    format!("\"{}\"", text.chars().map(escaped).collect::<String>())
 }
