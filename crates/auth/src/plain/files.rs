@@ -113,8 +113,8 @@ impl PlainAccount {
             admin,
             default_topic_perm: text_of(node, "defaultTopicPerm")?,
             default_group_perm: text_of(node, "defaultGroupPerm")?,
-            topic_perms: node.get("topicPerms").map(|list| texts_of(list, "topicPerms")).transpose()?,
-            group_perms: node.get("groupPerms").map(|list| texts_of(list, "groupPerms")).transpose()?,
+            topic_perms: texts_of(node, "topicPerms")?,
+            group_perms: texts_of(node, "groupPerms")?,
         })
     }
 
@@ -179,13 +179,21 @@ fn text_of(node: &Node, key: &str) -> Result<Option<String>, String> {
     }
 }
 
-pub(crate) fn texts_of(node: &Node, key: &str) -> Result<Vec<String>, String> {
-    let Node::List(items) = node else { return Err(format!("{key} is not a list")) };
+/// The items of a list among the members of a mapping; none when the list is absent.
+pub(crate) fn items_of<'a>(node: &'a Node, key: &str) -> Result<Option<&'a [Node]>, String> {
+    match node.get(key) {
+        None => Ok(None),
+        Some(Node::List(items)) => Ok(Some(items)),
+        Some(_) => Err(format!("{key} is not a list")),
+    }
+}
+
+pub(crate) fn texts_of(node: &Node, key: &str) -> Result<Option<Vec<String>>, String> {
     let text = |item: &Node| match item {
         Node::Scalar(text, _) => Ok(text.clone()),
         _ => Err(format!("{key} has an item that is not a text")),
     };
-    items.iter().map(text).collect()
+    items_of(node, key)?.map(|items| items.iter().map(text).collect()).transpose()
 }
 
 /// Counter of the changes of a file (`DataVersion`).
@@ -199,10 +207,7 @@ pub struct PlainVersion {
 
 impl PlainVersion {
     pub(crate) fn read(root: &Node) -> Self {
-        let first = match root.get("dataVersion") {
-            Some(Node::List(items)) => items.first(),
-            _ => None,
-        };
+        let first = items_of(root, "dataVersion").ok().flatten().and_then(<[Node]>::first);
         let number = |key| first.and_then(|it| text_of(it, key).ok()??.trim().parse().ok()).unwrap_or(0);
         Self { timestamp: number("timestamp"), counter: number("counter") }
     }

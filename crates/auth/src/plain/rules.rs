@@ -10,7 +10,7 @@ use wire::codes::request;
 use wire::names::TRACE_TOPIC;
 
 use super::address::Addresses;
-use super::files::{PlainAccount, PlainError, PlainFiles, PlainVersion, permitted, texts_of};
+use super::files::{PlainAccount, PlainError, PlainFiles, PlainVersion, items_of, permitted, texts_of};
 use super::yaml::Node;
 use crate::error::{AuthError, shown};
 use crate::names::{Action, Actions, ResourceType};
@@ -186,18 +186,11 @@ impl Rules {
         if !matches!(root, Node::Map(_)) {
             return Err("the document is not a mapping".to_owned());
         }
-        if let Some(list) = root.get("globalWhiteRemoteAddresses") {
-            for text in texts_of(list, "globalWhiteRemoteAddresses")? {
-                self.white.push(Addresses::parse(&text)?);
-            }
+        for text in texts_of(&root, "globalWhiteRemoteAddresses")?.unwrap_or_default() {
+            self.white.push(Addresses::parse(&text)?);
         }
-        let accounts = match root.get("accounts") {
-            None => &[],
-            Some(Node::List(items)) => items.as_slice(),
-            Some(_) => return Err("accounts is not a list".to_owned()),
-        };
         let shared: Arc<Path> = path.into();
-        for node in accounts {
+        for node in items_of(&root, "accounts")?.unwrap_or_default() {
             let account = Account::new(PlainAccount::read(node)?, shared.clone())?;
             let name = account.written.access_key.as_str();
             if self.accounts.contains_key(name) {
