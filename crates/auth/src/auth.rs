@@ -122,7 +122,7 @@ impl Auth {
             let before = accounts.len();
             create_missing(&settings, &mut accounts)?;
             if settings.migrates {
-                Rules::read(plain)?.migrate(&mut accounts);
+                Rules::parse(&plain.read()?)?.migrate(&mut accounts);
             }
             if accounts.len() > before {
                 files.save(&accounts)?;

@@ -7,7 +7,6 @@ mod migrate;
 mod rules;
 mod yaml;
 
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
@@ -17,10 +16,7 @@ pub(crate) use rules::Rules;
 pub use rules::{CHECKED, PlainIdentity, RULE_REQUESTS};
 use yaml::{Node, found_or_added};
 
-use crate::error::AuthError;
 use crate::file;
-use crate::resource::Needed;
-use crate::signature::Signed;
 
 /// How often the files are looked at (`AclFileWatchService`).
 pub const RELOAD_INTERVAL: Duration = Duration::from_secs(5);
@@ -48,10 +44,9 @@ impl PlainAcl {
     /// # Errors
     /// [`PlainError::File`] when a file cannot be read, [`PlainError::Content`] when one is not valid.
     pub fn open(files: PlainFiles) -> Result<Self, PlainError> {
-        let found = files.read()?;
-        let rules = Rules::parse(&found)?;
-        let seen = Mutex::new(found);
-        Ok(Self { files, rules: RwLock::new(Arc::new(rules)), seen })
+        let seen = files.read()?;
+        let rules = Arc::new(Rules::parse(&seen)?);
+        Ok(Self { files, rules: RwLock::new(rules), seen: Mutex::new(seen) })
     }
 
     /// Reads the files again; whether the rules changed. The shell calls this every [`RELOAD_INTERVAL`].
@@ -71,28 +66,6 @@ impl PlainAcl {
         let rules = Rules::parse(seen)?;
         *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
         Ok(true)
-    }
-
-    /// Finds out who sends a request.
-    ///
-    /// # Errors
-    /// [`AuthError::Plain`]: no access key, an unknown one, or a signature that does not hold, unless the caller is on a white
-    /// list.
-    pub fn verify(&self, signed: &Signed<'_>, caller: IpAddr) -> Result<PlainIdentity, AuthError> {
-        self.rules().verify(signed, caller)
-    }
-
-    /// Decides whether a caller may send a request that needs all of `needed`, which counts for the codes of [`CHECKED`] only.
-    ///
-    /// # Errors
-    /// [`AuthError::Plain`]: the request is for administrators, or a permission is missing.
-    pub fn decide(
-        &self,
-        identity: &PlainIdentity,
-        code: i32,
-        needed: &[Needed<'_>],
-    ) -> Result<(), AuthError> {
-        identity.0.as_ref().map_or(Ok(()), |account| account.decide(code, needed))
     }
 
     /// The main file, whether or not it exists.

@@ -44,8 +44,8 @@ impl PlainFiles {
     /// The files that exist with their content: those of the directory by name, then the main one.
     ///
     /// # Errors
-    /// [`FileError`] when a directory or file cannot be read.
-    pub(crate) fn read(&self) -> Result<Vec<(PathBuf, Vec<u8>)>, FileError> {
+    /// [`PlainError::File`] when a directory or file cannot be read.
+    pub(crate) fn read(&self) -> Result<Vec<(PathBuf, Vec<u8>)>, PlainError> {
         let mut paths = Vec::new();
         let mut open = vec![self.directory.clone()];
         for at in 0..DIRECTORIES_MAX {

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use wire::codes::request;
 use wire::names::TRACE_TOPIC;
 
+use super::PlainAcl;
 use super::address::Addresses;
-use super::files::{PlainAccount, PlainError, PlainFiles, PlainVersion, items_of, permitted, texts_of};
+use super::files::{PlainAccount, PlainError, PlainVersion, items_of, permitted, texts_of};
 use super::yaml::Node;
 use crate::error::{AuthError, shown};
 use crate::names::{Action, Actions, ResourceType};
@@ -94,43 +95,6 @@ impl Account {
         account.written = written;
         Ok(account)
     }
-
-    fn is_admin(&self) -> bool {
-        self.written.admin == Some(true)
-    }
-
-    /// Decides whether the account may send a request.
-    ///
-    /// # Errors
-    /// [`AuthError::Plain`] with RocketMQ's text.
-    pub(crate) fn decide(&self, code: i32, needed: &[Needed<'_>]) -> Result<(), AuthError> {
-        let needed = if CHECKED.contains(&code) { needed } else { &[] };
-        let traces = Needed { resource: Resource::topic(TRACE_TOPIC), actions: Actions::of(&[Action::Pub]) };
-        if needed.contains(&traces) {
-            return Ok(());
-        }
-        let is_about_rules = RULE_REQUESTS.contains(&code) || USER_REQUESTS.contains(&code);
-        if (ADMINISTRATION.contains(&code) || is_about_rules) && !self.is_admin() {
-            let name = shown(&self.written.access_key);
-            let text = format!("Need admin permission for request code={code}, but accessKey={name} is not");
-            return Err(AuthError::Plain(text));
-        }
-        if self.is_admin() && self.topics.is_empty() && self.groups.is_empty() {
-            return Ok(());
-        }
-        for Needed { resource, actions } in needed {
-            let (list, default, word) = match resource.kind {
-                ResourceType::Group => (&self.groups, self.default_group, "group"),
-                _ => (&self.topics, self.default_topic, "topic"),
-            };
-            let permission = list.get(resource.name).copied().unwrap_or(default);
-            if !permission.cover(*actions) {
-                let text = format!("No default permission for {word}:{}", shown(resource.name));
-                return Err(AuthError::Plain(text));
-            }
-        }
-        Ok(())
-    }
 }
 
 /// All rules that were read.
@@ -145,12 +109,6 @@ pub(crate) struct Rules {
 #[derive(Clone)]
 pub struct PlainIdentity(pub(crate) Option<Arc<Account>>);
 
-impl std::fmt::Debug for PlainIdentity {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("PlainIdentity").field(&self.access_key()).finish()
-    }
-}
-
 impl PlainIdentity {
     /// The account; `None` for a caller on a white list.
     #[must_use]
@@ -160,14 +118,6 @@ impl PlainIdentity {
 }
 
 impl Rules {
-    /// Reads the rules of all files.
-    ///
-    /// # Errors
-    /// [`PlainError`] for the first file that cannot be read or is not valid.
-    pub(crate) fn read(files: &PlainFiles) -> Result<Self, PlainError> {
-        Self::parse(&files.read()?)
-    }
-
     /// Reads the rules of files with this content.
     ///
     /// # Errors
@@ -202,21 +152,24 @@ impl Rules {
         self.versions.push((path.to_owned(), PlainVersion::read(&root)));
         Ok(())
     }
+}
 
+impl PlainAcl {
     /// Finds out who sends a request: white lists come before signatures.
     ///
     /// # Errors
-    /// [`AuthError::Plain`] with RocketMQ's text.
-    pub(crate) fn verify(&self, signed: &Signed<'_>, caller: IpAddr) -> Result<PlainIdentity, AuthError> {
-        if self.white.iter().any(|addresses| addresses.contain(caller)) {
+    /// [`AuthError::Plain`] with RocketMQ's text: no access key, an unknown one, or a signature that does not hold, unless the caller is
+    /// on a white list.
+    pub fn verify(&self, signed: &Signed<'_>, caller: IpAddr) -> Result<PlainIdentity, AuthError> {
+        let rules = self.rules();
+        if rules.white.iter().any(|addresses| addresses.contain(caller)) {
             return Ok(PlainIdentity(None));
         }
-        let Some(name) = signed.fields.text(ACCESS_KEY) else {
-            return Err(AuthError::Plain("No accessKey is configured".to_owned()));
-        };
-        let Some(account) = self.accounts.get(name) else {
-            return Err(AuthError::Plain(format!("No acl config for {}", shown(name))));
-        };
+        let name = signed.fields.text(ACCESS_KEY);
+        let name = name.ok_or_else(|| AuthError::Plain("No accessKey is configured".to_owned()))?;
+        let account = rules.accounts.get(name);
+        let account =
+            account.ok_or_else(|| AuthError::Plain(format!("No acl config for {}", shown(name))))?;
         if account.white.contain(caller) {
             return Ok(PlainIdentity(None));
         }
@@ -225,5 +178,45 @@ impl Rules {
             return Err(AuthError::Plain(format!("Check signature failed for accessKey={}", shown(name))));
         }
         Ok(PlainIdentity(Some(account.clone())))
+    }
+
+    /// Decides whether a caller may send a request that needs all of `needed`, which counts for the codes of [`CHECKED`] only.
+    ///
+    /// # Errors
+    /// [`AuthError::Plain`] with RocketMQ's text: the request is for administrators, or a permission is missing.
+    pub fn decide(
+        &self,
+        identity: &PlainIdentity,
+        code: i32,
+        needed: &[Needed<'_>],
+    ) -> Result<(), AuthError> {
+        let Some(account) = &identity.0 else { return Ok(()) };
+        let needed = if CHECKED.contains(&code) { needed } else { &[] };
+        let traces = Needed { resource: Resource::topic(TRACE_TOPIC), actions: Actions::of(&[Action::Pub]) };
+        if needed.contains(&traces) {
+            return Ok(());
+        }
+        let is_admin = account.written.admin == Some(true);
+        let is_about_rules = RULE_REQUESTS.contains(&code) || USER_REQUESTS.contains(&code);
+        if (ADMINISTRATION.contains(&code) || is_about_rules) && !is_admin {
+            let name = shown(&account.written.access_key);
+            let text = format!("Need admin permission for request code={code}, but accessKey={name} is not");
+            return Err(AuthError::Plain(text));
+        }
+        if is_admin && account.topics.is_empty() && account.groups.is_empty() {
+            return Ok(());
+        }
+        for Needed { resource, actions } in needed {
+            let (list, default, word) = match resource.kind {
+                ResourceType::Group => (&account.groups, account.default_group, "group"),
+                _ => (&account.topics, account.default_topic, "topic"),
+            };
+            let permission = list.get(resource.name).copied().unwrap_or(default);
+            if !permission.cover(*actions) {
+                let text = format!("No default permission for {word}:{}", shown(resource.name));
+                return Err(AuthError::Plain(text));
+            }
+        }
+        Ok(())
     }
 }

@@ -1,9 +1,10 @@
 use super::address::Addresses;
 use super::*;
 use crate::names::{Action, Actions};
-use crate::resource::Resource;
+use crate::resource::{Needed, Resource};
 use crate::testing::{Fixture, VECTOR, group, ip, topic, with_request};
 use proptest::prelude::*;
+use std::net::IpAddr;
 use wire::frame::Encoding;
 use wire::names::TRACE_TOPIC;
 
