@@ -9,9 +9,6 @@ use crate::file::{self, FileError};
 use crate::names::{Action, Actions};
 use crate::resource::Resource;
 
-/// Characters that access keys and secret keys must exceed (`AclConstants.ACCESS_KEY_MIN_LENGTH`).
-const KEY_CHARACTERS: usize = 6;
-
 /// Where the rules are.
 #[derive(Clone, Debug)]
 pub struct PlainFiles {
@@ -105,12 +102,11 @@ impl PlainAccount {
         if !matches!(node, Node::Map(_)) {
             return Err("an account is not a mapping".to_owned());
         }
-        let admin = text_of(node, "admin")?.map(|text| is_true(&text));
         Ok(Self {
             access_key: text_of(node, "accessKey")?.unwrap_or_default(),
             secret_key: text_of(node, "secretKey")?.unwrap_or_default(),
             white_remote_address: text_of(node, "whiteRemoteAddress")?,
-            admin,
+            admin: text_of(node, "admin")?.map(|text| is_true(&text)),
             default_topic_perm: text_of(node, "defaultTopicPerm")?,
             default_group_perm: text_of(node, "defaultGroupPerm")?,
             topic_perms: texts_of(node, "topicPerms")?,
@@ -118,40 +114,18 @@ impl PlainAccount {
         })
     }
 
-    /// The topics and groups that the account lists, with what it may do to each.
+    /// The topics and groups that the account lists, with what it may do to each (`Permission.parseResourcePerms`).
     pub(crate) fn permissions(&self) -> impl Iterator<Item = Result<(Resource<'_>, Actions), String>> {
-        let topics = self.topic_perms.iter().flatten();
-        let topics = topics.map(|text| permission_of("topic", text, Resource::topic));
-        let groups = self.group_perms.iter().flatten();
-        topics.chain(groups.map(|text| permission_of("group", text, Resource::group)))
-    }
-
-    /// Checks the lengths of both keys.
-    ///
-    /// # Errors
-    /// RocketMQ's text without the secret that it has there.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        let is_short = |text: &str| text.chars().count() <= KEY_CHARACTERS;
-        if is_short(&self.access_key) || is_short(&self.secret_key) {
-            let name = shown(&self.access_key);
-            return Err(format!(
-                "The accessKey={name} and secretKey=*** cannot be null and length should longer than 6"
-            ));
-        }
-        Ok(())
-    }
-}
-
-/// Splits `name=permission` (`Permission.parseResourcePerms`).
-fn permission_of<'a>(
-    word: &str,
-    text: &'a str,
-    resource: fn(&'a str) -> Resource<'a>,
-) -> Result<(Resource<'a>, Actions), String> {
-    let parts: Vec<_> = text.split('=').filter(|part| !part.is_empty()).collect();
-    match parts[..] {
-        [name, permission] => Ok((resource(name.trim()), permitted(permission))),
-        _ => Err(format!("Parse resource permission failed for {word}:{}", shown(text))),
+        let topics = self.topic_perms.iter().flatten().map(|text| ("topic", text));
+        let groups = self.group_perms.iter().flatten().map(|text| ("group", text));
+        topics.chain(groups).map(|(word, text)| {
+            let parts: Vec<_> = text.split('=').filter(|part| !part.is_empty()).collect();
+            let [name, permission] = parts[..] else {
+                return Err(format!("Parse resource permission failed for {word}:{}", shown(text)));
+            };
+            let resource = if word == "topic" { Resource::topic } else { Resource::group };
+            Ok((resource(name.trim()), permitted(permission)))
+        })
     }
 }
 

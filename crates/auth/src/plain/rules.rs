@@ -59,6 +59,9 @@ const ADMINISTRATION: [i32; 7] = [
     request::DELETE_SUBSCRIPTIONGROUP,
 ];
 
+/// Characters that access keys and secret keys must exceed (`AclConstants.ACCESS_KEY_MIN_LENGTH`).
+const KEY_CHARACTERS: usize = 6;
+
 /// An account that was checked.
 pub(crate) struct Account {
     pub(crate) written: PlainAccount,
@@ -74,26 +77,31 @@ pub(crate) struct Account {
 
 impl Account {
     fn new(written: PlainAccount, path: Arc<Path>) -> Result<Self, String> {
-        written.check()?;
+        let is_short = |key: &str| key.chars().count() <= KEY_CHARACTERS;
+        if is_short(&written.access_key) || is_short(&written.secret_key) {
+            let name = shown(&written.access_key);
+            // RocketMQ's text has the secret.
+            return Err(format!(
+                "The accessKey={name} and secretKey=*** cannot be null and length should longer than 6"
+            ));
+        }
+        let (mut topics, mut groups) = (HashMap::new(), HashMap::new());
+        for permission in written.permissions() {
+            let (Resource { kind, name }, actions) = permission?;
+            let list = if kind == ResourceType::Group { &mut groups } else { &mut topics };
+            list.insert(name.into(), actions);
+        }
         let permission = |text: &Option<String>| permitted(text.as_deref().unwrap_or_default());
-        let mut account = Self {
+        Ok(Self {
             key: SigningKey::new(&written.secret_key),
             white: Addresses::parse(written.white_remote_address.as_deref().unwrap_or_default())?,
             default_topic: permission(&written.default_topic_perm),
             default_group: permission(&written.default_group_perm),
-            topics: HashMap::new(),
-            groups: HashMap::new(),
+            topics,
+            groups,
             path,
-            written: PlainAccount::default(),
-        };
-        for permission in written.permissions() {
-            let (Resource { kind, name }, actions) = permission?;
-            let is_group = kind == ResourceType::Group;
-            let list = if is_group { &mut account.groups } else { &mut account.topics };
-            list.insert(name.into(), actions);
-        }
-        account.written = written;
-        Ok(account)
+            written,
+        })
     }
 }
 
