@@ -21,8 +21,16 @@ pub struct FileError {
     pub error: io::Error,
 }
 
-fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileError {
+pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileError {
     move |error| FileError { action, path: path.to_owned(), error }
+}
+
+/// The result of an operation on a file or directory that need not exist; `None` when it does not.
+pub(crate) fn if_found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        result => result.map(Some),
+    }
 }
 
 /// Where the content before the last change of a file is kept.
@@ -51,11 +59,7 @@ pub(crate) fn id_of(path: &Path) -> Option<FileId> {
 /// # Errors
 /// [`FileError`] when the file exists and cannot be read.
 pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
-    match fs::read(path) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(failed("read", path)(error)),
-    }
+    if_found(fs::read(path)).map_err(failed("read", path))
 }
 
 /// Replaces the content of a file, which only its owner may read from then on. The new content is durable when this returns; the
@@ -85,10 +89,7 @@ pub fn write(path: &Path, text: &[u8]) -> Result<(), FileError> {
 }
 
 fn remove(path: &Path) -> Result<(), FileError> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", path)(error)),
-        _ => Ok(()),
-    }
+    if_found(fs::remove_file(path)).map(drop).map_err(failed("remove", path))
 }
 
 #[cfg(test)]

@@ -47,13 +47,10 @@ impl PlainFiles {
         let mut open = vec![self.directory.clone()];
         for at in 0..DIRECTORIES_MAX {
             let Some(directory) = open.get(at).cloned() else { break };
-            let failed = |error| FileError { action: "list", path: directory.clone(), error };
-            let entries = match fs::read_dir(&directory) {
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-                entries => entries.map_err(failed)?,
-            };
-            for entry in entries {
-                let path = entry.map_err(failed)?.path();
+            let failed = || file::failed("list", &directory);
+            let entries = file::if_found(fs::read_dir(&directory)).map_err(failed())?;
+            for entry in entries.into_iter().flatten() {
+                let path = entry.map_err(failed())?.path();
                 if path.extension().is_some_and(|it| it == "yml" || it == "yaml") {
                     paths.push(path);
                 } else if path.is_dir() {
