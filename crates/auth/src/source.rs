@@ -21,9 +21,8 @@ impl Source {
             return Some(Self { address: text.parse().ok()?, bits: None });
         };
         let address: IpAddr = address.parse().ok()?;
-        let is_number = !bits.is_empty() && bits.bytes().all(|digit| digit.is_ascii_digit());
         let bits_max = if address.is_ipv4() { 32 } else { 128 };
-        let bits = bits.parse().ok().filter(|bits| is_number && *bits <= bits_max)?;
+        let bits = bits.parse().ok().filter(|found| *found <= bits_max && !bits.starts_with('+'))?;
         Some(Self { address, bits: Some(bits) })
     }
 
@@ -31,15 +30,12 @@ impl Source {
     pub(crate) fn matches(&self, caller: IpAddr) -> bool {
         let caller = caller.to_canonical();
         let Some(bits) = self.bits else { return self.address.to_canonical() == caller };
-        match (self.address, caller) {
-            (IpAddr::V4(range), IpAddr::V4(caller)) => {
-                (range.to_bits() ^ caller.to_bits()).leading_zeros() >= u32::from(bits)
-            }
-            (IpAddr::V6(range), IpAddr::V6(caller)) => {
-                (range.to_bits() ^ caller.to_bits()).leading_zeros() >= u32::from(bits)
-            }
-            _ => false,
-        }
+        let equal_bits = match (self.address, caller) {
+            (IpAddr::V4(range), IpAddr::V4(caller)) => (range.to_bits() ^ caller.to_bits()).leading_zeros(),
+            (IpAddr::V6(range), IpAddr::V6(caller)) => (range.to_bits() ^ caller.to_bits()).leading_zeros(),
+            _ => return false,
+        };
+        equal_bits >= u32::from(bits)
     }
 }
 

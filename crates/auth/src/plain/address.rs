@@ -24,7 +24,6 @@ impl Addresses {
     /// What is wrong with the text.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let bad = || format!("netaddress examine Exception netaddress is {text}");
-        let address = |text: &str| text.trim().parse::<IpAddr>().map_err(|_| bad());
         let text = text.trim();
         if matches!(text, "*" | "*.*.*.*" | "*:*:*:*:*:*:*:*") {
             return Ok(Self::Everybody);
@@ -35,9 +34,8 @@ impl Addresses {
         }
         let (start, list) = braces.unwrap_or(("", text));
         let list = list.split(',').filter(|last| !last.is_empty());
-        list.map(|last| address(&format!("{start}{}", last.trim())))
-            .collect::<Result<_, _>>()
-            .map(Self::These)
+        let address = |last: &str| format!("{start}{}", last.trim()).trim().parse().ok();
+        list.map(|last| address(last).ok_or_else(bad)).collect::<Result<_, _>>().map(Self::These)
     }
 
     /// Whether an address is one of these.
@@ -47,10 +45,7 @@ impl Addresses {
             Self::Everybody => true,
             Self::These(addresses) => addresses.iter().any(|address| address.to_canonical() == caller),
             Self::Parts(parts) => {
-                let found: Vec<u16> = match caller {
-                    IpAddr::V4(caller) => caller.octets().into_iter().map(u16::from).collect(),
-                    IpAddr::V6(caller) => caller.segments().to_vec(),
-                };
+                let found = numbers(caller);
                 found.len() == parts.len()
                     && found.iter().zip(parts).all(|(part, range)| range.contains(part))
             }
@@ -58,39 +53,28 @@ impl Addresses {
     }
 }
 
-/// The ranges of the four or eight parts of a text; `None` when it is not made of such parts.
+/// The ranges of the four or eight parts of a text; `None` when it is not made of such parts. The first numbers of all ranges are an
+/// address, and so are the last ones.
 fn parts(text: &str) -> Option<Vec<RangeInclusive<u16>>> {
-    if !text.contains(':') {
-        let parts: Vec<_> = text.split('.').map(|part| range(part, 10, 255)).collect::<Option<_>>()?;
-        return (parts.len() == 4).then_some(parts);
-    }
-    let groups = |text: &str| -> Option<Vec<_>> {
-        let parts = text.split(':').filter(|_| !text.is_empty());
-        parts.map(|part| range(part, 16, u16::MAX)).collect()
+    let (separator, largest) = match (text.contains(':'), text.contains('.')) {
+        (true, false) => (":", "ffff"),
+        (false, true) => (".", "255"),
+        _ => return None,
     };
-    let Some((start, end)) = text.split_once("::") else {
-        return groups(text).filter(|groups| groups.len() == 8);
+    let range = |part| match str::trim(part) {
+        "*" => ("0", largest),
+        part => part.split_once('-').unwrap_or((part, part)),
     };
-    let (mut start, end) = (groups(start)?, groups(end)?);
-    let missing = 8_usize.checked_sub(start.len() + end.len()).filter(|missing| *missing > 0)?;
-    start.extend(std::iter::repeat_n(0..=0, missing));
-    start.extend(end);
-    Some(start)
+    let (first, last): (Vec<_>, Vec<_>) = text.split(separator).map(range).unzip();
+    let address = |parts: Vec<&str>| parts.join(separator).parse().ok().map(numbers);
+    let ranges = address(first)?.into_iter().zip(address(last)?).map(|(first, last)| first..=last);
+    ranges.map(|range| (!range.is_empty()).then_some(range)).collect()
 }
 
-fn range(part: &str, radix: u32, max: u16) -> Option<RangeInclusive<u16>> {
-    let number = |text: &str| {
-        let is_number = !text.is_empty() && text.chars().all(|digit| digit.is_digit(radix));
-        u16::from_str_radix(text, radix).ok().filter(|number| is_number && *number <= max)
-    };
-    match part.trim() {
-        "*" => Some(0..=max),
-        part => match part.split_once('-') {
-            None => number(part).map(|number| number..=number),
-            Some((first, last)) => {
-                let (first, last) = (number(first)?, number(last)?);
-                (first <= last).then_some(first..=last)
-            }
-        },
+/// The four or eight numbers of an address.
+fn numbers(address: IpAddr) -> Vec<u16> {
+    match address {
+        IpAddr::V4(address) => address.octets().map(u16::from).to_vec(),
+        IpAddr::V6(address) => address.segments().to_vec(),
     }
 }
