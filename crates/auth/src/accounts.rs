@@ -1,24 +1,19 @@
 //! Users with their policies: the table that requests are checked against, and its two files. An acl belongs to a user and goes
 //! with it.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, SeqAccess, Visitor};
-use wire::body::{AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo};
+use wire::body::{AclInfo, PolicyInfo, UserInfo};
 use wire::json;
 
 use crate::error::{AuthError, shown};
 use crate::file::{self, FileError, FileId};
-use crate::names::{Action, Actions, Decision, PolicyType, UserStatus, UserType};
-use crate::policy::{Entry, Policies, Policy};
-use crate::resource::Pattern;
+use crate::names::{PolicyType, UserStatus, UserType};
+use crate::policy::{Entry, EntryTexts, Policies, Policy};
 use crate::signature::SigningKey;
-use crate::source::Source;
 
 /// Bytes that the name of a user may have at most.
 pub const USER_NAME_BYTES_MAX: usize = 255;
@@ -80,12 +75,11 @@ impl Account {
     pub(crate) fn acl(&self, shows: impl Fn(&Entry) -> bool) -> Option<AclInfo> {
         let policy = |kind: PolicyType| {
             let entries: Vec<_> =
-                self.policies.of(kind).entries().iter().filter(|it| shows(it)).map(entry_info).collect();
+                self.policies.of(kind).entries().iter().filter(|it| shows(it)).map(Into::into).collect();
             let kind = Some(kind.name().to_owned());
             (!entries.is_empty()).then_some(PolicyInfo { entries: Some(entries), policy_type: kind })
         };
-        let policies: Vec<_> =
-            [PolicyType::Custom, PolicyType::Default].into_iter().filter_map(policy).collect();
+        let policies: Vec<_> = PolicyType::ALL.iter().copied().filter_map(policy).collect();
         (!policies.is_empty()).then(|| AclInfo { policies: Some(policies), subject: Some(self.subject()) })
     }
 }
@@ -109,95 +103,18 @@ pub(crate) fn user_of(subject: &str) -> Option<&str> {
     (kind.eq_ignore_ascii_case("User") && !name.trim().is_empty()).then_some(name)
 }
 
-fn entry_info(entry: &Entry) -> PolicyEntryInfo {
-    let sources: Vec<_> = entry.sources.iter().map(Source::to_string).collect();
-    PolicyEntryInfo {
-        resource: Some(entry.pattern.to_string()),
-        actions: Some(entry.actions.iter().map(|action| action.name().to_owned()).collect()),
-        source_ips: (!sources.is_empty()).then_some(sources),
-        decision: Some(entry.decision.name().to_owned()),
-    }
-}
-
-/// Reads the policies of an acl in the order in which they are given. Names of actions that are unknown are dropped, and so are
-/// policies without entries (`AclConverter.convertAcl`, `AuthorizationMetadataManagerImpl.validate`).
+/// Reads the policies of an acl; those without entries are dropped.
 ///
 /// # Errors
 /// [`AuthError::Invalid`] with RocketMQ's text for the first thing that is wrong.
-pub(crate) fn policies_of(acl: &AclInfo) -> Result<Vec<(PolicyType, Vec<Entry>)>, AuthError> {
+pub(crate) fn policies_of(acl: &AclInfo) -> Result<Policies, AuthError> {
     let mut policies = Vec::new();
-    for policy in acl.policies.iter().flatten() {
-        let entries: Vec<_> =
-            policy.entries.iter().flatten().map(Entry::try_from).collect::<Result<_, _>>()?;
-        if !entries.is_empty() {
-            policies.push((policy_type(policy.policy_type.as_deref()), entries));
-        }
+    for PolicyInfo { policy_type, entries } in acl.policies.iter().flatten() {
+        let entries = entries.iter().flatten().map(|entry| Entry::try_from(EntryTexts::from(entry)));
+        let entries = entries.collect::<Result<_, _>>()?;
+        policies.push(StoredPolicy { policy_type: policy_type.clone(), entries });
     }
-    if policies.is_empty() { Err(AuthError::Invalid("The policies is empty.")) } else { Ok(policies) }
-}
-
-fn policy_type(name: Option<&str>) -> PolicyType {
-    name.and_then(PolicyType::from_name).unwrap_or(PolicyType::Custom)
-}
-
-impl TryFrom<&PolicyEntryInfo> for Entry {
-    type Error = AuthError;
-
-    fn try_from(info: &PolicyEntryInfo) -> Result<Self, AuthError> {
-        let actions = info.actions.iter().flatten().map(String::as_str).collect();
-        let sources = info.source_ips.iter().flatten().map(|text| source_of(text)).collect();
-        entry_of(info.resource.as_deref(), actions, sources, info.decision.as_deref())
-    }
-}
-
-fn entry_of(
-    resource: Option<&str>,
-    actions: ActionNames,
-    sources: Result<Vec<Source>, AuthError>,
-    decision: Option<&str>,
-) -> Result<Entry, AuthError> {
-    let pattern = resource.and_then(Pattern::parse).ok_or(AuthError::Invalid("The resource is null."))?;
-    if actions.has_any {
-        return Err(AuthError::Invalid("The actions can not be Any."));
-    }
-    let actions = Some(actions.known).filter(|actions| !actions.is_empty());
-    let actions = actions.ok_or(AuthError::Invalid("The actions is empty."))?;
-    let sources = sources?;
-    let decision = decision.and_then(Decision::from_name);
-    let decision = decision.ok_or(AuthError::Invalid("The decision is null or illegal."))?;
-    Ok(Entry { pattern, actions, sources, decision })
-}
-
-fn source_of(text: &str) -> Result<Source, AuthError> {
-    if text.trim().is_empty() {
-        return Err(AuthError::Invalid("The source ip is empty."));
-    }
-    Source::parse(text).ok_or(AuthError::Invalid("The source ip is invalid."))
-}
-
-/// The names of actions in an entry.
-#[derive(Default)]
-struct ActionNames {
-    known: Actions,
-    /// Whether `Any` is among them, which no entry may have.
-    has_any: bool,
-}
-
-impl<'a> FromIterator<&'a str> for ActionNames {
-    fn from_iter<I: IntoIterator<Item = &'a str>>(names: I) -> Self {
-        let mut found = Self::default();
-        names.into_iter().for_each(|name| found.add(name));
-        found
-    }
-}
-
-impl ActionNames {
-    fn add(&mut self, name: &str) {
-        match Action::from_name(name) {
-            Some(action) => self.known.add(action),
-            None => self.has_any |= name.eq_ignore_ascii_case("Any"),
-        }
-    }
+    Some(by_type(policies)).filter(|it| !it.is_empty()).ok_or(AuthError::Invalid("The policies is empty."))
 }
 
 /// An acl of the file, of which each entry is read and checked as it comes, so that a start needs the memory of the entries only.
@@ -212,70 +129,18 @@ struct StoredAcl {
 #[serde(default, rename_all = "camelCase")]
 struct StoredPolicy {
     policy_type: Option<String>,
-    entries: Vec<StoredEntry>,
+    entries: Vec<Entry>,
 }
 
-#[derive(Deserialize)]
-#[serde(try_from = "EntryTexts<'_>")]
-struct StoredEntry(Entry);
-
-/// An entry of the file. Nothing of it is copied but what the entry keeps: a start reads very many of them.
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct EntryTexts<'a> {
-    #[serde(borrow)]
-    resource: Option<Text<'a>>,
-    actions: ActionNames,
-    source_ips: Vec<StoredSource>,
-    decision: Option<Text<'a>>,
-}
-
-/// A text of the file.
-#[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-
-#[derive(Deserialize)]
-#[serde(try_from = "Text<'_>")]
-struct StoredSource(Source);
-
-impl TryFrom<Text<'_>> for StoredSource {
-    type Error = AuthError;
-
-    fn try_from(text: Text<'_>) -> Result<Self, AuthError> {
-        source_of(&text.0).map(Self)
+/// The policies of an acl, each with all entries of its type in the order in which they are given.
+fn by_type(policies: Vec<StoredPolicy>) -> Policies {
+    let (mut custom, mut default) = (Vec::new(), Vec::new());
+    for StoredPolicy { policy_type, mut entries } in policies {
+        let kind = policy_type.as_deref().and_then(PolicyType::from_name);
+        let list = if kind == Some(PolicyType::Default) { &mut default } else { &mut custom };
+        if list.is_empty() { *list = entries } else { list.append(&mut entries) }
     }
-}
-
-impl<'de> Deserialize<'de> for ActionNames {
-    fn deserialize<D: Deserializer<'de>>(names: D) -> Result<Self, D::Error> {
-        names.deserialize_seq(Self::default())
-    }
-}
-
-impl<'de> Visitor<'de> for ActionNames {
-    type Value = Self;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("names of actions")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut names: A) -> Result<Self, A::Error> {
-        while let Some(Text(name)) = names.next_element()? {
-            self.add(&name);
-        }
-        Ok(self)
-    }
-}
-
-impl TryFrom<EntryTexts<'_>> for StoredEntry {
-    type Error = AuthError;
-
-    fn try_from(texts: EntryTexts<'_>) -> Result<Self, AuthError> {
-        let EntryTexts { resource, actions, source_ips, decision } = texts;
-        let sources = source_ips.into_iter().map(|source| source.0).collect();
-        let (resource, decision) = (resource.as_ref().map(|it| &*it.0), decision.as_ref().map(|it| &*it.0));
-        entry_of(resource, actions, Ok(sources), decision).map(Self)
-    }
+    Policies { custom: Policy::new(custom), default: Policy::new(default) }
 }
 
 /// All users by name. A change makes a new table, so that whoever decides about a request sees one state.
@@ -404,21 +269,17 @@ fn users_of(infos: &[UserInfo]) -> Result<Accounts, String> {
 
 /// Gives users their acls. An acl of a user that does not exist is dropped.
 fn add_acls(users: &mut Accounts, acls: Vec<StoredAcl>) -> Result<(), String> {
-    for acl in acls {
-        let bad = |reason: &str| format!("acl of {:?}: {reason}", shown(&acl.subject));
-        let name = user_of(&acl.subject).ok_or_else(|| bad("the subject is not a user"))?;
-        if acl.policies.iter().all(|policy| policy.entries.is_empty()) {
+    for StoredAcl { subject, policies } in acls {
+        let bad = |reason: &str| format!("acl of {:?}: {reason}", shown(&subject));
+        let name = user_of(&subject).ok_or_else(|| bad("the subject is not a user"))?;
+        let policies = by_type(policies);
+        if policies.is_empty() {
             return Err(bad("it has no entry"));
         }
-        let Some(account) = users.get_mut(name).map(Arc::make_mut) else {
-            tracing::warn!(user = shown(name), "acl of a user that does not exist is dropped");
-            continue;
-        };
-        let policies = acl.policies.into_iter().map(|policy| {
-            let entries = policy.entries.into_iter().map(|stored| stored.0).collect();
-            (policy_type(policy.policy_type.as_deref()), entries)
-        });
-        merge(&mut account.policies, policies.collect());
+        match users.get_mut(name).map(Arc::make_mut) {
+            Some(account) => merge(&mut account.policies, policies),
+            None => tracing::warn!(user = shown(name), "acl of a user that does not exist is dropped"),
+        }
     }
     Ok(())
 }
@@ -451,18 +312,11 @@ fn account_of(info: &UserInfo) -> Result<Account, String> {
 
 /// Adds policies to those of a user. The first acl of a user is taken as it is; later ones replace entries with equal patterns
 /// (`Acl.updatePolicy`).
-pub(crate) fn merge(policies: &mut Policies, added: Vec<(PolicyType, Vec<Entry>)>) {
+pub(crate) fn merge(policies: &mut Policies, added: Policies) {
     if policies.is_empty() {
-        let (mut custom, mut default) = (Vec::new(), Vec::new());
-        for (kind, mut entries) in added {
-            let list = if kind == PolicyType::Custom { &mut custom } else { &mut default };
-            if list.is_empty() { *list = entries } else { list.append(&mut entries) }
-        }
-        *policies = Policies { custom: Policy::new(custom), default: Policy::new(default) };
-        return;
-    }
-    for (kind, entries) in added {
-        let policy = policies.of_mut(kind);
-        *policy = policy.merged(entries);
+        *policies = added;
+    } else {
+        policies.custom = policies.custom.merged(added.custom.entries().to_vec());
+        policies.default = policies.default.merged(added.default.entries().to_vec());
     }
 }

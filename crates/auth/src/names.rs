@@ -122,7 +122,7 @@ impl Actions {
         let mut set = Self(0);
         let mut at = 0;
         while at < actions.len() {
-            set.add(actions[at]);
+            set = set.with(actions[at]);
             at += 1;
         }
         set
@@ -140,9 +140,10 @@ impl Actions {
         self.0 & (needed.0 | Self::of(&[Action::All]).0) != 0
     }
 
-    /// Adds an action.
-    pub const fn add(&mut self, action: Action) {
-        self.0 |= 1 << action as u8;
+    /// The set with one more action.
+    #[must_use]
+    pub const fn with(self, action: Action) -> Self {
+        Self(self.0 | 1 << action as u8)
     }
 
     /// The actions of the set in the order of [`Action`].

@@ -5,17 +5,23 @@
 //! the order in which they came and once more sorted, so that a decision is a handful of binary searches, however many entries
 //! a user has.
 
+use std::borrow::Cow;
 use std::cmp::{Ordering, Reverse};
 use std::fmt;
 use std::iter::once_with;
 use std::net::IpAddr;
 
-use crate::names::{Actions, Decision, PolicyType, ResourceType};
+use serde::Deserialize;
+use wire::body::PolicyEntryInfo;
+
+use crate::error::AuthError;
+use crate::names::{Action, Actions, Decision, PolicyType, ResourceType};
 use crate::resource::{Names, Needed, Pattern, Resource};
 use crate::source::Source;
 
 /// One entry of a policy (`PolicyEntry`).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "EntryTexts<'_>")]
 pub(crate) struct Entry {
     /// The resources that the entry is about.
     pub(crate) pattern: Pattern,
@@ -61,6 +67,75 @@ impl fmt::Display for Entry {
             .iter()
             .enumerate()
             .try_for_each(|(at, source)| write!(f, "{}{source}", if at == 0 { " from " } else { "," }))
+    }
+}
+
+/// An entry as files and requests write it. Of a file no text is copied but what the entry keeps: a start reads very many of them.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct EntryTexts<'a> {
+    #[serde(borrow)]
+    resource: Cow<'a, str>,
+    actions: Vec<Text<'a>>,
+    source_ips: Vec<Text<'a>>,
+    #[serde(borrow)]
+    decision: Cow<'a, str>,
+}
+
+/// One of the texts of a list.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl<'a> From<&'a PolicyEntryInfo> for EntryTexts<'a> {
+    fn from(info: &'a PolicyEntryInfo) -> Self {
+        let text = |text: &'a Option<String>| Cow::from(text.as_deref().unwrap_or_default());
+        let all = |list: &'a Option<Vec<String>>| list.iter().flatten().map(|it| Text(it.into())).collect();
+        Self {
+            resource: text(&info.resource),
+            actions: all(&info.actions),
+            source_ips: all(&info.source_ips),
+            decision: text(&info.decision),
+        }
+    }
+}
+
+impl TryFrom<EntryTexts<'_>> for Entry {
+    type Error = AuthError;
+
+    /// Reads an entry. Names of actions that are unknown are dropped (`AclConverter.convertAcl`).
+    ///
+    /// # Errors
+    /// [`AuthError::Invalid`] with RocketMQ's text for the first thing that is wrong (`AuthorizationMetadataManagerImpl.validate`).
+    fn try_from(texts: EntryTexts<'_>) -> Result<Self, AuthError> {
+        let pattern = Pattern::parse(&texts.resource).ok_or(AuthError::Invalid("The resource is null."))?;
+        if texts.actions.iter().any(|name| name.0.eq_ignore_ascii_case("Any")) {
+            return Err(AuthError::Invalid("The actions can not be Any."));
+        }
+        let known = texts.actions.iter().filter_map(|name| Action::from_name(&name.0));
+        let actions = known.fold(Actions::default(), Actions::with);
+        if actions.is_empty() {
+            return Err(AuthError::Invalid("The actions is empty."));
+        }
+        let source = |text: &Text<'_>| match text.0.trim() {
+            "" => Err(AuthError::Invalid("The source ip is empty.")),
+            _ => Source::parse(&text.0).ok_or(AuthError::Invalid("The source ip is invalid.")),
+        };
+        let sources = texts.source_ips.iter().map(source).collect::<Result<_, _>>()?;
+        let decision = Decision::from_name(&texts.decision);
+        let decision = decision.ok_or(AuthError::Invalid("The decision is null or illegal."))?;
+        Ok(Self { pattern, actions, sources, decision })
+    }
+}
+
+impl From<&Entry> for PolicyEntryInfo {
+    fn from(entry: &Entry) -> Self {
+        let sources: Vec<_> = entry.sources.iter().map(Source::to_string).collect();
+        Self {
+            resource: Some(entry.pattern.to_string()),
+            actions: Some(entry.actions.iter().map(|action| action.name().to_owned()).collect()),
+            source_ips: (!sources.is_empty()).then_some(sources),
+            decision: Some(entry.decision.name().to_owned()),
+        }
     }
 }
 
