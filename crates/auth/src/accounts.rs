@@ -149,7 +149,7 @@ pub(crate) type Accounts = BTreeMap<Arc<str>, Arc<Account>>;
 /// Why the files of users and acls cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// A file cannot be read.
+    /// A file cannot be read or written.
     #[error(transparent)]
     File(#[from] FileError),
     /// A Java broker kept its users in RocksDB, which is not read here, and there is no file yet.

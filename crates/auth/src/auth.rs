@@ -10,7 +10,6 @@ use crate::accounts::{self, Account, Accounts, Files, LoadError};
 use crate::config::{AuthConfig, ConfigError, Request, Settings, Switch};
 use crate::error::{AuthError, shown};
 use crate::failures::{Answer, Failures, Mark};
-use crate::file::FileError;
 use crate::names::{Decision, PolicyType, UserStatus, UserType};
 use crate::plain::{PlainError, PlainFiles, Rules};
 use crate::policy::Entry;
@@ -83,23 +82,12 @@ impl std::fmt::Debug for Auth {
 /// Why a server with these settings and files does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// A setting is wrong, or two contradict each other.
+    /// A setting or a user of the settings is wrong, or two settings contradict each other.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A file of users or acls cannot be read or is damaged.
+    /// A file of users or acls cannot be read or written, or is damaged.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// A user of the settings or of ACL 1.0 cannot be made durable.
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// A user of the settings is not valid.
-    #[error("{key}: {error}")]
-    User {
-        /// Name of the setting.
-        key: &'static str,
-        /// What is wrong with the user.
-        error: AuthError,
-    },
     /// The files of ACL 1.0 cannot be imported.
     #[error(transparent)]
     Plain(#[from] PlainError),
@@ -125,7 +113,7 @@ impl Auth {
                 Rules::parse(&plain.read()?)?.migrate(&mut accounts);
             }
             if accounts.len() > before {
-                files.save(&accounts)?;
+                files.save(&accounts).map_err(LoadError::from)?;
                 files.look();
             }
         }
@@ -136,7 +124,7 @@ impl Auth {
     /// them.
     ///
     /// # Errors
-    /// [`StartError::Load`] and [`StartError::User`]; users and acls stay as they are, and the files are not read again before their
+    /// [`StartError::Load`] and [`StartError::Config`]; users and acls stay as they are, and the files are not read again before their
     /// next change.
     pub fn reload(&self) -> Result<bool, StartError> {
         let mut files = self.files();
@@ -370,14 +358,14 @@ impl Auth {
 }
 
 /// Creates the users of the settings that are missing.
-fn create_missing(settings: &Settings, accounts: &mut Accounts) -> Result<(), StartError> {
+fn create_missing(settings: &Settings, accounts: &mut Accounts) -> Result<(), ConfigError> {
     for (key, user) in [
         ("initAuthenticationUser", &settings.first_user),
         ("innerClientAuthenticationCredentials", &settings.inner_user),
     ] {
         if let Some(user) = user.as_ref().filter(|user| !accounts.contains_key(user.name.as_str())) {
             let account = Account::new(&user.name, &user.secret, UserType::Super)
-                .map_err(|error| StartError::User { key, error })?;
+                .map_err(|error| ConfigError(format!("{key}: {error}")))?;
             accounts.insert(account.name.clone(), Arc::new(account));
         }
     }

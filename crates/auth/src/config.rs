@@ -1,17 +1,14 @@
 //! Settings of authentication and authorization, with the names of `broker.conf` and `rmq-proxy.json`.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use serde::Deserialize;
 use wire::json;
 
-/// Package of RocketMQ's classes; those that settings may name are all built in here.
-const CLASSES: &str = "org.apache.rocketmq.";
-
 /// Settings as they are written in a configuration file.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AuthConfig {
-    values: [String; KEYS.len()],
+    values: BTreeMap<&'static str, String>,
 }
 
 /// The names of all settings. Their documentation is in the broker's table of settings; the settings of RocketMQ's caches, which
@@ -43,52 +40,20 @@ const SWITCHES: [&str; 5] = [
     "aclEnable",
 ];
 
-/// Why a start is refused because of its settings.
+/// Why a start is refused because of its settings: what was expected, and what was found unless it has a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ConfigError {
-    /// The value of a switch is neither `true` nor `false`.
-    #[error("{key} is {value:?}, expected true or false")]
-    Switch {
-        /// Name of the setting.
-        key: &'static str,
-        /// The value that was found.
-        value: String,
-    },
-    /// A setting names a class that is not built in.
-    #[error("{key} names the class {value}, which does not exist here; expected {expected} or nothing")]
-    Class {
-        /// Name of the setting.
-        key: &'static str,
-        /// The class that was found.
-        value: String,
-        /// The classes that are known.
-        expected: String,
-    },
-    /// A user in the settings cannot be read. The text never shows the value, which holds a secret.
-    #[error("{key} is not JSON with the members {members}")]
-    User {
-        /// Name of the setting.
-        key: &'static str,
-        /// The members that are expected.
-        members: &'static str,
-    },
-    /// Authorization is on and authentication is off: everybody could take the name of any user.
-    #[error(
-        "authorizationEnabled needs authenticationEnabled: without it everybody could send the name of any user"
-    )]
-    Unauthenticated,
-    /// ACL 1.0 and Auth 2.0 are both on.
-    #[error(
-        "aclEnable (ACL 1.0) and authenticationEnabled or authorizationEnabled (Auth 2.0) are both on, expected one of them; \
-         migrateAuthFromV1Enabled=true imports the accounts of ACL 1.0 into Auth 2.0"
-    )]
-    BothGenerations,
-}
+#[error("{0}")]
+pub struct ConfigError(pub(crate) String);
+
+const UNAUTHENTICATED: &str =
+    "authorizationEnabled needs authenticationEnabled: without it everybody could send the name of any user";
+const BOTH_GENERATIONS: &str = "aclEnable (ACL 1.0) and authenticationEnabled or authorizationEnabled (Auth 2.0) are both on, expected one of them; \
+     migrateAuthFromV1Enabled=true imports the accounts of ACL 1.0 into Auth 2.0";
 
 impl Default for AuthConfig {
     fn default() -> Self {
         let default = |key: &str| if SWITCHES.contains(&key) { "false" } else { "" };
-        Self { values: KEYS.map(|key| default(key).to_owned()) }
+        Self { values: KEYS.map(|key| (key, default(key).to_owned())).into() }
     }
 }
 
@@ -101,8 +66,7 @@ impl std::fmt::Debug for AuthConfig {
 impl AuthConfig {
     /// Sets a setting; `false` when its name is not one of [`KEYS`].
     pub fn set(&mut self, key: &str, value: &str) -> bool {
-        let at = KEYS.iter().position(|known| *known == key);
-        at.inspect(|at| value.trim().clone_into(&mut self.values[*at])).is_some()
+        self.values.get_mut(key).map(|found| value.trim().clone_into(found)).is_some()
     }
 
     /// The value of a setting.
@@ -111,8 +75,7 @@ impl AuthConfig {
     /// When the name is not one of [`KEYS`].
     #[must_use]
     pub fn get(&self, key: &str) -> &str {
-        let at = KEYS.iter().position(|known| *known == key).expect("a name of the table");
-        &self.values[at]
+        self.values.get(key).expect("a name of the table")
     }
 
     /// The value of a setting as pages, logs and answers show it: never a secret.
@@ -125,78 +88,83 @@ impl AuthConfig {
         if is_secret && !self.get(key).is_empty() { "***" } else { self.get(key) }
     }
 
-    fn is_on(&self, key: &'static str) -> Result<bool, ConfigError> {
-        let value = self.get(key);
-        if value.is_empty() {
-            return Ok(false);
+    fn is_on(&self, key: &str) -> Result<bool, ConfigError> {
+        match self.get(key).to_ascii_lowercase().as_str() {
+            "" | "false" => Ok(false),
+            "true" => Ok(true),
+            _ => Err(ConfigError(format!("{key} is {:?}, expected true or false", self.get(key)))),
         }
-        value.to_ascii_lowercase().parse().map_err(|_| ConfigError::Switch { key, value: value.to_owned() })
     }
 
-    fn class(&self, key: &'static str, known: &[&str]) -> Result<(), ConfigError> {
+    fn class(&self, key: &str, known: &[String]) -> Result<(), ConfigError> {
         let value = self.get(key);
-        let is_known = value.strip_prefix(CLASSES).is_some_and(|class| known.contains(&class));
-        if value.is_empty() || is_known {
+        if value.is_empty() || known.iter().any(|class| class == value) {
             return Ok(());
         }
-        let expected: Vec<_> = known.iter().map(|class| format!("{CLASSES}{class}")).collect();
-        Err(ConfigError::Class { key, value: value.to_owned(), expected: expected.join(" or ") })
+        let expected = known.join(" or ");
+        Err(ConfigError(format!(
+            "{key} names the class {value}, which does not exist here; expected {expected} or nothing"
+        )))
     }
 
     /// Checks all settings.
     ///
     /// # Errors
-    /// Every variant of [`ConfigError`], for the first setting that stops a start.
+    /// [`ConfigError`] for the first setting that stops a start.
     pub fn check(&self) -> Result<Settings, ConfigError> {
         let authentication = self.is_on("authenticationEnabled")?;
         let authorization = self.is_on("authorizationEnabled")?;
         let plain = self.is_on("aclEnable")?;
         if plain && (authentication || authorization) {
-            return Err(ConfigError::BothGenerations);
+            return Err(ConfigError(BOTH_GENERATIONS.to_owned()));
         }
         if authorization && !authentication {
-            return Err(ConfigError::Unauthenticated);
+            return Err(ConfigError(UNAUTHENTICATED.to_owned()));
         }
-        self.classes("authentication", "Authentication", authentication)?;
-        self.classes("authorization", "Authorization", authorization)?;
-        let provider = |key| !self.get(key).is_empty();
+        let (authentication, keeps_users) = self.part("authentication", "Authentication", authentication)?;
+        let (authorization, keeps_acls) = self.part("authorization", "Authorization", authorization)?;
         Ok(Settings {
-            authentication: Switch::of(authentication, provider("authenticationMetadataProvider")),
-            authorization: Switch::of(authorization, provider("authorizationMetadataProvider")),
+            authentication,
+            authorization,
             unsigned: Whitelist::parse(self.get("authenticationWhitelist")),
             unchecked: Whitelist::parse(self.get("authorizationWhitelist")),
             is_strict: self.is_on("authorizationStrict")?,
             is_plain: plain,
-            keeps_users: provider("authenticationMetadataProvider"),
-            keeps_acls: provider("authorizationMetadataProvider"),
+            keeps_users,
+            keeps_acls,
             migrates: self.is_on("migrateAuthFromV1Enabled")?,
             first_user: self.user("initAuthenticationUser", "username and password")?,
             inner_user: self.user("innerClientAuthenticationCredentials", "accessKey and secretKey")?,
         })
     }
 
-    /// Checks the classes of authentication or authorization. As in RocketMQ, the one that keeps users or acls counts also while
-    /// the check itself is off.
-    fn classes(&self, topic: &'static str, word: &str, is_on: bool) -> Result<(), ConfigError> {
-        let named =
-            |end| KEYS.into_iter().find(|key| *key == format!("{topic}{end}")).expect("a name of the table");
-        let [provider, metadata, strategy] = ["Provider", "MetadataProvider", "Strategy"].map(named);
-        let local = format!("auth.{topic}.provider.Local{word}MetadataProvider");
-        self.class(metadata, &[&local, &format!("proxy.auth.Proxy{word}MetadataProvider")])?;
-        if !is_on {
-            return Ok(());
+    /// Checks the classes of authentication or authorization; those of RocketMQ that settings may name are all built in here. Says
+    /// whether the check is made, and whether users or acls are kept: as in RocketMQ, also while the check itself is off.
+    fn part(&self, topic: &str, word: &str, is_on: bool) -> Result<(Switch, bool), ConfigError> {
+        let package = format!("org.apache.rocketmq.auth.{topic}");
+        let metadata = format!("{topic}MetadataProvider");
+        let local = format!("{package}.provider.Local{word}MetadataProvider");
+        let proxy = format!("org.apache.rocketmq.proxy.auth.Proxy{word}MetadataProvider");
+        self.class(&metadata, &[local, proxy])?;
+        if is_on {
+            let default = format!("{package}.provider.Default{word}Provider");
+            self.class(&format!("{topic}Provider"), &[default])?;
+            let strategy = |kind| format!("{package}.strategy.{kind}{word}Strategy");
+            self.class(&format!("{topic}Strategy"), &["Stateless", "Stateful"].map(strategy))?;
         }
-        self.class(provider, &[&format!("auth.{topic}.provider.Default{word}Provider")])?;
-        let name = |kind: &str| format!("auth.{topic}.strategy.{kind}{word}Strategy");
-        self.class(strategy, &[&name("Stateless"), &name("Stateful")])
+        let is_kept = !self.get(&metadata).is_empty();
+        let switch = match (is_on, is_kept) {
+            (false, _) => Switch::Off,
+            (true, true) => Switch::On,
+            (true, false) => Switch::WithoutProvider,
+        };
+        Ok((switch, is_kept))
     }
 
-    fn user(&self, key: &'static str, members: &'static str) -> Result<Option<Secret>, ConfigError> {
-        let text = self.get(key);
-        if text.is_empty() {
-            return Ok(None);
-        }
-        json::from_str(text).map(Some).map_err(|_| ConfigError::User { key, members })
+    fn user(&self, key: &str, members: &str) -> Result<Option<Secret>, ConfigError> {
+        let text = Some(self.get(key)).filter(|text| !text.is_empty());
+        let wrong = |_| ConfigError(format!("{key} is not JSON with the members {members}"));
+        text.map(json::from_str).transpose().map_err(wrong)
     }
 }
 
@@ -226,16 +194,6 @@ pub enum Switch {
     On,
     /// The check is on without its provider, so that every request fails as in RocketMQ.
     WithoutProvider,
-}
-
-impl Switch {
-    fn of(is_on: bool, has_provider: bool) -> Self {
-        match (is_on, has_provider) {
-            (false, _) => Self::Off,
-            (true, true) => Self::On,
-            (true, false) => Self::WithoutProvider,
-        }
-    }
 }
 
 /// Settings that were checked.
