@@ -46,13 +46,16 @@ impl Account {
         Ok(Self { name, password, kind, status, key, policies: Policies::default() })
     }
 
-    /// Gives the user another password.
+    /// Gives the user the password, type and status that are given and known.
     ///
     /// # Errors
-    /// [`AuthError::Invalid`] for a blank password, [`AuthError::TooLong`] for one that is too long.
-    pub(crate) fn set_password(&mut self, password: &str) -> Result<(), AuthError> {
-        self.key = key_of(password)?;
-        self.password = password.into();
+    /// [`AuthError::TooLong`] for a password that is too long.
+    pub(crate) fn update(&mut self, info: &UserInfo) -> Result<(), AuthError> {
+        if let Some(password) = info.password.as_deref().filter(|text| !text.trim().is_empty()) {
+            (self.key, self.password) = (key_of(password)?, password.into());
+        }
+        self.kind = info.user_type.as_deref().and_then(UserType::from_name).unwrap_or(self.kind);
+        self.status = info.user_status.as_deref().and_then(UserStatus::from_name).unwrap_or(self.status);
         Ok(())
     }
 
@@ -145,6 +148,11 @@ fn by_type(policies: Vec<StoredPolicy>) -> Policies {
 
 /// All users by name. A change makes a new table, so that whoever decides about a request sees one state.
 pub(crate) type Accounts = BTreeMap<Arc<str>, Arc<Account>>;
+
+/// A user to change, who is copied when requests use the table from before.
+pub(crate) fn changed<'a>(accounts: &'a mut Accounts, user: &str) -> Option<&'a mut Account> {
+    accounts.get_mut(user).map(Arc::make_mut)
+}
 
 /// Why the files of users and acls cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -276,7 +284,7 @@ fn add_acls(users: &mut Accounts, acls: Vec<StoredAcl>) -> Result<(), String> {
         if policies.is_empty() {
             return Err(bad("it has no entry"));
         }
-        match users.get_mut(name).map(Arc::make_mut) {
+        match changed(users, name) {
             Some(account) => merge(&mut account.policies, policies),
             None => tracing::warn!(user = shown(name), "acl of a user that does not exist is dropped"),
         }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use wire::body::{AclInfo, UserInfo};
 
-use crate::accounts::{Account, Accounts, Files, merge, policies_of, user_of};
+use crate::accounts::{Account, Accounts, Files, changed, merge, policies_of, user_of};
 use crate::auth::{Auth, Identity};
 use crate::error::{AuthError, shown};
 use crate::file::FileError;
-use crate::names::{PolicyType, UserStatus, UserType};
-use crate::policy::Policies;
+use crate::names::{PolicyType, UserType};
+use crate::policy::{Entry, Policies};
 use crate::resource::Pattern;
 
 /// Which of the two files a change goes to.
@@ -25,14 +25,13 @@ impl Auth {
     /// [`AuthError::Invalid`] for a blank password or a user that exists, [`AuthError::TooLong`], [`AuthError::NotStored`].
     pub fn create_user(&self, caller: &Identity, user: &str, info: &UserInfo) -> Result<(), AuthError> {
         let user = named(user)?;
-        let kind = info.user_type.as_deref().and_then(UserType::from_name).unwrap_or(UserType::Normal);
-        if kind == UserType::Super && !self.is_super(caller) {
+        if makes_super(info) && !self.is_super(caller) {
             return Err(AuthError::SuperNeeded("create"));
         }
-        let mut account = Account::new(user, info.password.as_deref().unwrap_or_default(), kind)?;
-        let status = info.user_status.as_deref().and_then(UserStatus::from_name);
-        account.status = status.unwrap_or(UserStatus::Enable);
-        self.change(Files::save, |accounts| {
+        let password = info.password.as_deref().unwrap_or_default();
+        let mut account = Account::new(user, password, UserType::Normal)?;
+        account.update(info)?;
+        self.change(self.settings().keeps_users, Files::save, |accounts| {
             if accounts.contains_key(user) {
                 return Err(AuthError::Invalid("The user is existed"));
             }
@@ -49,21 +48,14 @@ impl Auth {
     /// [`AuthError::NotStored`].
     pub fn update_user(&self, caller: &Identity, user: &str, info: &UserInfo) -> Result<(), AuthError> {
         let user = named(user)?;
-        let kind = info.user_type.as_deref().and_then(UserType::from_name);
         let is_super = self.is_super(caller);
-        if kind == Some(UserType::Super) && !is_super {
+        if makes_super(info) && !is_super {
             return Err(AuthError::SuperNeeded("update"));
         }
-        self.change(Files::save_users, |accounts| {
-            let account = account_of(accounts, user, || AuthError::Invalid("The user is not exist"))?;
+        self.change(self.settings().keeps_users, Files::save_users, |accounts| {
+            let account = changed(accounts, user).ok_or(AuthError::Invalid("The user is not exist"))?;
             may_change(account, is_super)?;
-            if let Some(password) = info.password.as_deref().filter(|text| !text.trim().is_empty()) {
-                account.set_password(password)?;
-            }
-            account.kind = kind.unwrap_or(account.kind);
-            let status = info.user_status.as_deref().and_then(UserStatus::from_name);
-            account.status = status.unwrap_or(account.status);
-            Ok(())
+            account.update(info)
         })
     }
 
@@ -73,11 +65,9 @@ impl Auth {
     /// [`AuthError::Invalid`] for a blank name, or when a caller who is not super removes a super user;
     /// [`AuthError::NotStored`].
     pub fn delete_user(&self, caller: &Identity, user: &str) -> Result<(), AuthError> {
-        if user.trim().is_empty() {
-            return Err(AuthError::Invalid("username can not be blank"));
-        }
+        named(user).map_err(|_| AuthError::Invalid("username can not be blank"))?;
         let is_super = self.is_super(caller);
-        self.change(Files::save, |accounts| {
+        self.change(self.settings().keeps_users, Files::save, |accounts| {
             accounts.remove(user).map_or(Ok(()), |account| may_change(&account, is_super))
         })
     }
@@ -115,8 +105,9 @@ impl Auth {
         let subject = acl.subject.as_deref().filter(|it| user_of(it).is_some()).unwrap_or(subject);
         let user = user_of(subject).ok_or(NO_SUBJECT)?;
         let policies = policies_of(acl)?;
-        self.change_acls(|accounts| {
-            let account = account_of(accounts, user, || AuthError::SubjectNotExist(shown(subject)))?;
+        self.change(self.settings().keeps_acls, Files::save_acls, |accounts| {
+            let account =
+                changed(accounts, user).ok_or_else(|| AuthError::SubjectNotExist(shown(subject)))?;
             merge(&mut account.policies, policies);
             Ok(())
         })
@@ -130,21 +121,19 @@ impl Auth {
     /// [`AuthError::NotStored`].
     pub fn delete_acl(&self, subject: &str, policy: &str, resource: &str) -> Result<(), AuthError> {
         let user = user_of(subject).ok_or(NO_SUBJECT)?;
-        let kind = PolicyType::from_name(policy).unwrap_or(PolicyType::Custom);
         let pattern = match resource {
             "" => None,
             text => Some(Pattern::parse(text).ok_or(AuthError::Invalid("The resource is null."))?),
         };
-        self.change_acls(|accounts| {
-            let account = account_of(accounts, user, || NO_SUCH_SUBJECT)?;
-            if account.policies.is_empty() {
+        self.change(self.settings().keeps_acls, Files::save_acls, |accounts| {
+            let policies = &mut changed(accounts, user).ok_or(NO_SUCH_SUBJECT)?.policies;
+            if policies.is_empty() {
                 return Err(AuthError::Invalid("The acl is not exist."));
             }
-            match &pattern {
-                Some(pattern) => {
-                    *account.policies.of_mut(kind) = account.policies.of(kind).without(pattern);
-                }
-                None => account.policies = Policies::default(),
+            match (pattern, PolicyType::from_name(policy)) {
+                (None, _) => *policies = Policies::default(),
+                (Some(pattern), Some(PolicyType::Default)) => policies.default.remove(&pattern),
+                (Some(pattern), _) => policies.custom.remove(&pattern),
             }
             Ok(())
         })
@@ -166,31 +155,18 @@ impl Auth {
     pub fn acls(&self, subject: &str, resource: &str) -> Vec<AclInfo> {
         let accounts = self.accounts();
         let found = accounts.values().filter(|account| account.subject().contains(subject));
-        found
-            .filter_map(|account| {
-                account.acl(|it| resource.is_empty() || it.pattern.to_string().contains(resource))
-            })
-            .collect()
+        let shows = |it: &Entry| resource.is_empty() || it.pattern.to_string().contains(resource);
+        found.filter_map(|account| account.acl(shows)).collect()
     }
 
-    fn change_acls(
-        &self,
-        change: impl FnOnce(&mut Accounts) -> Result<(), AuthError>,
-    ) -> Result<(), AuthError> {
-        if self.settings().keeps_acls {
-            self.change(Files::save_acls, change)
-        } else {
-            Err(AuthError::NotStored)
-        }
-    }
-
-    /// Makes one change at a time: of a copy of the table, then of the file, then for everybody.
+    /// Makes one change at a time: of a copy of the table, then of the file, then for everybody. Where nothing is kept, nothing changes.
     fn change(
         &self,
+        is_kept: bool,
         save: Save,
         change: impl FnOnce(&mut Accounts) -> Result<(), AuthError>,
     ) -> Result<(), AuthError> {
-        if !self.settings().keeps_users {
+        if !is_kept {
             return Err(AuthError::NotStored);
         }
         let files = self.files();
@@ -212,13 +188,9 @@ fn named(user: &str) -> Result<&str, AuthError> {
     if user.trim().is_empty() { Err(AuthError::BlankUser) } else { Ok(user) }
 }
 
-/// A user to change, who is copied because requests use the table from before.
-fn account_of<'a>(
-    accounts: &'a mut Accounts,
-    user: &str,
-    missing: impl FnOnce() -> AuthError,
-) -> Result<&'a mut Account, AuthError> {
-    accounts.get_mut(user).map(Arc::make_mut).ok_or_else(missing)
+/// Whether a request says that its user is to be super.
+fn makes_super(info: &UserInfo) -> bool {
+    info.user_type.as_deref().and_then(UserType::from_name) == Some(UserType::Super)
 }
 
 /// Super users are changed by super users only.

@@ -131,7 +131,7 @@ impl AuthConfig {
             is_strict: self.is_on("authorizationStrict")?,
             is_plain: plain,
             keeps_users,
-            keeps_acls,
+            keeps_acls: keeps_users && keeps_acls,
             migrates: self.is_on("migrateAuthFromV1Enabled")?,
             first_user: self.user("initAuthenticationUser", "username and password")?,
             inner_user: self.user("innerClientAuthenticationCredentials", "accessKey and secretKey")?,
@@ -213,7 +213,7 @@ pub struct Settings {
     pub is_plain: bool,
     /// Whether users are kept, also while authentication is off.
     pub keeps_users: bool,
-    /// Whether acls are kept, also while authorization is off.
+    /// Whether acls are kept, also while authorization is off: those of users that are kept.
     pub keeps_acls: bool,
     /// Whether a start imports accounts of ACL 1.0.
     pub migrates: bool,

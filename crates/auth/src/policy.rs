@@ -181,9 +181,10 @@ impl Policy {
         Self::new(kept.into_iter().map(|(_, at)| all.entry(at).clone()).collect())
     }
 
-    /// The policy without the entries of a pattern.
-    pub(crate) fn without(&self, pattern: &Pattern) -> Self {
-        Self::new(self.entries.iter().filter(|entry| entry.pattern != *pattern).cloned().collect())
+    /// Removes the entries of a pattern.
+    pub(crate) fn remove(&mut self, pattern: &Pattern) {
+        self.entries.retain(|entry| entry.pattern != *pattern);
+        *self = Self::new(std::mem::take(&mut self.entries));
     }
 
     /// Position in [`Policy::entries`] of the entry that decides about a request; `None` when no entry matches.
@@ -255,13 +256,6 @@ impl Policies {
         match kind {
             PolicyType::Custom => &self.custom,
             PolicyType::Default => &self.default,
-        }
-    }
-
-    pub(crate) fn of_mut(&mut self, kind: PolicyType) -> &mut Policy {
-        match kind {
-            PolicyType::Custom => &mut self.custom,
-            PolicyType::Default => &mut self.default,
         }
     }
 
