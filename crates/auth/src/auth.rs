@@ -225,23 +225,16 @@ impl Auth {
             let _ = mark.compare_exchange(own, 0, Ordering::Relaxed, Ordering::Relaxed);
             Denied { error, answer: note(), mark: 0 }
         })?;
-        let known = match &identity {
-            Identity::User(name) if reserved.is_some() || mark.load(Ordering::Relaxed) == 0 => {
-                self.failures.mark(name)
+        if let Identity::User(name) = &identity
+            && (reserved.is_some() || mark.load(Ordering::Relaxed) == 0)
+        {
+            let known = self.failures.mark(name);
+            if let Some(answer @ Answer::After(_)) = reserved {
+                return Err(Denied { error: AuthError::Slowed, answer, mark: known });
             }
-            _ => 0,
-        };
-        match reserved {
-            Some(answer @ Answer::After(_)) if known != 0 => {
-                Err(Denied { error: AuthError::Slowed, answer, mark: known })
-            }
-            _ => {
-                if known != 0 {
-                    mark.store(known, Ordering::Relaxed);
-                }
-                Ok(identity)
-            }
+            mark.store(known, Ordering::Relaxed);
         }
+        Ok(identity)
     }
 
     fn identify(
