@@ -14,7 +14,7 @@ use crate::names::{Decision, PolicyType, UserStatus, UserType};
 use crate::plain::{PlainError, PlainFiles, Rules};
 use crate::policy::Entry;
 use crate::resource::Needed;
-use crate::signature::{Metadata, Older, SIGNATURE_BYTES, Signed, SigningKey};
+use crate::signature::{GrpcCredentials, Metadata, Older, SIGNATURE_BYTES, Signed, SigningKey};
 
 /// Who sends a request, as far as that was verified for this request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +26,9 @@ pub enum Identity {
     /// The user whose signature the request has.
     User(Arc<str>),
 }
+
+/// What verifying a request finds out: who sends it, or why it is refused.
+type Verdict = Result<Identity, AuthError>;
 
 /// A request that is to be verified.
 #[derive(Clone, Copy, Debug)]
@@ -190,9 +193,8 @@ impl Auth {
     /// [`AuthError::Credential`] and [`AuthError::Context`] for credentials that cannot be read.
     pub fn verify_grpc(&self, metadata: &Metadata<'_>) -> Result<Identity, AuthError> {
         self.identify(Request::Message(metadata.message), || {
-            let credentials = metadata.credentials()?;
-            let parts = [credentials.content.as_bytes()].into_iter();
-            self.check(credentials.user, credentials.signature, parts)
+            let GrpcCredentials { user, signature, content } = metadata.credentials()?;
+            self.check(user, signature, [content.as_bytes()].into_iter())
         })
     }
 
@@ -237,11 +239,7 @@ impl Auth {
         Ok(identity)
     }
 
-    fn identify(
-        &self,
-        request: Request<'_>,
-        check: impl FnOnce() -> Result<Identity, AuthError>,
-    ) -> Result<Identity, AuthError> {
+    fn identify(&self, request: Request<'_>, check: impl FnOnce() -> Verdict) -> Verdict {
         match self.settings.authentication {
             Switch::Off => Ok(Identity::Off),
             Switch::WithoutProvider => Err(AuthError::NoAuthenticationProvider),
@@ -259,7 +257,7 @@ impl Auth {
         user: &str,
         signature: Option<[u8; SIGNATURE_BYTES]>,
         parts: impl Iterator<Item = &'a [u8]>,
-    ) -> Result<Identity, AuthError> {
+    ) -> Verdict {
         let account = self.enabled(user, AuthError::UnknownUser);
         let key = account.as_ref().map_or(&self.decoy, |account| &account.key);
         let is_right = key.verify(parts, &signature.unwrap_or_default()) && signature.is_some();
@@ -273,12 +271,10 @@ impl Auth {
         user: &str,
         missing: fn(String) -> AuthError,
     ) -> Result<Arc<Account>, AuthError> {
-        match self.accounts().get(user) {
-            None => Err(missing(shown(user))),
-            Some(account) if account.status == UserStatus::Disable => {
-                Err(AuthError::DisabledUser(shown(user)))
-            }
-            Some(account) => Ok(account.clone()),
+        let account = self.accounts().get(user).cloned().ok_or_else(|| missing(shown(user)))?;
+        match account.status {
+            UserStatus::Enable => Ok(account),
+            UserStatus::Disable => Err(AuthError::DisabledUser(shown(user))),
         }
     }
 
@@ -320,13 +316,10 @@ impl Auth {
     /// Whether a caller may change super users and see passwords: a super user, or everybody while authentication is off.
     #[must_use]
     pub fn is_super(&self, identity: &Identity) -> bool {
-        match identity {
-            Identity::Off => self.settings.authentication == Switch::Off,
-            Identity::Anonymous => false,
-            Identity::User(name) => {
-                self.enabled(name, AuthError::RemovedUser).is_ok_and(|it| it.kind == UserType::Super)
-            }
-        }
+        let Identity::User(name) = identity else {
+            return *identity == Identity::Off && self.settings.authentication == Switch::Off;
+        };
+        self.enabled(name, AuthError::RemovedUser).is_ok_and(|it| it.kind == UserType::Super)
     }
 
     /// A name for the present state of users and acls. Equal names are equal states; a new start has new names.
