@@ -289,10 +289,12 @@ impl Auth {
         needed: &[Needed<'_>],
     ) -> Ruling {
         match self.settings.authorization {
-            Switch::Off => return Ruling::allow(Rule::Off),
+            Switch::Off => return Ruling::allow("authorization is off"),
             Switch::WithoutProvider => return Ruling::deny(AuthError::NoAuthorizationProvider),
-            Switch::On if self.settings.unchecked.contains(request) => return Ruling::allow(Rule::Whitelist),
-            Switch::On if needed.is_empty() => return Ruling::allow(Rule::NothingNeeded),
+            Switch::On if self.settings.unchecked.contains(request) => {
+                return Ruling::allow("authorizationWhitelist");
+            }
+            Switch::On if needed.is_empty() => return Ruling::allow("nothing needed"),
             Switch::On => {}
         }
         let Identity::User(name) = identity else { return Ruling::deny(AuthError::NoSubject) };
@@ -301,9 +303,9 @@ impl Auth {
             Err(refusal) => return Ruling::deny(refusal),
         };
         if account.kind == UserType::Super {
-            return Ruling::allow(Rule::Super);
+            return Ruling::allow("super user");
         }
-        let mut ruling = Ruling::allow(Rule::NothingNeeded);
+        let mut ruling = Ruling::allow("nothing needed");
         for (at, needed) in needed.iter().enumerate() {
             ruling = Ruling { at, ..decide_one(&account, needed, caller) };
             if !ruling.is_allowed() {
@@ -364,17 +366,17 @@ fn decide_one(account: &Arc<Account>, needed: &Needed<'_>, caller: IpAddr) -> Ru
         None => Rule::NoEntry,
     };
     let reason = match &rule {
-        Rule::Entry(deciding) if deciding.entry().decision == Decision::Allow => return Ruling::allow(rule),
-        Rule::Entry(_) => "the decision is deny.",
-        _ => "no matched policies.",
+        Rule::Entry(deciding) if deciding.entry().decision == Decision::Allow => None,
+        Rule::Entry(_) => Some("the decision is deny."),
+        _ => Some("no matched policies."),
     };
-    let refusal = AuthError::NoPermission {
+    let refusal = reason.map(|reason| AuthError::NoPermission {
         user: shown(&account.subject()),
         resource: shown(&needed.resource.to_string()),
         source_ip: caller,
         reason,
-    };
-    Ruling { refusal: Some(refusal), rule, at: 0 }
+    });
+    Ruling { refusal, rule, at: 0 }
 }
 
 /// The answer to whether a caller may send a request, with the rule that decided.
@@ -389,12 +391,12 @@ pub struct Ruling {
 }
 
 impl Ruling {
-    fn allow(rule: Rule) -> Self {
-        Self { refusal: None, rule, at: 0 }
+    fn allow(why: &'static str) -> Self {
+        Self { refusal: None, rule: Rule::Fixed(why), at: 0 }
     }
 
     pub(crate) fn deny(refusal: AuthError) -> Self {
-        Self { refusal: Some(refusal), rule: Rule::NoUser, at: 0 }
+        Self { refusal: Some(refusal), rule: Rule::Fixed("no user"), at: 0 }
     }
 
     /// Whether the request is served.
@@ -406,16 +408,8 @@ impl Ruling {
 
 /// What decided about a request.
 pub enum Rule {
-    /// Authorization is off.
-    Off,
-    /// The request is on the white list.
-    Whitelist,
-    /// The request needs no permission.
-    NothingNeeded,
-    /// The user may do everything.
-    Super,
-    /// There is no enabled user, or no provider.
-    NoUser,
+    /// What counts before entries do, such as that authorization is off, or that there is no enabled user.
+    Fixed(&'static str),
     /// No entry of the user's policies matches.
     NoEntry,
     /// An entry of the user's policies.
@@ -424,15 +418,11 @@ pub enum Rule {
 
 impl std::fmt::Display for Rule {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Off => "authorization is off",
-            Self::Whitelist => "authorizationWhitelist",
-            Self::NothingNeeded => "nothing needed",
-            Self::Super => "super user",
-            Self::NoUser => "no user",
-            Self::NoEntry => "no entry",
-            Self::Entry(deciding) => return write!(f, "{} {}", deciding.policy, deciding.entry()),
-        })
+        match self {
+            Self::Fixed(why) => f.write_str(why),
+            Self::NoEntry => f.write_str("no entry"),
+            Self::Entry(deciding) => write!(f, "{} {}", deciding.policy, deciding.entry()),
+        }
     }
 }
 
