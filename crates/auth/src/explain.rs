@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use crate::auth::{Auth, Identity, Rule, Ruling};
-use crate::config::{Request, Switch};
+use crate::config::{Request, Settings, Switch};
 use crate::error::AuthError;
 use crate::names::PolicyType;
 use crate::policy::Policies;
@@ -30,11 +30,10 @@ impl Auth {
         needed: &[Needed<'_>],
     ) -> Explanation {
         let account = self.enabled(user, AuthError::UnknownUser);
-        let is_asked = self.settings().authentication == Switch::On;
+        let Settings { authentication, unsigned, .. } = self.settings();
+        let is_signed = *authentication == Switch::On && !unsigned.contains(request);
         let ruling = match &account {
-            Err(refusal) if is_asked && !self.settings().unsigned.contains(request) => {
-                Ruling::deny(refusal.clone())
-            }
+            Err(refusal) if is_signed => Ruling::deny(refusal.clone()),
             _ => self.decide(&Identity::User(user.into()), request, caller, needed),
         };
         let mut looks = String::new();
@@ -72,15 +71,11 @@ fn look_at(policies: &Policies, needed: &Needed<'_>, caller: IpAddr, looks: &mut
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.looks)?;
+        let word = if self.ruling.is_allowed() { "Allow" } else { "Deny" };
+        write!(f, "{}{word}, because of: {}", self.looks, self.ruling.rule)?;
         match &self.ruling.refusal {
-            None => write!(f, "Allow, because of: {}", self.ruling.rule),
-            Some(error) => write!(
-                f,
-                "Deny, because of: {}. The answer is code {}: {error}",
-                self.ruling.rule,
-                error.code()
-            ),
+            None => Ok(()),
+            Some(error) => write!(f, ". The answer is code {}: {error}", error.code()),
         }
     }
 }
