@@ -3,9 +3,9 @@
 
 use std::fmt;
 
-/// Declares an enumeration whose variants have the names of RocketMQ.
+/// Declares enumerations whose variants have the names of RocketMQ.
 macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)+ }) => {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)+ })+) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum $name { $($(#[$variant_doc])* $variant,)+ }
@@ -32,7 +32,7 @@ macro_rules! words {
                 f.write_str(self.name())
             }
         }
-    };
+    )+};
 }
 
 words! {
@@ -43,9 +43,7 @@ words! {
         /// The user may do what its acl allows.
         Normal = "Normal",
     }
-}
 
-words! {
     /// Whether a user is served (`UserStatus`).
     UserStatus {
         /// Requests of the user are served.
@@ -53,9 +51,7 @@ words! {
         /// Requests of the user are refused.
         Disable = "disable",
     }
-}
 
-words! {
     /// Kind of a resource that requests need (`ResourceType`).
     ResourceType {
         /// The cluster that the broker belongs to.
@@ -67,9 +63,7 @@ words! {
         /// A consumer group.
         Group = "Group",
     }
-}
 
-words! {
     /// Which policy of an acl an entry belongs to (`PolicyType`).
     PolicyType {
         /// The entries that are looked at first.
@@ -77,9 +71,7 @@ words! {
         /// The entries that count when no entry of the custom policy matches.
         Default = "Default",
     }
-}
 
-words! {
     /// What an entry says about the requests that match it (`Decision`).
     Decision {
         /// The request is served.
@@ -87,9 +79,7 @@ words! {
         /// The request is refused.
         Deny = "Deny",
     }
-}
 
-words! {
     /// What a request does to a resource (`Action`).
     Action {
         /// Every action; only for entries of policies.
@@ -154,9 +144,7 @@ impl Actions {
 
 impl fmt::Display for Actions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.iter().enumerate().try_for_each(|(at, action)| {
-            f.write_str(if at == 0 { "" } else { "," })?;
-            f.write_str(action.name())
-        })
+        let names: Vec<_> = self.iter().map(Action::name).collect();
+        f.write_str(&names.join(","))
     }
 }
