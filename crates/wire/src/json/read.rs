@@ -28,9 +28,8 @@ fn visit_integer<'de, V: Visitor<'de>>(cursor: &mut Cursor<'de>, visitor: V) -> 
     match parse_number(text) {
         Some(Number::Signed(value)) => visitor.visit_i64(value),
         Some(Number::Unsigned(value)) => visitor.visit_u64(value),
-        Some(Number::Float(value)) if value.fract() == 0.0 && value.abs() < 9e15 => {
-            visitor.visit_i64(value as i64)
-        }
+        // What stands behind the point is cut off, as fastjson does.
+        Some(Number::Float(value)) if value.abs() < 9e15 => visitor.visit_i64(value as i64),
         _ => Err(JsonError::custom(format_args!("expected an integer, found `{text}`"))),
     }
 }
@@ -215,6 +214,13 @@ impl<'de> Deserializer<'de> for &mut Cursor<'de> {
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
         if self.null()? {
+            return visitor.visit_seq(Elements { cursor: self, names: &[], first: false, absent: true });
+        }
+        // Encoders of Lua and PHP write an empty list like an empty table.
+        if self.take(b'{') {
+            if !self.take(b'}') {
+                return Err(self.wrong("the end of an empty list"));
+            }
             return visitor.visit_seq(Elements { cursor: self, names: &[], first: false, absent: true });
         }
         if self.peek() != Some(b'[') {

@@ -56,6 +56,9 @@ fn scalars_are_converted() {
     assert_eq!(read(r#"{"list":["1",2,true," 4 ",""]}"#).list, [1, 2, 1, 4, 0]);
     assert_eq!(read(r#"{"text":12}"#).text.unwrap(), "12");
     assert_eq!(read(r#"{"number":5.0}"#).number, 5);
+    assert_eq!(read(r#"{"number":1732728000123.5}"#).number, 1_732_728_000_123);
+    assert_eq!(read(r#"{"number":-5.9}"#).number, -5);
+    assert_eq!(read(r#"{"list":{ },"number":1}"#), Sample { number: 1, ..Sample::default() });
     assert!(read(r#"{"flag":"TRUE"}"#).flag);
     assert!(read(r#"{"flag":1}"#).flag);
     assert_eq!(read(r#"{"ratio":"1.5"}"#).ratio, 1.5);
@@ -95,6 +98,7 @@ fn errors_name_the_position() {
     check_error(r#"{"number":x}"#, 10, "expected an integer, found `x`");
     check_error(r#"{"number":1"#, 11, "expected `,` or `}`, found the end of the text");
     check_error(r#"{"list":[1,]}"#, 11, "expected another element, found `]`");
+    check_error(r#"{"list":{"a":1}}"#, 9, "expected the end of an empty list, found `\"`");
     check_error(r#"{"text":"a"#, 8, "expected a closing quote, found the end of the text");
     check_error(r#"{"text":"\x"}"#, 9, "expected an escape sequence, found another character");
     check_error("{} {}", 3, "expected the end of the text, found `{`");
