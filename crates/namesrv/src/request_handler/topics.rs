@@ -109,7 +109,9 @@ impl RequestHandler {
         }
         let routes = self.routes();
         let topic_list = match errand.command.code {
-            request::GET_TOPICS_BY_CLUSTER => routes.topics_of(errand.command.fields.need("cluster")?),
+            request::GET_TOPICS_BY_CLUSTER => {
+                routes.topics_of(errand.command.fields.text("cluster").unwrap_or_default())
+            }
             request::GET_UNIT_TOPIC_LIST => routes.unit_topics(Units::Unit),
             request::GET_HAS_UNIT_SUB_TOPIC_LIST => routes.unit_topics(Units::Subscribed),
             _ => routes.unit_topics(Units::SubscribedOnly),

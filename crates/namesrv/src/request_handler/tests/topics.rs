@@ -154,6 +154,7 @@ fn topic_lists_name_what_they_should() {
     assert_eq!(list(313, json!({})), r#"{"topicList":["sub"]}"#);
     assert_eq!(list(224, json!({"cluster": "C"})), r#"{"topicList":["both","plain","sub","unit"]}"#);
     assert_eq!(list(224, json!({"cluster": "X"})), r#"{"topicList":[]}"#);
+    assert_eq!(list(224, json!({})), r#"{"topicList":[]}"#, "as RocketMQ's name server");
     assert_eq!(list(304, json!({})), r#"{"brokerAddr":"a:1","topicList":["C","broker-a"]}"#);
 }
 
