@@ -136,6 +136,14 @@ fn offsets_are_kept() {
     let missing = query(&mut connection, "CG", Some(false));
     let remark = "Not found, do not set to zero, maybe this group boot first";
     assert_eq!((missing.code, missing.remark()), (response::QUERY_NOT_FOUND, remark));
+    for (topic, queue_id) in [("Nowhere", 0), ("Committed", 77)] {
+        let unknown = connection.call(
+            request::QUERY_CONSUMER_OFFSET,
+            |writer| writer.text("consumerGroup", "CG").text("topic", topic).number("queueId", queue_id),
+            &[],
+        );
+        assert_eq!(unknown.code, response::QUERY_NOT_FOUND, "{topic} {queue_id}: {unknown:?}");
+    }
     for offset in [3, 1] {
         assert_eq!(commit(&mut connection, "Committed", offset).code, 0);
         assert_eq!(query(&mut connection, "CG", None).number("offset"), offset, "also backwards");
