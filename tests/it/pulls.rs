@@ -102,6 +102,7 @@ fn what_is_missing_is_named() {
     let answer = connection.pull(&pull_header("CG", "Missing", 0, 0));
     let remark = format!("topic[Missing] not exist, apply first please! {FAQ}");
     assert_eq!((answer.code, answer.remark()), (response::TOPIC_NOT_EXIST, remark.as_str()));
+    assert_eq!(answer.field("nextBeginOffset"), None, "nobody is to go on at an offset that is none");
     let answer = connection.pull(&pull_header("CG", "Named", 77, 0));
     assert_eq!(answer.code, response::INVALID_PARAMETER, "{answer:?}");
     assert!(answer.remark().contains("77"), "{answer:?}");

@@ -320,7 +320,6 @@ impl Dispatcher {
         let head = command.reply(refusal.code).remark(&refusal.remark);
         match request_table::find(command.code, &self.port).map(|route| route.serve) {
             Some(Serve::Send(_)) => sends::refuse(&self.broker, head, out),
-            Some(Serve::Pull(_)) => sink::refuse(Form::Pull, head, out),
             Some(Serve::Pop(_)) => sink::refuse(Form::Pop, head, out),
             _ => head.write(out, b""),
         }

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use net::ConnectionHandle;
 use wire::codes::response;
 use wire::frame::{Encoding, FrameWriter, Head};
-use wire::header::PullReply;
 
 use super::incoming::Request;
 use crate::Refusal;
@@ -29,8 +28,10 @@ thread_local! {
 /// Whose form the answer of a refused request has.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    Pull,
+    /// Clients read the fields of a pop's answer without a null check.
     Pop,
+    /// The fields of other answers are missing, as RocketMQ leaves them out: an offset of 0 would be where a client that does not look
+    /// at the code of a pull goes on.
     Plain,
 }
 
@@ -86,11 +87,10 @@ impl Call {
     }
 }
 
-/// Writes the refusal of a request, `head`, in the form of its answers: clients read some fields without a null check.
+/// Writes the refusal of a request, `head`.
 pub(super) fn refuse(form: Form, head: Head<'_>, out: &mut Vec<u8>) {
     let frame = FrameWriter::begin(out, head);
     match form {
-        Form::Pull => PullReply::default().write(frame).finish(b""),
         Form::Pop => pop_header(frame, &Popped::default(), 0).finish(b""),
         Form::Plain => frame.finish(b""),
     }
