@@ -69,7 +69,10 @@ pub(crate) fn send_back(broker: &Broker, message: &SendBack<'_>) -> Result<LogOf
     let end = put_copy(broker, &record, at, topic.name(), queue_id, level)?;
     let original = properties::get_str(record.properties(), key::RETRY_TOPIC);
     let original = original.or_else(|| std::str::from_utf8(record.topic()).ok()).unwrap_or_default();
-    broker.stats.count(if dead { Name::DeadLetters } else { Name::SendBack }, original, group);
+    broker.stats.count(Name::SendBack, original, group);
+    if dead {
+        broker.stats.count(Name::DeadLetters, original, group);
+    }
     Ok(end)
 }
 

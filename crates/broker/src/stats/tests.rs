@@ -81,6 +81,21 @@ fn bytes_and_times_of_sends_are_counted_by_topic_and_queue() {
 }
 
 #[test]
+fn a_dead_letter_was_given_back_too() {
+    let fixture = Fixture::new();
+    fixture.broker.groups.make("g", 1).unwrap();
+    for topic in ["T", "%RETRY%g", "%DLQ%g"] {
+        fixture.queue(topic, 0);
+    }
+    fixture.put("T", 0, b"x", b"");
+    sample(&fixture.broker, 0);
+    let fields = [("group", "g"), ("offset", "0"), ("delayLevel", "-1")];
+    assert_eq!(fixture.ask(wire::codes::request::CONSUMER_SEND_MSG_BACK, &fields, b"").0, 0);
+    sample(&fixture.broker, SAMPLE_MS);
+    assert_eq!(view(&fixture, "SNDBCK_PUT_NUMS", "T@g").unwrap().0, 1);
+}
+
+#[test]
 fn what_is_gone_is_forgotten_and_stays_in_the_sums() {
     let fixture = Fixture::new();
     let broker = &fixture.broker;
