@@ -22,8 +22,8 @@ pub struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// A request that expects an answer. It states the language `JAVA`: a Java client before 4.9 closes its connection at
-    /// a language that it does not know.
+    /// A request that expects an answer. It states the language `JAVA`: Java clients of 3.2.6 to 4.0.0 close their connection at
+    /// a language that they do not know, as their fastjson (before 1.2.29) throws at it.
     pub fn request(encoding: Encoding, code: i32, opaque: i32) -> Self {
         Self { encoding, code, opaque, flag: 0, language: Language::Java, remark: None }
     }
