@@ -327,7 +327,7 @@ impl Broker {
     }
 
     /// Whether a new group begins at offset 0 of a queue: the queue has no message yet, or its first message was stored not long
-    /// ago (`DefaultMessageStore.checkInMemByConsumeOffset`).
+    /// ago (`DefaultMessageStore.checkInMemByConsumeOffset`). It does not in a queue that does not exist.
     pub(crate) fn is_young(&self, topic: &str, queue_id: i32) -> bool {
         self.log_queue(topic, queue_id).is_some_and(|queue| self.begins_within(&queue, YOUNG_LOG_BYTES))
     }
