@@ -235,15 +235,20 @@ impl Appending<'_> {
         }
     }
 
-    /// Extends the last write with zeros to the end of its page. The file holds zeros there already, but written past the
-    /// page cache: to write a part of a page, the kernel would first have to read it.
+    /// Extends the last write with zeros to the end of its page.
     fn fill_page(&self, runs: &mut [Run], batch: &mut Batch, end: u64) {
+        let run = runs.last_mut().expect("there is one from the start");
+        run.end += self.left_in_page(end);
+        batch.bytes.resize(run.end, 0);
+    }
+
+    /// Number of zeros that a write up to `end` is extended with when files are filled before: these zeros were written past the
+    /// page cache, and to write a part of a page, the kernel would first have to read it.
+    pub(crate) fn left_in_page(&self, end: u64) -> usize {
         let segment_bytes = self.state.config.segment_bytes;
         let at = end % segment_bytes;
-        let fill = at.next_multiple_of(PAGE_BYTES).min(segment_bytes) - at;
-        let run = runs.last_mut().expect("there is one from the start");
-        run.end += usize::try_from(fill).expect("less than a page");
-        batch.bytes.resize(run.end, 0);
+        let left = at.next_multiple_of(PAGE_BYTES).min(segment_bytes) - at;
+        usize::try_from(left).expect("less than a page")
     }
 
     fn write_run(&self, appender: &mut Appender, run: &Run, bytes: &[u8]) -> Result<(), AppendError> {

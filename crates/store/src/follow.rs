@@ -15,7 +15,7 @@
 use crate::append::{Appender, Appending, Following};
 use crate::checkpoint::Checkpointer;
 use crate::digest::{Entry, sum};
-use crate::disk::Space;
+use crate::disk::{PAGE_BYTES, Space};
 use crate::dispatch::{Dispatch, QueueName};
 use crate::error::{AppendError, FollowError};
 use crate::flusher::Flusher;
@@ -276,8 +276,16 @@ impl Follower<'_> {
             let left = self.state.config.segment_bytes - at % self.state.config.segment_bytes;
             let step = rest.len().min(usize::try_from(left).unwrap_or(usize::MAX));
             let (now, later) = rest.split_at(step);
-            self.appending.write_at(appender, now, at)?;
-            (rest, at) = (later, at + step as u64);
+            let end = at + step as u64;
+            if later.is_empty() && self.state.writes_ahead() {
+                let mut filled = Vec::with_capacity(step + PAGE_BYTES as usize);
+                filled.extend_from_slice(now);
+                filled.resize(step + self.appending.left_in_page(end), 0);
+                self.appending.write_at(appender, &filled, at)?;
+            } else {
+                self.appending.write_at(appender, now, at)?;
+            }
+            (rest, at) = (later, end);
         }
         Ok(())
     }
