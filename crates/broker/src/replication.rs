@@ -195,4 +195,4 @@ impl Clock {
 }
 
 #[cfg(test)]
-mod bad_input_tests;
+mod connection_tests;

@@ -42,6 +42,10 @@ const STAGED_BYTES_MAX: usize = 2 << 20;
 /// producer sends again.
 const FLUSHED_BYTES_MIN: usize = 8 << 10;
 
+/// Bytes of staged records above which, when answers wait for slaves, they are appended before more sends are staged: slaves
+/// take them meanwhile.
+const REPLICATED_BYTES_MIN: usize = 64 << 10;
+
 /// A message, or a batch of messages, that a producer sends.
 #[derive(Clone, Copy)]
 pub struct SendRequest<'a> {
@@ -91,7 +95,10 @@ pub(crate) fn stage<A: SendAnswers>(
         return Err(refusal);
     }
     let staged_bytes = staged.batch.size();
-    if staged_bytes > STAGED_BYTES_MAX || staged_bytes > FLUSHED_BYTES_MIN && flush_could_start(broker) {
+    if staged_bytes > STAGED_BYTES_MAX
+        || staged_bytes > FLUSHED_BYTES_MIN && flush_could_start(broker)
+        || staged_bytes > REPLICATED_BYTES_MIN && broker.durability.waits_for_slaves()
+    {
         commit(broker, staged, answers);
     }
     Ok(())

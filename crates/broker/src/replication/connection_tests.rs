@@ -1,5 +1,5 @@
-//! What comes on the connections of replication may be anything: only that connection ends, and nothing false counts. The peers
-//! are sockets of the test, on ports that the system gives.
+//! The connections of replication. What comes on them may be anything: only that connection ends, and nothing false counts. The
+//! peers are sockets of the test, on ports that the system gives.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -255,4 +255,38 @@ fn a_slave_ends_the_connection_to_a_master_that_tells_nonsense() {
     drop(half);
     let _ = slave.accept();
     assert_eq!(slave.fixture.broker.store.followed(), LogOffset::ZERO);
+}
+
+#[test]
+fn a_slave_tells_how_far_it_is_while_it_takes_what_it_has_received() {
+    let master = Fixture::new();
+    for _ in 0..60 {
+        master.put("T", 0, &[7; 5000], b"");
+    }
+    let (mut log, end) = (Vec::new(), master.broker.store.appended().get());
+    master.broker.store.read_log_blocking(LogOffset::ZERO, usize::try_from(end).unwrap(), &mut log).unwrap();
+    let mut sent = Vec::new();
+    HandshakeReply { end: LogOffset::new(end), epochs: epochs().entries().to_vec() }.encode(&mut sent);
+    let mut offset = 0;
+    for body in log.chunks(32 << 10) {
+        let header = TransferHeader {
+            offset: LogOffset::new(offset),
+            body_bytes: u32::try_from(body.len()).unwrap(),
+            epoch: epochs().entries()[0],
+            confirm: LogOffset::ZERO,
+        };
+        sent.extend(header.encode());
+        sent.extend(body);
+        offset += body.len() as u64;
+    }
+    let slave = Slave::start();
+    let mut stream = slave.accept();
+    stream.write_all(&sent).unwrap();
+    let (mut told, mut frame) = (0, report(0));
+    while told < end {
+        stream.read_exact(&mut frame).unwrap();
+        let now = u64::from_be_bytes(*frame.last_chunk().unwrap());
+        assert!(now - told <= 96 << 10, "nothing between {told} and {now} is told");
+        told = now;
+    }
 }

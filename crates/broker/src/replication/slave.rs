@@ -29,6 +29,9 @@ const SOCKET_TIMEOUT: Duration = Duration::from_secs(3);
 /// Bytes read from the connection at once.
 const READ_BYTES: usize = 256 << 10;
 
+/// Bytes after which the master is told how far the log is, although more was received: answers may wait for them.
+const REPORT_BYTES: usize = 64 << 10;
+
 /// Interval in which consumers that wait at queues of a slave are looked at.
 const WAKE_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -144,6 +147,7 @@ impl Shell {
         }
         let mut received = std::mem::take(&mut link.received);
         let mut rest = received.as_slice();
+        let mut unreported = 0;
         // What a frame leads to may end the connection, or put another one in its place, which begins with nothing received.
         let is_same = |link: &Option<Link>| link.as_ref().is_some_and(|link| link.attempt == attempt);
         while is_same(&self.link) {
@@ -157,6 +161,11 @@ impl Shell {
             };
             let Some(bytes) = rest.split_off(..head_bytes + frame.body_bytes()) else { break };
             self.step_with(Event::Frame(attempt, frame), &bytes[head_bytes..]).await;
+            unreported += bytes.len();
+            if unreported >= REPORT_BYTES {
+                self.send_report().await;
+                unreported = 0;
+            }
         }
         let used = received.len() - rest.len();
         received.drain(..used);
