@@ -1,0 +1,92 @@
+"""A cluster of `vostok serve --cluster`, whose brokers can be killed and started again."""
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+from cluster_load import Watched
+from store_brokers import VOSTOK, local
+
+
+class Cluster(Watched):
+    """`vostok serve --cluster KIND` and what was started by hand beside it."""
+
+    def __init__(self, directory, kind="1m2s"):
+        self.data, self.by_hand = directory / "data", {}
+        self.namesrv, self.controller, broker = ports()
+        conf = directory / "given.conf"
+        # Other programs may fill the disk meanwhile; nothing may be deleted for that.
+        conf.write_text("mappedFileSizeCommitLog=4194304\nslaveReadEnable=true\ndiskMaxUsedSpaceRatio=95\n")
+        self.errors = directory / "errors.log"
+        with open(self.errors, "wb") as errors:
+            self.parent = subprocess.Popen(
+                [VOSTOK, "serve", "--cluster", kind, "--data", self.data, "--namesrv-port", str(self.namesrv), "--broker-port", str(broker),
+                 "--controller-port", str(self.controller), "-c", conf], stdout=subprocess.PIPE, stderr=errors, stdin=subprocess.DEVNULL, text=True)
+        self.members, self.said = {}, []
+        for line in self.parent.stdout:
+            words = line.split()
+            if words[0] == "Clients:":
+                break
+            if words[0].startswith("broker-"):
+                self.members[words[2]] = [words[0], int(words[3])]
+        else:
+            raise RuntimeError(f"the cluster does not start: {self.errors.read_text()[-2000:]}")
+        threading.Thread(target=lambda: self.said.extend(self.parent.stdout), daemon=True).start()
+
+    def signal(self, address, number):
+        os.kill(self.members[address][1], number)
+
+    def kill(self, address):
+        """Kills a broker and waits until it is gone."""
+        self.signal(address, signal.SIGKILL)
+        if address in self.by_hand:
+            self.by_hand.pop(address).wait()
+        while is_running(self.members[address][1]):
+            time.sleep(0.002)
+
+    def restart(self, address):
+        """Starts a broker as the parent says that it is done."""
+        name = self.members[address][0]
+        with open(self.data / f"{name}.log", "ab") as log:
+            process = subprocess.Popen([VOSTOK, "serve", "--roles", "broker", "--data", self.data / name, "-c", self.data / f"{name}.conf"],
+                                       stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        self.by_hand[address], self.members[address][1] = process, process.pid
+
+    def stop(self):
+        """Stops all of it cleanly; the exit codes."""
+        everything = [*self.by_hand.values(), self.parent]
+        for process in everything:
+            process.terminate()
+        try:
+            return [process.wait(90) for process in everything]
+        except subprocess.TimeoutExpired:
+            return [process.kill() for process in everything]
+
+
+def is_running(process):
+    """Whether a process has a thread left: until then it may hold its locks, also when it is a zombie."""
+    try:
+        stats = [(thread / "stat").read_text() for thread in Path(f"/proc/{process}/task").iterdir()]
+    except OSError:
+        return False
+    return any(stat.rpartition(")")[2].split()[0] not in "ZX" for stat in stats)
+
+
+def ports():
+    """Free ports of a name server, a controller, and the first of the brokers, which are ten apart."""
+    while True:
+        (namesrv, broker), (controller, _) = local.free_ports(), local.free_ports()
+        sockets = []
+        try:
+            for port in [namesrv, controller, *(broker + number + beside for number in (0, 10, 20, 30) for beside in (-2, 0, 1))]:
+                sockets.append(socket.socket())
+                sockets[-1].bind(("127.0.0.1", port))
+            return namesrv, controller, broker
+        except OSError:
+            continue
+        finally:
+            for one in sockets:
+                one.close()
