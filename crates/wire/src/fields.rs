@@ -104,6 +104,11 @@ impl<'a> Fields<'a> {
         text(key, self.bytes(key).ok_or(FieldError::Missing(key))?)
     }
 
+    /// The text of a field; empty when the field is absent.
+    pub fn text_or_empty(&self, key: &'static str) -> Result<&'a str, FieldError> {
+        self.bytes(key).map_or(Ok(""), |value| text(key, value))
+    }
+
     /// The number in a required field.
     pub fn need_number<T: TryFrom<i64>>(&self, key: &'static str) -> Result<T, FieldError> {
         number(key, self.bytes(key).ok_or(FieldError::Missing(key))?)

@@ -60,9 +60,9 @@ pub(super) fn unlock(r: &Request<'_>) -> Result<Answer, Refusal> {
     Ok(Answer::success())
 }
 
-/// 46 `CHECK_CLIENT_CONFIG`.
+/// 46 `CHECK_CLIENT_CONFIG`: without a body there is nothing to check.
 pub(super) fn check(r: &Request<'_>) -> Result<Answer, Refusal> {
-    let body: CheckClientBody = r.body()?;
+    let body: CheckClientBody = r.body_if()?.unwrap_or_default();
     clients::check_client(&body.subscription_data, r.broker.config.enable_property_filter).map(done)
 }
 

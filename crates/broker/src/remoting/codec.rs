@@ -19,6 +19,11 @@ impl<'a> Request<'a> {
         Ok(self.command.fields.need(key)?)
     }
 
+    /// The text of a field; empty when the field is absent.
+    pub fn text_or_empty(&self, key: &'static str) -> Result<&'a str, Refusal> {
+        Ok(self.command.fields.text_or_empty(key)?)
+    }
+
     /// The text of a field; `None` when the field is absent or not UTF-8.
     pub fn text(&self, key: &str) -> Option<&'a str> {
         self.command.fields.text(key)
@@ -57,6 +62,11 @@ impl<'a> Request<'a> {
     /// The body of the request, read as JSON.
     pub fn body<T: Deserialize<'a>>(&self) -> Result<T, Refusal> {
         Ok(wire::json::from_slice(self.command.body)?)
+    }
+
+    /// The body of the request, read as JSON; `None` when there is none.
+    pub fn body_if<T: Deserialize<'a>>(&self) -> Result<Option<T>, Refusal> {
+        if self.command.body.is_empty() { Ok(None) } else { self.body().map(Some) }
     }
 
     /// Which entries of a table are asked for: how many are passed over, and how many come at most (`None`: all).

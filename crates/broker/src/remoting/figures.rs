@@ -40,7 +40,7 @@ pub(super) fn consume_stats(r: &Request<'_>) -> Result<Answer, Refusal> {
 
 /// 308 `QUERY_CORRECTION_OFFSET`.
 pub(super) fn correction(r: &Request<'_>) -> Result<Answer, Refusal> {
-    let (topic, compared) = (r.need("topic")?, r.need("compareGroup")?);
+    let (topic, compared) = (r.need("topic")?, r.text_or_empty("compareGroup")?);
     let filtered = r.text("filterGroups").unwrap_or_default().split(',').collect();
     let correction_offsets = progress::correction(r.broker, topic, compared, &filtered);
     Ok(json(CorrectionOffsets { correction_offsets }))

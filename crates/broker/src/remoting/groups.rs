@@ -10,9 +10,9 @@ use super::incoming::Request;
 use crate::groups::{self, ForbidTopic};
 use crate::{Refusal, admin};
 
-/// 200 `UPDATE_AND_CREATE_SUBSCRIPTIONGROUP`.
+/// 200 `UPDATE_AND_CREATE_SUBSCRIPTIONGROUP`: without a body nothing is changed.
 pub(super) fn put(r: &Request<'_>) -> Result<Answer, Refusal> {
-    groups::put_group(r.body()?).map(done)
+    r.body_if()?.map_or(Ok(()), groups::put_group).map(done)
 }
 
 #[derive(Deserialize)]
@@ -34,10 +34,14 @@ pub(super) fn all(r: &Request<'_>) -> Result<Answer, Refusal> {
     Ok(json(table).field("totalGroupNum", total))
 }
 
-/// 353 `UPDATE_AND_GET_GROUP_FORBIDDEN`.
+/// 353 `UPDATE_AND_GET_GROUP_FORBIDDEN`. The topic is needed only to close or open one.
 pub(super) fn forbid(r: &Request<'_>) -> Result<Answer, Refusal> {
-    let (group, topic) = (r.need("group")?, r.need("topic")?);
-    let request = ForbidTopic { group, topic, readable: r.flag_if("readable") };
-    let readable = groups::forbid(&r.broker.groups, &request)?;
-    Ok(strict_json(json!({ "group": group, "readable": readable, "topic": topic })))
+    let (group, readable) = (r.need("group")?, r.flag_if("readable"));
+    let topic = if readable.is_some() { r.need("topic")? } else { r.text_or_empty("topic")? };
+    let request = ForbidTopic { group, topic, readable };
+    let mut body = json!({ "group": group, "readable": groups::forbid(&r.broker.groups, &request)? });
+    if !topic.is_empty() {
+        body["topic"] = topic.into();
+    }
+    Ok(strict_json(body))
 }

@@ -84,7 +84,7 @@ pub(super) fn view(r: &Request<'_>) -> Result<Answer, Refusal> {
 
 /// 303 `QUERY_CONSUME_TIME_SPAN`: -1 for times of messages that are not there.
 pub(super) fn time_spans(r: &Request<'_>) -> Result<Answer, Refusal> {
-    let spans = lookup::consume_time_span(r.broker, r.need("topic")?, r.need("group")?)?;
+    let spans = lookup::consume_time_span(r.broker, r.need("topic")?, r.text_or_empty("group")?)?;
     let span = |span: TimeSpan| {
         json!({
             "consumeTimeStamp": span.consumed_ms.unwrap_or(-1),
@@ -100,8 +100,8 @@ pub(super) fn time_spans(r: &Request<'_>) -> Result<Answer, Refusal> {
 
 /// 321 `QUERY_CONSUME_QUEUE`.
 pub(super) fn units(r: &Request<'_>) -> Result<Answer, Refusal> {
-    let (topic, queue_id, first) = (r.need("topic")?, r.number("queueId")?, r.number("index")?);
-    let range = QueueRange { topic, queue_id, first, count: r.number("count")? };
+    let (topic, queue_id, first) = (r.need("topic")?, r.number_or("queueId", 0)?, r.number_or("index", 0)?);
+    let range = QueueRange { topic, queue_id, first, count: r.number_or("count", 0)? };
     let found = lookup::consume_queue(r.broker, &range)?;
     let Some(units) = found.units else {
         return Ok(Answer::success().remark(format!("Index {first} of {queue_id}@{topic} is not exist!")));

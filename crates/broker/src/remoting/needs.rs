@@ -281,8 +281,11 @@ pub(super) fn topics(body: &[u8], context: BodyContext) -> Result<Vec<Need<'stat
     owned(body.topic_config_list.iter().map(|topic| Resource::topic(&topic.topic_name)), context)
 }
 
-/// One group.
+/// One group; none without a body, which changes nothing.
 pub(super) fn group(body: &[u8], context: BodyContext) -> Result<Vec<Need<'static>>, JsonError> {
+    if body.is_empty() {
+        return Ok(Vec::new());
+    }
     let body: SubscriptionGroupConfig = json::from_slice(body)?;
     owned([Resource::group(body.group_name.as_deref().unwrap_or_default())], context)
 }

@@ -20,7 +20,7 @@ use crate::{Refusal, lookup};
 /// 14 `QUERY_CONSUMER_OFFSET`.
 pub(super) fn query(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
     let asked = QueryOffset {
-        group: r.need("consumerGroup")?,
+        group: r.text_or_empty("consumerGroup")?,
         topic: r.need("topic")?,
         queue_id: r.number("queueId")?,
         zero_if_missing: r.flag_or("setZeroIfNotFound", true),
@@ -63,7 +63,7 @@ pub(super) fn reset(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
         group,
         topic,
         queue_id,
-        timestamp_ms: r.number("timestamp")?,
+        timestamp_ms: r.number_or("timestamp", 0)?,
         offset: Some(r.number_or("offset", -1)?).filter(|offset| *offset != -1),
         only_backwards: !r.flag_or("isForce", false),
         for_cpp: r.command.language == Some(Language::Cpp),
@@ -72,13 +72,14 @@ pub(super) fn reset(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
     when_copied(r, || r.broker.offsets.newest(), answer, out)
 }
 
-/// 314 `CLONE_GROUP_OFFSET`.
+/// 314 `CLONE_GROUP_OFFSET`. The source is needed where its members are looked for.
 pub(super) fn copy(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
+    let is_offline = r.flag_or("offline", false);
     let wanted = CloneOffsets {
-        source: r.need("srcGroup")?,
+        source: if is_offline { r.text_or_empty("srcGroup")? } else { r.need("srcGroup")? },
         target: r.need("destGroup")?,
         topic: r.word("topic"),
-        is_offline: r.flag_or("offline", false),
+        is_offline,
     };
     let answer = progress::clone_offsets(r.broker, &wanted).map(done)?;
     when_copied(r, || r.broker.offsets.newest(), answer, out)

@@ -1,4 +1,5 @@
-//! Pops as frames: requests 200050 to 200055 and 200151.
+//! Pops as frames: requests 200050 to 200055 and 200151. Numbers that RocketMQ keeps as primitives are 0 when they are absent
+//! (`RemotingCommand.decodeCommandCustomHeaderDirectly`).
 
 use wire::body::BatchAckBody;
 use wire::codes::response;
@@ -19,7 +20,7 @@ fn target<'a>(command: &Command<'a>, caller: &'a Caller) -> Result<PopTarget<'a>
         caller,
         topic: fields.need("topic")?,
         group: fields.need("consumerGroup")?,
-        queue_id: fields.need_number("queueId")?,
+        queue_id: fields.number_or("queueId", 0)?,
     })
 }
 
@@ -27,7 +28,7 @@ fn polling<'a>(command: &Command<'a>) -> Result<Polling<'a>, Refusal> {
     let fields = &command.fields;
     Ok(Polling {
         born_ms: fields.number_or("bornTime", 0)?,
-        poll_ms: fields.need_number("pollTime")?,
+        poll_ms: fields.number_or("pollTime", 0)?,
         ordered: fields.flag_or("order", false),
         attempt_id: fields.text("attemptId"),
     })
@@ -42,9 +43,9 @@ pub(super) fn pop(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusa
     let fields = &command.fields;
     let pop = PopRequest {
         polling: polling(command)?,
-        count_max: fields.need_number("maxMsgNums")?,
-        invisible_ms: fields.need_number("invisibleTime")?,
-        from_end: fields.need_number::<i32>("initMode")? != 0,
+        count_max: fields.number_or("maxMsgNums", 0)?,
+        invisible_ms: fields.number_or("invisibleTime", 0)?,
+        from_end: fields.number_or::<i32>("initMode", 0)? != 0,
         expression: fields.text("exp").unwrap_or_default(),
         expression_type: fields.text("expType").unwrap_or_default(),
         target: target(command, caller)?,
@@ -72,7 +73,7 @@ fn message<'a>(command: &Command<'a>, caller: &'a Caller) -> Result<PoppedMessag
         queue_id: fields.need_number("queueId")?,
         offset: fields.need_number("offset")?,
         handle: fields.need("extraInfo")?,
-        group: fields.need("consumerGroup")?,
+        group: fields.text_or_empty("consumerGroup")?,
     })
 }
 
@@ -106,7 +107,7 @@ pub(super) fn change_invisible_time(request: &Request<'_>) -> Result<Answer, Ref
 /// Serves 200052 `PEEK_MESSAGE`.
 pub(super) fn peek(request: &Request<'_>) -> Result<Answer, Refusal> {
     let (command, caller) = (request.command, request.caller);
-    let count_max = command.fields.need_number("maxMsgNums")?;
+    let count_max = command.fields.number_or("maxMsgNums", 0)?;
     let peeked = pop::peek(request.broker, &target(command, caller)?, count_max)?;
     let (code, status) = match peeked.body.is_empty() {
         true => (response::PULL_NOT_FOUND, "NO_MESSAGE_IN_QUEUE"),

@@ -35,6 +35,59 @@ fn every_request_of_javas_broker_is_served_or_left_out_with_a_reason() {
 }
 
 #[test]
+fn what_rocketmq_does_not_need_may_be_missing() {
+    let fixture = Fixture::new();
+    fixture.broker.groups.make("g", 1).unwrap();
+    fixture.queue("T", 1);
+    (0..2).for_each(|_| fixture.put("T", 0, b"body", b""));
+    let ask = |code: i32, fields: &[(&str, &str)]| fixture.ask(code, fields, b"");
+    let check = |code: i32, fields: &[(&str, &str)], expected: (i32, &str)| {
+        let (found, remark, body) = ask(code, fields);
+        let body = String::from_utf8(body).unwrap();
+        assert_eq!((found, body.as_str()), expected, "{code} {fields:?} {remark}");
+    };
+    let (topic, group) = (("topic", "T"), ("consumerGroup", "g"));
+    check(request::QUERY_CONSUMER_OFFSET, &[topic, ("queueId", "0")], (0, ""));
+    let reset = ask(request::INVOKE_BROKER_TO_RESET_OFFSET, &[topic, ("group", "g"), ("isForce", "true")]);
+    assert_eq!(reset.0, 0, "{}", reset.1);
+    assert_eq!(["0", "1"].map(|queue| offset_of(&fixture, queue)), [Some(0), Some(0)]);
+    let (code, _, spans) = ask(request::QUERY_CONSUME_TIME_SPAN, &[topic]);
+    assert!(code == 0 && String::from_utf8(spans).unwrap().matches("messageQueue").count() == 2);
+    check(request::QUERY_CORRECTION_OFFSET, &[topic], (0, r#"{"correctionOffsets":{0:0,1:0}}"#));
+    let offline = [topic, ("destGroup", "g"), ("offline", "true")];
+    check(request::CLONE_GROUP_OFFSET, &offline, (0, ""));
+    check(request::CLONE_GROUP_OFFSET, &offline[..2], (1, ""));
+    check(
+        request::QUERY_CONSUME_QUEUE,
+        &[topic],
+        (0, r#"{"maxQueueIndex":2,"minQueueIndex":0,"queueData":[]}"#),
+    );
+    let forbidden = (0, r#"{"group":"g","readable":true}"#);
+    check(request::UPDATE_AND_GET_GROUP_FORBIDDEN, &[("group", "g")], forbidden);
+    for readable in ["true", "false"] {
+        let fields = [("group", "g"), ("readable", readable)];
+        check(request::UPDATE_AND_GET_GROUP_FORBIDDEN, &fields, (1, ""));
+    }
+    check(request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, &[], (0, ""));
+    check(request::CHECK_CLIENT_CONFIG, &[], (0, ""));
+    check(request::POP_MESSAGE, &[topic, group], (response::POLLING_TIMEOUT, ""));
+    check(request::PEEK_MESSAGE, &[topic, group], (response::PULL_NOT_FOUND, ""));
+    check(request::NOTIFICATION, &[topic, group], (0, ""));
+    check(request::POLLING_INFO, &[topic, group], (0, ""));
+    let handle = format!("0 {} 60000 0 0 b 0 0", fixture.broker.now_ms());
+    let popped = [topic, ("queueId", "0"), ("offset", "0"), ("extraInfo", handle.as_str())];
+    check(request::ACK_MESSAGE, &popped, (0, ""));
+    let kept = [&popped[..], &[("invisibleTime", "60000")]].concat();
+    check(request::CHANGE_MESSAGE_INVISIBLETIME, &kept, (0, ""));
+    check(request::CHANGE_MESSAGE_INVISIBLETIME, &popped, (1, ""));
+}
+
+/// The committed offset of the group g in a queue of the topic T.
+fn offset_of(fixture: &Fixture, queue: &str) -> Option<i64> {
+    fixture.broker.offsets.committed("g", "T", queue.parse().unwrap())
+}
+
+#[test]
 fn line_19_a_heartbeat_is_answered_with_what_java_clients_look_for() {
     let fixture = Fixture::new();
     fixture.broker.groups.make("g", 1).unwrap();

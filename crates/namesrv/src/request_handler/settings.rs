@@ -18,7 +18,7 @@ impl From<KvError> for Refusal {
 }
 
 impl RequestHandler {
-    /// Answers `PUT_KV_CONFIG`.
+    /// Answers `PUT_KV_CONFIG`. RocketMQ takes a key without a value, too, and forgets the value that the key had.
     pub(super) fn put_kv(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
         let fields = &errand.command.fields;
         let (Some(namespace), Some(key)) = (fields.text("namespace"), fields.text("key")) else {
@@ -40,10 +40,12 @@ impl RequestHandler {
         Ok(())
     }
 
-    /// Answers `DELETE_KV_CONFIG`.
+    /// Answers `DELETE_KV_CONFIG`; one that names no key deletes none.
     pub(super) fn delete_kv(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
         let fields = &errand.command.fields;
-        self.kv().delete(fields.need("namespace")?, fields.need("key")?)?;
+        if let (Some(namespace), Some(key)) = (fields.text("namespace"), fields.text("key")) {
+            self.kv().delete(namespace, key)?;
+        }
         errand.finish(&[])
     }
 

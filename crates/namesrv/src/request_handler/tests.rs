@@ -223,3 +223,24 @@ fn missing_and_malformed_fields_are_named() {
     );
     assert_eq!(office.ask(105, json!({}), "").code, 1);
 }
+
+#[test]
+fn requests_that_name_nothing_change_nothing() {
+    let office = Office::new();
+    office.register(&Broker::new(0, "a:1"));
+    office.ask(100, json!({"namespace": "n", "key": "k", "value": "v"}), "");
+    for (code, fields, count) in [
+        (102, json!({"namespace": "n"}), None),
+        (102, json!({"key": "k"}), None),
+        (205, json!({}), Some("wipeTopicCount")),
+        (216, json!({}), None),
+        (216, json!({"clusterName": "C"}), None),
+        (327, json!({}), Some("addTopicCount")),
+    ] {
+        let answer = office.ask(code, fields, "");
+        assert_eq!((answer.code, answer.remark.as_str()), (0, ""), "{code}");
+        assert_eq!(count.map(|count| answer.fields[count].as_str()), count.map(|_| "0"), "{code}");
+    }
+    assert_eq!((office.perm("T1"), office.perm("T2")), (json!(6), json!(6)));
+    assert_eq!(office.ask(101, json!({"namespace": "n", "key": "k"}), "").fields["value"], "v");
+}

@@ -120,25 +120,25 @@ impl RequestHandler {
         errand.finish(&body)
     }
 
-    /// Answers `WIPE_WRITE_PERM_OF_BROKER`.
+    /// Answers `WIPE_WRITE_PERM_OF_BROKER`; without a broker no topic is changed.
     pub(super) fn wipe_write_perm(&self, mut errand: Errand<'_, '_>) -> Result<(), Refusal> {
-        let count = self.routes_mut().wipe_write_perm(errand.command.fields.need("brokerName")?);
+        let count = self.routes_mut().wipe_write_perm(errand.command.fields.text_or_empty("brokerName")?);
         errand.reply().number("wipeTopicCount", count).finish(&[]);
         Ok(())
     }
 
-    /// Answers `ADD_WRITE_PERM_OF_BROKER`.
+    /// Answers `ADD_WRITE_PERM_OF_BROKER`; without a broker no topic is changed.
     pub(super) fn add_write_perm(&self, mut errand: Errand<'_, '_>) -> Result<(), Refusal> {
-        let count = self.routes_mut().add_write_perm(errand.command.fields.need("brokerName")?);
+        let count = self.routes_mut().add_write_perm(errand.command.fields.text_or_empty("brokerName")?);
         errand.reply().number("addTopicCount", count).finish(&[]);
         Ok(())
     }
 
-    /// Answers `DELETE_TOPIC_IN_NAMESRV`.
+    /// Answers `DELETE_TOPIC_IN_NAMESRV`; without a topic none is deleted.
     pub(super) fn delete_topic(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
         let fields = &errand.command.fields;
         let cluster = fields.text("clusterName").filter(|cluster| !cluster.is_empty());
-        self.routes_mut().delete_topic(fields.need("topic")?, cluster);
+        self.routes_mut().delete_topic(fields.text_or_empty("topic")?, cluster);
         errand.finish(&[])
     }
 
