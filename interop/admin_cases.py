@@ -172,6 +172,8 @@ def messages():
 
 
 def offsets():
+    # A commit makes no group.
+    yield case("updateSubGroup -b {b} -g G2 -s true", "success", title="(the group that gets offsets)", needed=True)
     yield case("cloneGroupOffset -s G -d G2 -t One -o true", "clone group offset success. srcGroup.G., destGroup=.G2., topic.One.")
     yield case("!stop G")
     yield case("consumerConnection -g G", "CODE: 206  DESC: the consumer group.G. not online", fails=True, title="consumerConnection, nobody online", patient=True)

@@ -13,7 +13,7 @@ use wire::codes::{request, response};
 
 use crate::common::server::{Server, Setup};
 use crate::common::wire_client::{Connection, send_header};
-use crate::stage::{eventually, open, setup};
+use crate::stage::{eventually, make_group, open, setup};
 
 const TOPIC: &str = "Kept";
 const QUEUES: i32 = 4;
@@ -201,6 +201,7 @@ fn a_slave_serves_consumers_while_its_master_is_killed_and_no_offset_goes_back()
         let mut connection = Connection::open(at_master).ok()?;
         (connection.send(&send_header(TOPIC, 0), b"0").code == 0).then_some(())
     });
+    make_group(&mut open(at_master), "Committing");
     let _slave = group.slave.spawn().unwrap();
     group.await_route("both are registered", &[(0, at_master), (1, at_slave)]);
     let consumer = Consumer::start(group.name_server);

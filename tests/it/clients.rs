@@ -6,7 +6,7 @@ use serde_json::Value;
 use wire::codes::{request, response};
 
 use crate::common::wire_client::{Arrived, Connection, send_header};
-use crate::stage::{Stage, beat, eventually, heartbeat};
+use crate::stage::{Stage, beat, eventually, heartbeat, make_group};
 
 /// How long a request of the server that must come is waited for; a loaded machine takes seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -144,6 +144,10 @@ fn offsets_are_kept() {
         );
         assert_eq!(unknown.code, response::QUERY_NOT_FOUND, "{topic} {queue_id}: {unknown:?}");
     }
+    let nobody = commit(&mut connection, "Committed", 3);
+    let not_there = (response::SUBSCRIPTION_GROUP_NOT_EXIST, "Group CG not exist!");
+    assert_eq!((nobody.code, nobody.remark()), not_there, "a commit makes no group");
+    make_group(&mut connection, "CG");
     for offset in [3, 1] {
         assert_eq!(commit(&mut connection, "Committed", offset).code, 0);
         assert_eq!(query(&mut connection, "CG", None).number("offset"), offset, "also backwards");

@@ -14,7 +14,7 @@ use wire::codes::request;
 use crate::common::os;
 use crate::common::server::{ON_ANY_DISK, free_ports_of};
 use crate::common::wire_client::{Connection, pull_header, send_header};
-use crate::stage::{eventually, open, records};
+use crate::stage::{eventually, make_group, open, records};
 
 const SIGKILL: i32 = 9;
 
@@ -247,6 +247,7 @@ fn what_a_master_answered_about_its_tables_outlives_it() {
         &[],
     );
     assert_eq!(answer.code, 0, "{answer:?}");
+    make_group(&mut master, "CG");
     for offset in 1..=200 {
         masters[0].commit(offset);
     }
@@ -271,6 +272,7 @@ fn a_slave_of_an_elected_master_passes_on_what_only_the_master_does() {
     let (masters, slaves): (Vec<&Member>, Vec<&Member>) =
         cluster.brokers().partition(|member| member.role == "master");
     eventually("the set is large enough to take messages", || masters[0].store(b"by the master"));
+    make_group(&mut open(masters[0].address), "CG");
     for (number, slave) in slaves.iter().enumerate() {
         let offset = i64::try_from(number).unwrap() + 1;
         // Once the slave has heard who is master, which may be after the master has.

@@ -7,7 +7,7 @@ use wire::id::OffsetId;
 use wire::record::RecordView;
 
 use crate::common::wire_client::{Arrived, Connection, send_header};
-use crate::stage::{Stage, property, records};
+use crate::stage::{Stage, make_group, property, records};
 
 /// What a query by key asks, beside topic and key.
 #[derive(Clone, Copy)]
@@ -222,6 +222,7 @@ fn administrators_see_times_and_units_of_a_queue() {
     let stage = Stage::start(&[]);
     let mut connection = stage.connect();
     let ids = ["a", "b", "c"].map(|body| send(&mut connection, "Seen", body, "TAGS\u{1}TagA\u{2}"));
+    make_group(&mut connection, "CG");
     let commit = [("consumerGroup", "CG"), ("topic", "Seen"), ("queueId", "0"), ("commitOffset", "2")];
     assert_eq!(call(&mut connection, request::UPDATE_CONSUMER_OFFSET, &commit).code, 0);
     let whose = [("topic", "Seen"), ("group", "CG")];

@@ -107,6 +107,14 @@ pub fn heartbeat(
     )
 }
 
+/// Makes a group with the defaults.
+pub fn make_group(connection: &mut Connection, group: &str) {
+    let body = format!("{{\"groupName\":\"{group}\"}}");
+    let code = request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP;
+    let answer = connection.call(code, |writer| writer, body.as_bytes());
+    assert_eq!(answer.code, 0, "{answer:?}");
+}
+
 /// Sends a heartbeat that must be taken.
 pub fn beat(connection: &mut Connection, body: &str) -> Arrived {
     let answer = connection.call(request::HEART_BEAT, |writer| writer, body.as_bytes());

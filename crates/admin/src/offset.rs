@@ -7,8 +7,9 @@ use crate::operation::{Operation, Typed, operations};
 use crate::request::{Request, number};
 use crate::{Argument, Arguments, Error, Session, stats};
 use serde::Serialize;
-use wire::body::MessageQueue;
+use wire::body::{MessageQueue, SubscriptionGroupConfig};
 use wire::codes::{request, response};
+use wire::json;
 
 const GROUP: Argument = place("group", ("g", "group"), "name of the consumer group");
 const TOPIC: Argument = place("topic", ("t", "topic"), "name of the topic");
@@ -74,7 +75,7 @@ async fn clone(session: &Session, arguments: &Arguments) -> Result<Cloned, Error
     }
     let mut queues = Vec::new();
     for (broker, queue, offset) in found {
-        commit(session, &broker, target, &queue, offset).await?;
+        give(session, &broker, target, &queue, offset).await?;
         queues.push(QueueOffset { broker: queue.broker_name, queue: queue.queue_id, offset });
     }
     Ok(Cloned { queues })
@@ -97,6 +98,26 @@ async fn committed(
         Ok(reply) => number(broker, &reply, "offset").map(Some),
         Err(error) if error.code() == Some(response::QUERY_NOT_FOUND) => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+/// Stores the offset of a group in a queue, and makes the group first where a broker does not have it: RocketMQ takes no offset of such
+/// a group from 5.3 on.
+async fn give(
+    session: &Session,
+    broker: &str,
+    group: &str,
+    queue: &MessageQueue,
+    offset: i64,
+) -> Result<(), Error> {
+    match commit(session, broker, group, queue, offset).await {
+        Err(error) if error.code() == Some(response::SUBSCRIPTION_GROUP_NOT_EXIST) => {
+            let config = json::to_vec(&SubscriptionGroupConfig::new(group));
+            let ask = Request::new(request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP).body(config);
+            session.change(broker, &ask).await?;
+            commit(session, broker, group, queue, offset).await
+        }
+        done => done,
     }
 }
 

@@ -263,7 +263,7 @@ properties! {
     "defaultTopicQueueNums" Live "most queues of a topic created by its first message; a start keeps those that TBW102 has in the store" {
         default_topic_queue_nums = |text| number(text, 1..=65_535), show
     }
-    "autoCreateSubscriptionGroup" Live "the first use of an unknown group creates it" {
+    "autoCreateSubscriptionGroup" Live "the first heartbeat, pull or pop of an unknown group creates it" {
         auto_create_subscription_group = flag, show
     }
     "longPollingEnable" Live "pulls of empty queues wait as long as the client says" { long_polling_enable = flag, show }

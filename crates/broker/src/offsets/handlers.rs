@@ -53,17 +53,18 @@ pub(crate) struct CommitOffset<'a> {
     pub only_raises: bool,
 }
 
-/// Commits an offset; false when the queue waits to be read from an offset that an operator set, which goes before. `group_exists`
-/// may create the group; `queues` returns the number of queues of a topic, `None` when the topic does not exist.
+/// Commits an offset; false when the queue waits to be read from an offset that an operator set, which goes before. A commit makes no
+/// group (`ConsumerManageProcessor.updateConsumerOffset`). `queues` returns the number of queues of a topic, `None` when the topic does
+/// not exist.
 pub(crate) fn commit(
     offsets: &Offsets,
     wanted: &CommitOffset<'_>,
-    group_exists: impl FnOnce(&str) -> Result<bool, Refusal>,
+    group_exists: impl FnOnce(&str) -> bool,
     queues: impl FnOnce(&str) -> Option<i32>,
 ) -> Result<bool, Refusal> {
     let invalid = |remark: String| Refusal::new(response::INVALID_PARAMETER, remark);
     let CommitOffset { group, topic, .. } = *wanted;
-    if !group_exists(group)? {
+    if !group_exists(group) {
         let remark = format!("Group {group} not exist!");
         return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
     }

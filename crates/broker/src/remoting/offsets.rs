@@ -35,13 +35,13 @@ pub(super) fn query(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
 pub(super) fn commit(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
     let broker = r.broker;
     let wanted = CommitOffset {
-        group: r.need("consumerGroup")?,
+        group: r.text_or_empty("consumerGroup")?,
         topic: r.need("topic")?,
         queue_id: r.number_if("queueId")?,
         offset: r.number_if("commitOffset")?,
         only_raises: r.flag_or(ONLY_RAISES, false),
     };
-    let group_exists = |group: &str| Ok(broker.group(group)?.is_some());
+    let group_exists = |group: &str| broker.groups.find(group).is_some();
     let queues = |topic: &str| {
         let config = &broker.topic(topic)?.config;
         Some(config.read_queue_nums.max(config.write_queue_nums))

@@ -51,7 +51,8 @@ pub(super) async fn start(
     Ok(started)
 }
 
-/// Stores where group number `number` begins.
+/// Makes group number `number` on all brokers, and stores where the group begins: brokers take no offset of a group that does not exist.
+/// The group is the run's own.
 pub(super) async fn begin(
     client: &Client,
     workload: &Workload,
@@ -60,6 +61,7 @@ pub(super) async fn begin(
 ) -> Result<(), Error> {
     let group = workload.group(number);
     for place in places {
+        client.create_group(&place.address.to_string(), &group).await?;
         for queue in reader::positions(client, workload, (number, place)).await? {
             let topic = queue.target.topic.as_deref().unwrap_or(&workload.topic);
             let at = MessageQueue::new(topic, &queue.target.broker, queue.target.queue_id);

@@ -69,10 +69,7 @@ pub(super) async fn start(
     let place = endpoint.place(&workload.wanted(), true).await?;
     let mut started: Vec<RunningReceiver> = Vec::new();
     for number in 0..workload.groups {
-        // A proxy of RocketMQ knows no settings for a group that does not exist yet. The group is the run's own.
-        for place in places {
-            client.create_group(&place.address.to_string(), &workload.group(number)).await?;
-        }
+        // Also makes the group: a proxy of RocketMQ knows no settings for one that does not exist yet.
         push::begin(client, workload, places, number).await?;
         for _ in 0..workload.consumers {
             let (run, reading, index) = (workload.run, reading.clone(), started.len());

@@ -3,6 +3,7 @@
 use crate::archive::CommittedOffset;
 use crate::runtime::epoch_ms;
 use client::{Client, MessageQueue};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -60,12 +61,21 @@ impl Offsets {
 }
 
 async fn commit((client, topic, group): (Client, String, String), known: Arc<Mutex<Vec<CommittedOffset>>>) {
+    // The brokers that have the group: none takes an offset of a group that does not exist.
+    let mut made = BTreeSet::new();
     loop {
         tokio::time::sleep(INTERVAL).await;
         let Ok(route) = client.refresh_route(&topic).await else { continue };
         for target in &route.publish {
             let queue = MessageQueue::new(&topic, &target.broker_name, target.queue_id);
             let Ok(offset) = client.max_offset(&queue).await else { continue };
+            if !made.contains(&target.broker_name) {
+                let Some(master) = route.master(&target.broker_name) else { continue };
+                if client.create_group(master, &group).await.is_err() {
+                    continue;
+                }
+                made.insert(target.broker_name.clone());
+            }
             if client.commit_offset(&group, &queue, offset).await.is_err() {
                 continue;
             }
