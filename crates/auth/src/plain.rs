@@ -97,7 +97,8 @@ impl PlainAcl {
     /// Removes an account; `false` when there is none (request 51).
     ///
     /// # Errors
-    /// [`PlainError::File`] when the file cannot be replaced; nothing changes then.
+    /// [`PlainError::Content`] when the file is not valid any more, [`PlainError::File`] when it cannot be replaced; nothing changes
+    /// then.
     pub fn delete_account(&self, access_key: &str, now_ms: i64) -> Result<bool, PlainError> {
         let Some(path) = self.path_of(access_key) else { return Ok(false) };
         self.change(&path, now_ms, |root| {
@@ -137,7 +138,7 @@ impl PlainAcl {
         let (_, content) =
             found_or_added(&mut found, |(known, _)| known == path, || (path.to_owned(), Vec::new()));
         let text = std::str::from_utf8(content).map_err(|error| bad(error.to_string()))?;
-        let mut root = Node::parse(text).map_err(bad)?.unwrap_or(Node::Map(Vec::new()));
+        let mut root = Node::parse_file(text).map_err(bad)?.unwrap_or(Node::Map(Vec::new()));
         change(&mut root);
         let number = |number: i64| Node::Scalar(number.to_string(), true);
         let counter = number(PlainVersion::read(&root).counter + 1);

@@ -140,10 +140,7 @@ impl Rules {
 
     fn add(&mut self, path: &Path, text: &[u8]) -> Result<(), String> {
         let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
-        let Some(root) = Node::parse(text)? else { return Ok(()) };
-        if !matches!(root, Node::Map(_)) {
-            return Err("the document is not a mapping".to_owned());
-        }
+        let Some(root) = Node::parse_file(text)? else { return Ok(()) };
         for text in texts_of(&root, "globalWhiteRemoteAddresses")?.unwrap_or_default() {
             self.white.push(Addresses::parse(&text)?);
         }

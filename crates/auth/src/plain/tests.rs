@@ -302,6 +302,33 @@ fn requests_that_would_break_the_rules_change_nothing() {
     assert!(!other.exists());
 }
 
+#[test]
+fn a_file_that_became_something_else_is_not_replaced_by_a_request() {
+    let fixture = Fixture::new();
+    for (other, found) in [("- a list\n", "found a list"), ("a text\n", "found a text")] {
+        let acl = open(&fixture, FILE);
+        std::fs::write(fixture.path("plain_acl.yml"), other).unwrap();
+        let account = PlainAccount {
+            access_key: "newaccount".to_owned(),
+            secret_key: "long-enough".to_owned(),
+            ..PlainAccount::default()
+        };
+        let refusals = [
+            acl.update_account(&account, 1),
+            acl.delete_account("RocketMQ", 1).map(drop),
+            acl.update_white_list(&[], None, 1),
+        ];
+        for refusal in refusals {
+            let error = refusal.unwrap_err().to_string();
+            assert!(
+                error.contains("the document is not a mapping: expected") && error.contains(found),
+                "{error}"
+            );
+            assert_eq!(std::fs::read_to_string(fixture.path("plain_acl.yml")).unwrap(), other);
+        }
+    }
+}
+
 fn nodes() -> impl Strategy<Value = Node> {
     let text = prop_oneof![
         "[a-z0-9_.]{0,6}",

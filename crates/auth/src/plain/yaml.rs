@@ -17,6 +17,21 @@ pub(crate) enum Node {
 }
 
 impl Node {
+    /// Reads the only document of a file, which is a mapping; `None` when it is empty.
+    ///
+    /// # Errors
+    /// As [`Node::parse`], and for every other document.
+    pub(crate) fn parse_file(text: &str) -> Result<Option<Self>, String> {
+        let found = match Self::parse(text)? {
+            Some(Self::List(_)) => "a list",
+            Some(Self::Scalar(..)) => "a text",
+            root => return Ok(root),
+        };
+        Err(format!(
+            "the document is not a mapping: expected accounts and white lists by name, found {found}"
+        ))
+    }
+
     /// Reads the only document of a text; `None` when it is empty.
     ///
     /// # Errors
