@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Once;
 
 use super::yaml::Node;
 use crate::error::shown;
@@ -34,8 +35,11 @@ pub enum PlainError {
     },
 }
 
-/// Most directories below `conf/acl` that are looked into.
-const DIRECTORIES_MAX: usize = 100;
+/// Most directories that are looked into: `conf/acl` and those below.
+const DIRECTORIES_MAX: usize = if cfg!(test) { 3 } else { 100 };
+
+/// Says once that there are more directories.
+static TOO_MANY: Once = Once::new();
 
 impl PlainFiles {
     /// The files that exist with their content: those of the directory by name, then the main one.
@@ -43,6 +47,23 @@ impl PlainFiles {
     /// # Errors
     /// [`PlainError::File`] when a directory or file cannot be read.
     pub(crate) fn read(&self) -> Result<Vec<(PathBuf, Vec<u8>)>, PlainError> {
+        let (mut paths, is_all) = self.listed()?;
+        if !is_all {
+            TOO_MANY.call_once(|| {
+                let directory = self.directory.display();
+                tracing::warn!(%directory, limit = DIRECTORIES_MAX, "more directories than are looked into; the files in the others are not read");
+            });
+        }
+        paths.sort();
+        if !paths.contains(&self.file) {
+            paths.push(self.file.clone());
+        }
+        let read = |path: PathBuf| Ok(file::read(&path)?.map(|text| (path, text)));
+        paths.into_iter().filter_map(|path| read(path).transpose()).collect()
+    }
+
+    /// The files of the directory, and whether all directories were looked into. A directory that is named like a file is passed over.
+    pub(super) fn listed(&self) -> Result<(Vec<PathBuf>, bool), PlainError> {
         let mut paths = Vec::new();
         let mut open = vec![self.directory.clone()];
         for at in 0..DIRECTORIES_MAX {
@@ -51,19 +72,15 @@ impl PlainFiles {
             let entries = file::if_found(fs::read_dir(&directory)).map_err(failed())?;
             for entry in entries.into_iter().flatten() {
                 let path = entry.map_err(failed())?.path();
-                if path.extension().is_some_and(|it| it == "yml" || it == "yaml") {
-                    paths.push(path);
-                } else if path.is_dir() {
-                    open.push(path);
+                let is_file = path.extension().is_some_and(|it| it == "yml" || it == "yaml");
+                match (is_file, path.is_dir()) {
+                    (true, false) => paths.push(path),
+                    (false, true) => open.push(path),
+                    _ => {}
                 }
             }
         }
-        paths.sort();
-        if !paths.contains(&self.file) {
-            paths.push(self.file.clone());
-        }
-        let read = |path: PathBuf| Ok(file::read(&path)?.map(|text| (path, text)));
-        paths.into_iter().filter_map(|path| read(path).transpose()).collect()
+        Ok((paths, open.len() <= DIRECTORIES_MAX))
     }
 }
 

@@ -329,6 +329,23 @@ fn a_file_that_became_something_else_is_not_replaced_by_a_request() {
     }
 }
 
+#[test]
+fn a_directory_named_like_a_file_is_passed_over() {
+    let fixture = Fixture::new();
+    std::fs::create_dir_all(fixture.path("acl/old.yml")).unwrap();
+    assert!(verify(&open(&fixture, FILE), "10.0.0.1", &VECTOR).is_ok());
+}
+
+#[test]
+fn more_directories_than_are_looked_into_are_noticed() {
+    let fixture = Fixture::new();
+    let is_all = || fixture.plain().listed().unwrap().1;
+    for (name, expected) in [("a", true), ("b", true), ("c", false)] {
+        std::fs::create_dir_all(fixture.path("acl").join(name)).unwrap();
+        assert_eq!(is_all(), expected, "{name}");
+    }
+}
+
 fn nodes() -> impl Strategy<Value = Node> {
     let text = prop_oneof![
         "[a-z0-9_.]{0,6}",
