@@ -47,6 +47,10 @@ fn list(found: Vec<impl Serialize>) -> Answer {
 pub(super) fn create_user(r: &Request<'_>) -> Result<Answer, Refusal> {
     let (auth, info) = (auth(r), body::<UserInfo>(r)?);
     blank_user(named(r, &info))?;
+    if info.password.as_deref().is_none_or(|password| password.trim().is_empty()) {
+        // Also where no users are kept (`AuthenticationMetadataManagerImpl.validate`).
+        return Err(AuthError::Invalid("password can not be blank").into());
+    }
     Ok(auth?.create_user(&r.caller.user, named(r, &info), &info).map(done)?)
 }
 

@@ -23,6 +23,9 @@ fn requests_about_users_are_refused_where_no_users_are_kept() {
         let (answered, remark, _) = fixture.ask(code, &[("username", " ")], b"");
         assert_eq!((answered, remark.as_str()), expected, "{code}");
     }
+    let (answered, remark, _) =
+        fixture.ask(request::AUTH_CREATE_USER, &user, br#"{"username":"u","password":" "}"#);
+    assert_eq!((answered, remark.as_str()), (response::NO_PERMISSION, "password can not be blank"));
 }
 
 /// Authentication is off and users are kept, so that they can be made before it is switched on.
