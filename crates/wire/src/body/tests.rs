@@ -43,6 +43,26 @@ fn check_route(name: &str, dialect: Dialect, file: &[u8]) {
 }
 
 #[test]
+fn names_of_enums_are_read_by_their_place_too() {
+    let check = |text: &str, expected: (ConsumeType, MessageModel, ConsumeFromWhere)| {
+        let found: ConsumerData = json::from_str(text).unwrap();
+        assert_eq!((found.consume_type, found.message_model, found.consume_from_where), expected, "{text}");
+    };
+    check(
+        r#"{"consumeType":0,"messageModel":0,"consumeFromWhere":4}"#,
+        (ConsumeType::ConsumeActively, MessageModel::Broadcasting, ConsumeFromWhere::ConsumeFromFirstOffset),
+    );
+    check(
+        r#"{"consumeType":"2","messageModel":1,"consumeFromWhere":"5"}"#,
+        (ConsumeType::ConsumePop, MessageModel::Clustering, ConsumeFromWhere::ConsumeFromTimestamp),
+    );
+    check(
+        r#"{"consumeType":9,"messageModel":-1,"consumeFromWhere":1.5}"#,
+        (ConsumeType::Unknown, MessageModel::Unknown, ConsumeFromWhere::Unknown),
+    );
+}
+
+#[test]
 fn routes_are_byte_exact_in_both_dialects() {
     check_route("route plain", Dialect::Plain, JAVA_5_3_3);
     check_route("route plain w mapping", Dialect::Plain, JAVA_5_3_3);

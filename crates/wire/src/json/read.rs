@@ -260,10 +260,14 @@ impl<'de> Deserializer<'de> for &mut Cursor<'de> {
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         _name: &'static str,
-        _variants: &'static [&'static str],
+        variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, JsonError> {
-        let name: CowStrDeserializer<'_, JsonError> = text(self.scalar("a name")?).into_deserializer();
+        let value = text(self.scalar("a name")?);
+        // A number, quoted or not, is a place in the order of Java's enum, in which ours are declared.
+        let place = value.parse().ok().and_then(|place: usize| variants.get(place));
+        let name = place.map_or(value, |name| Cow::Borrowed(*name));
+        let name: CowStrDeserializer<'_, JsonError> = name.into_deserializer();
         visitor.visit_enum(name)
     }
 
