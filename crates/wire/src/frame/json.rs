@@ -2,7 +2,7 @@
 //!
 //! Supports only the structure of a command header: one object with scalar members and the member `extFields`, an object of
 //! scalars. Strings are unescaped inside the buffer (unescaped text is never longer), so every value is a range of it.
-//! Unknown members of any type are skipped.
+//! Unknown members of any type are skipped. As fastjson does, the decoder takes single quotes, and a comma behind the last member.
 
 use super::{FrameError, RawHeader};
 use crate::codes::Language;
@@ -72,14 +72,13 @@ impl Parser<'_> {
         mut each: impl FnMut(&mut Self, Range) -> Result<(), FrameError>,
     ) -> Result<(), FrameError> {
         self.expect(b'{', "expected an object")?;
-        self.blanks();
-        if self.peek() == Some(b'}') {
-            self.at += 1;
-            return Ok(());
-        }
         loop {
-            self.expect(b'"', "expected a member name")?;
-            let key = self.string()?;
+            self.blanks();
+            if self.peek() == Some(b'}') {
+                self.at += 1;
+                return Ok(());
+            }
+            let key = self.quoted().unwrap_or_else(|| Err(self.error("expected a member name")))?;
             self.expect(b':', "expected ':'")?;
             self.blanks();
             each(self, key)?;
@@ -151,9 +150,8 @@ impl Parser<'_> {
     }
 
     fn scalar(&mut self) -> Result<Scalar, FrameError> {
-        if self.peek() == Some(b'"') {
-            self.at += 1;
-            return self.string().map(Scalar::Text);
+        if let Some(text) = self.quoted() {
+            return text.map(Scalar::Text);
         }
         let from = self.at;
         while matches!(self.peek(), Some(b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'+' | b'-' | b'.')) {
@@ -166,20 +164,30 @@ impl Parser<'_> {
         }
     }
 
-    /// Parses a string behind its opening quote, and unescapes it in place.
-    fn string(&mut self) -> Result<Range, FrameError> {
+    /// Parses a string; `None` when there is no quote.
+    fn quoted(&mut self) -> Option<Result<Range, FrameError>> {
+        match self.peek() {
+            Some(b'"') => Some(self.string::<b'"'>()),
+            Some(b'\'') => Some(self.string::<b'\''>()),
+            _ => None,
+        }
+    }
+
+    /// Parses a string from its opening quote on, and unescapes it in place.
+    fn string<const QUOTE: u8>(&mut self) -> Result<Range, FrameError> {
+        self.at += 1;
         let from = self.at;
-        self.at = self.special()?;
+        self.at = self.special::<QUOTE>()?;
         if self.bytes[self.at] == b'\\' {
-            return self.escaped(from);
+            return self.escaped::<QUOTE>(from);
         }
         self.at += 1;
         Ok((from as u32, (self.at - 1) as u32))
     }
 
     /// Position of the next quote or backslash.
-    fn special(&self) -> Result<usize, FrameError> {
-        let found = first(&self.bytes[self.at..], |word| equal(word, b'"') | equal(word, b'\\'));
+    fn special<const QUOTE: u8>(&self) -> Result<usize, FrameError> {
+        let found = first(&self.bytes[self.at..], |word| equal(word, QUOTE) | equal(word, b'\\'));
         found.map(|at| self.at + at).ok_or_else(|| self.unterminated())
     }
 
@@ -188,14 +196,14 @@ impl Parser<'_> {
     }
 
     /// Parses the rest of a string from its first escape on; `write` follows behind `self.at`.
-    fn escaped(&mut self, from: usize) -> Result<Range, FrameError> {
+    fn escaped<const QUOTE: u8>(&mut self, from: usize) -> Result<Range, FrameError> {
         let mut write = self.at;
         loop {
-            let special = self.special()?;
+            let special = self.special::<QUOTE>()?;
             self.bytes.copy_within(self.at..special, write);
             write += special - self.at;
             self.at = special + 1;
-            if self.bytes[special] == b'"' {
+            if self.bytes[special] == QUOTE {
                 return Ok((from as u32, write as u32));
             }
             let mut utf8 = [0; 4];

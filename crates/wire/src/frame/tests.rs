@@ -104,6 +104,21 @@ fn json_header_is_read_leniently() {
 }
 
 #[test]
+fn json_headers_may_have_single_quotes_and_a_comma_behind_the_last_member() {
+    let header =
+        r#"{'code':34,"extFields":{'a':'it\'s "b"',"c":"d'e\n",},"skipped":['x',[1],{'y':2,}],'flag':1,}"#;
+    let mut frame = json_frame(header, b"");
+    let command = Command::decode(&mut frame).unwrap();
+    assert_eq!((command.code, command.flag), (34, 1));
+    assert_eq!((command.fields.text("a"), command.fields.text("c")), (Some("it's \"b\""), Some("d'e\n")));
+    for text in
+        [r#"{,}"#, r#"{"code":1,,}"#, r#"{'code":1}"#, r#"{"code":1,"#, r#"{"a":[1,]}"#, r#"{"a":'x"}"#]
+    {
+        assert!(Command::decode(&mut json_frame(text, b"")).is_err(), "{text}");
+    }
+}
+
+#[test]
 fn a_missing_ext_fields_object_is_no_fields() {
     let mut frame = json_frame(r#"{"code":34,"extFields":null}"#, b"");
     assert!(Command::decode(&mut frame).unwrap().fields.is_empty());
