@@ -190,6 +190,7 @@ impl Broker {
             self.pops.forget_topic(name);
             self.offsets.forget_topic(name);
             self.transactions.lock().forget_topic(name);
+            self.stats.forget_own(name);
         }
         // The offsets are removed from disk before the queues: in a topic created again under the name they would be ahead of its
         // messages.

@@ -142,7 +142,7 @@ fn deliver_level(broker: &Broker, level: i32, now_ms: i64, batch: &mut Batch) ->
         offset += 1;
     }
     if !batch.is_empty() {
-        if let Err(error) = broker.store.append(batch, now_ms) {
+        if let Err(error) = broker.append_own(batch, now_ms) {
             if let AppendError::Removed { topic } = &error {
                 broker.topics.reopen(topic);
             }

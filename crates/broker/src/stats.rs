@@ -2,8 +2,8 @@
 //! `StatsItem`), and totals for the broker's runtime status (`StoreStatsService`, `BrokerStats`).
 //!
 //! The number of stored messages is derived from the ends of the queues that grew, and that of delivered ones from the entries in
-//! which pulls are recorded; only bytes and times of sends are counted per request. Every ten seconds the counters that changed are
-//! sampled.
+//! which pulls are recorded; only bytes and times of sends, and bytes of what the broker itself stores, are counted when they come.
+//! Every ten seconds the counters that changed are sampled.
 
 mod runtime;
 mod status;
@@ -14,11 +14,13 @@ use crate::Refusal;
 use crate::broker::Broker;
 use crate::state::{NAMES, Name, Read, Tables, Windows};
 
-/// Samples what producers sent since the last sample. The counts of a topic that was deleted and created again begin at zero.
+/// Samples what producers sent, and what the broker itself stored, since the last sample. The counts of a topic that was deleted and
+/// created again begin at zero.
 fn note_sent(broker: &Broker, windows: &mut Windows) {
     for topic in broker.stats.take_sent_to() {
         let Some(topic) = broker.topics.find(&topic) else { continue };
-        let (mut bytes, mut requests) = (0, 0);
+        let own = broker.stats.own_of(topic.name());
+        let (mut bytes, mut requests) = (own.bytes, own.records);
         for (queue_id, queue) in topic.opened() {
             // Before the counts are read: a send that is counted after that notes the topic once more.
             queue.sent.take_noted();

@@ -103,7 +103,7 @@ fn append_with_op(
     };
     let index = batch.push(&op.index, &message)?;
     grown.push(op);
-    broker.store.append(&mut batch, now_ms)?;
+    broker.append_own(&mut batch, now_ms)?;
     state.decided(half, batch.placed(index).queue_offset.to_i64());
     let placed = put.is_some().then(|| batch.placed(0));
     grown.extend(broker.further_queues(&batch));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use store::{Batch, Message};
+use store::{AppendError, Batch, Message};
 use wire::units::LogOffset;
 
 use super::Broker;
@@ -22,11 +22,18 @@ impl Broker {
         let queue = self.put_queue(topic, queue_id, now_ms)?;
         let mut batch: Batch = self.store.batch();
         batch.push(&queue.index, message)?;
-        self.store.append(&mut batch, now_ms)?;
+        self.append_own(&mut batch, now_ms)?;
         let mut queues = self.further_queues(&batch);
         queues.push(queue);
         self.grown(batch.end(), queues);
         Ok(batch.placed(0))
+    }
+
+    /// Appends messages that the broker made itself for consumers, and counts their bytes.
+    pub(crate) fn append_own(&self, batch: &mut Batch, now_ms: i64) -> Result<(), AppendError> {
+        self.store.append(batch, now_ms)?;
+        self.stats.count_own(batch);
+        Ok(())
     }
 
     /// The queue that a message made by the broker goes to: `queue_id`, or the topic's first queue when there is no such queue.

@@ -229,7 +229,7 @@ impl Reviver {
         }
         let mut end = put_off_end;
         if !batch.is_empty() {
-            broker.store.append(&mut batch, now_ms)?;
+            broker.append_own(&mut batch, now_ms)?;
             end = batch.end();
             broker.grown(end, vec![retry]);
             wake(&broker, topic, &checkpoint.group, end);

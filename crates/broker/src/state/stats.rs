@@ -7,7 +7,7 @@ mod windows;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use store::{Queue, Store};
+use store::{Batch, Queue, Store};
 
 use crate::names;
 use crate::offsets::{Delivered, Offsets};
@@ -21,7 +21,7 @@ pub(crate) use windows::{Read, SAMPLE_MS, Span, Windows};
 pub(crate) enum Name {
     /// `TOPIC_PUT_NUMS`: messages stored, by topic.
     TopicPutNums,
-    /// `TOPIC_PUT_SIZE`: bytes of the stored records of messages from producers, by topic.
+    /// `TOPIC_PUT_SIZE`: bytes of the stored records, by topic.
     TopicPutSize,
     /// `TOPIC_PUT_LATENCY`: milliseconds it took to store messages, by `queue@topic`; the average is per send.
     TopicPutLatency,
@@ -66,6 +66,7 @@ pub(crate) struct Stats {
     events: Mutex<HashMap<(Name, String), u64>>,
     totals: Mutex<Totals>,
     sent_to: Mutex<SentTo>,
+    own: Mutex<Own>,
     head_times: Mutex<KnownTimes>,
     /// How long storing messages takes.
     pub(crate) puts: Puts,
@@ -81,6 +82,24 @@ struct SentTo {
     all: BTreeSet<Arc<str>>,
     /// Since the last sample.
     fresh: BTreeSet<Arc<str>>,
+}
+
+/// What the broker itself stored: delayed, timed and decided messages, and those given back.
+#[derive(Default)]
+struct Own {
+    /// By topic, since the start. Of a deleted topic there is something when a delayed copy came to it after that, for an hour at most.
+    counts: HashMap<String, OwnCount>,
+    /// The topics whose counts grew since the last sample.
+    fresh: Vec<String>,
+}
+
+/// What the broker itself stored in a topic.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct OwnCount {
+    pub bytes: u64,
+    pub records: u64,
+    /// Whether the topic is among those that grew since the last sample.
+    is_fresh: bool,
 }
 
 /// What was counted, as of the last sample.
@@ -130,9 +149,49 @@ impl Stats {
         sent_to.fresh.insert(name);
     }
 
-    /// Takes the topics that producers sent to since the last call.
+    /// Takes the topics that producers sent to since the last call, or that the broker itself stored messages in.
     pub(crate) fn take_sent_to(&self) -> BTreeSet<Arc<str>> {
-        std::mem::take(&mut self.sent_to().fresh)
+        let mut topics = std::mem::take(&mut self.sent_to().fresh);
+        let mut own = self.own();
+        for topic in std::mem::take(&mut own.fresh) {
+            if let Some(count) = own.counts.get_mut(&topic) {
+                count.is_fresh = false;
+            }
+            topics.insert(topic.into());
+        }
+        topics
+    }
+
+    /// Counts the messages of a batch that the broker made itself and has appended.
+    pub(crate) fn count_own(&self, batch: &Batch) {
+        let mut own = self.own();
+        let Own { counts, fresh } = &mut *own;
+        for index in 0..batch.len() {
+            let topic = batch.queue(index).topic();
+            let count = match counts.get_mut(topic) {
+                Some(count) => count,
+                None => counts.entry(topic.to_owned()).or_default(),
+            };
+            count.bytes += u64::from(batch.placed(index).size);
+            count.records += 1;
+            if !std::mem::replace(&mut count.is_fresh, true) {
+                fresh.push(topic.to_owned());
+            }
+        }
+    }
+
+    /// What the broker itself stored in a topic since the start.
+    pub(crate) fn own_of(&self, topic: &str) -> OwnCount {
+        self.own().counts.get(topic).copied().unwrap_or_default()
+    }
+
+    /// Forgets what the broker itself stored in a topic that is removed.
+    pub(crate) fn forget_own(&self, topic: &str) {
+        self.own().counts.remove(topic);
+    }
+
+    fn own(&self) -> MutexGuard<'_, Own> {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The topics that producers sent to since the start, sorted by name. Some may be deleted.
@@ -140,9 +199,10 @@ impl Stats {
         self.sent_to().all.iter().cloned().collect()
     }
 
-    /// Forgets that producers sent to topics that are not there any more.
+    /// Forgets what was counted of topics that are not there any more.
     pub(crate) fn forget_sent_to(&self, is_there: impl Fn(&str) -> bool) {
         self.sent_to().all.retain(|topic| is_there(topic));
+        self.own().counts.retain(|topic, _| is_there(topic));
     }
 
     /// Takes the store times of the messages that groups consume next, as the last scrape of metrics kept them.

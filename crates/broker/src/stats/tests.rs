@@ -81,6 +81,24 @@ fn bytes_and_times_of_sends_are_counted_by_topic_and_queue() {
 }
 
 #[test]
+fn bytes_that_the_broker_itself_stores_are_counted_by_topic() {
+    let fixture = Fixture::new();
+    let broker = &fixture.broker;
+    fixture.queue("T", 0);
+    sample(broker, 0);
+    let before = broker.store.appended().get();
+    fixture.put("T", 0, &[7; 1000], b"");
+    let once = broker.store.appended().get() - before;
+    sample(broker, SAMPLE_MS);
+    assert_eq!(view(&fixture, "TOPIC_PUT_SIZE", "T").unwrap().0, once);
+    fixture.put("T", 0, &[7; 1000], b"");
+    sample(broker, 2 * SAMPLE_MS);
+    assert_eq!(view(&fixture, "TOPIC_PUT_SIZE", "T").unwrap().0, 2 * once);
+    sample(broker, 3 * SAMPLE_MS);
+    assert_eq!(view(&fixture, "TOPIC_PUT_SIZE", "T").unwrap().0, 2 * once, "counted once");
+}
+
+#[test]
 fn a_dead_letter_was_given_back_too() {
     let fixture = Fixture::new();
     fixture.broker.groups.make("g", 1).unwrap();

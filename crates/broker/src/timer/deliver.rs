@@ -214,7 +214,7 @@ impl Scheduler {
             puts.into_iter().for_each(|(entry, _)| self.due_entries.later(entry, entry.due_ms));
             return;
         }
-        let done = self.broker.store.append(&mut self.batch, now_ms);
+        let done = self.broker.append_own(&mut self.batch, now_ms);
         gate.delivered_ms = gate.delivered_ms.max(now_ms);
         drop(gate);
         match done {
