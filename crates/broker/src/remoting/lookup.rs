@@ -9,6 +9,7 @@ use wire::units::LogOffset;
 use super::answer::Answer;
 use super::codec::strict_json;
 use super::incoming::Request;
+use crate::clients::Subscription;
 use crate::lookup::{self, QueueRange, SearchOffset, TimeSpan};
 use crate::{Refusal, message_access};
 
@@ -109,7 +110,10 @@ pub(super) fn units(r: &Request<'_>) -> Result<Answer, Refusal> {
     let mut body = json!({ "maxQueueIndex": found.end, "minQueueIndex": found.min });
     if let Some(group) = r.text("consumerGroup") {
         match r.broker.clients.subscription(group, topic) {
-            Some(found) => body["subscriptionData"] = json!(found.data()),
+            Some(found) => {
+                body["filterData"] = filter_data(group, &found).into();
+                body["subscriptionData"] = json!(found.data());
+            }
             None => body["filterData"] = format!("{group}@{topic} is not online!").into(),
         }
     }
@@ -123,4 +127,23 @@ pub(super) fn units(r: &Request<'_>) -> Result<Answer, Refusal> {
     });
     body["queueData"] = data.collect();
     Ok(strict_json(body))
+}
+
+/// The filter of a group as the text that Java writes (`ConsumerFilterData`): `null` for tags. Java's also has a Bloom filter, which is
+/// not made here, and when the filter was made.
+fn filter_data(group: &str, subscription: &Subscription) -> String {
+    if subscription.is_tag() {
+        return "null".to_owned();
+    }
+    let data = subscription.data();
+    let filter = json!({
+        "clientVersion": data.sub_version,
+        "consumerGroup": group,
+        "dead": false,
+        "deadTime": 0,
+        "expression": data.sub_string,
+        "expressionType": data.expression_type,
+        "topic": data.topic,
+    });
+    format!("{filter:#}")
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::testing::Fixture;
+use serde_json::{Value, json};
 use wire::codes::Language;
 
 /// Request codes that a broker of Apache RocketMQ 5.5.0 answers with anything but code 3 (`AdminBrokerProcessor`,
@@ -85,6 +86,39 @@ fn what_rocketmq_does_not_need_may_be_missing() {
 /// The committed offset of the group g in a queue of the topic T.
 fn offset_of(fixture: &Fixture, queue: &str) -> Option<i64> {
     fixture.broker.offsets.committed("g", "T", queue.parse().unwrap())
+}
+
+#[test]
+fn the_filter_of_an_online_group_is_told_with_the_units_of_a_queue() {
+    let fixture = Fixture::with(|config| {
+        config.enable_property_filter = true;
+        // The member would be told that it joined before the answer comes.
+        config.notify_consumer_ids_changed_enable = false;
+    });
+    fixture.put("T", 0, b"body", b"");
+    let subscribe = |group: &str, kind: &str, expression: &str| {
+        let body = json!({"clientID": "c", "consumerDataSet": [{"groupName": group, "subscriptionDataSet": [
+            {"topic": "T", "subString": expression, "expressionType": kind, "subVersion": 7},
+        ]}]});
+        let (code, remark, _) = fixture.ask(request::HEART_BEAT, &[], body.to_string().as_bytes());
+        assert_eq!(code, 0, "{remark}");
+    };
+    subscribe("tags", "TAG", "A || B");
+    subscribe("sql", "SQL92", "a = 1");
+    let filter = |group: &str| {
+        let fields = [("topic", "T"), ("queueId", "0"), ("count", "9"), ("consumerGroup", group)];
+        let (code, remark, body) = fixture.ask(request::QUERY_CONSUME_QUEUE, &fields, b"");
+        assert_eq!(code, 0, "{remark}");
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        let filter: Value = serde_json::from_str(body["filterData"].as_str().unwrap()).unwrap();
+        (filter, body["subscriptionData"]["subString"].clone())
+    };
+    assert_eq!(filter("tags"), (Value::Null, json!("A || B")));
+    let expected = json!({
+        "clientVersion": 7, "consumerGroup": "sql", "dead": false, "deadTime": 0, "expression": "a = 1",
+        "expressionType": "SQL92", "topic": "T",
+    });
+    assert_eq!(filter("sql"), (expected, json!("a = 1")));
 }
 
 #[test]
