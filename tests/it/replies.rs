@@ -105,6 +105,8 @@ fn check_39_a_reply_reaches_the_client_that_asked_and_is_stored() {
         let pushed = push.field("properties").expect("properties");
         assert_eq!(property(pushed, "CORRELATION_ID"), Some("c-1"));
         assert!(property(pushed, "PUSH_REPLY_TIME").is_some(), "{pushed:?}");
+        let traced = [property(pushed, "MSG_REGION"), property(pushed, "TRACE_ON")];
+        assert_eq!(traced, [Some("DefaultRegion"), Some("true")]);
         // The replier is answered after the requester.
         answer_push(&mut requester, &push, response::SUCCESS);
         let answer = replier.answer(opaque).expect("an answer");
@@ -117,6 +119,7 @@ fn check_39_a_reply_reaches_the_client_that_asked_and_is_stored() {
     assert_eq!(stored.len(), 2);
     assert_eq!(stored[0].1, b"the answer");
     assert_eq!(property(&stored[0].2, "PUSH_REPLY_TIME"), None, "stored as it came");
+    assert_eq!(property(&stored[0].2, "TRACE_ON"), Some("true"));
     assert_eq!(property(&stored[0].2, "REPLY_TO_CLIENT"), Some("r@1"));
 }
 

@@ -108,11 +108,16 @@ impl Reply {
             ("bornHost", caller.remote.to_string()),
             ("storeHost", broker.store_host.to_string()),
         ];
+        // As every send (`AbstractSendMessageProcessor.buildMsgContext`).
+        let trace: &[u8] = if broker.config.trace_on { b"true" } else { b"false" };
+        let added = [(key::MSG_REGION, broker.config.region_id.as_bytes()), (key::TRACE_SWITCH, trace)];
+        let mut text = Vec::new();
+        properties::rewrite(&mut text, header.properties, &[], &added);
         Self {
             fields,
             topic: header.topic.to_owned(),
             queue_id,
-            properties: header.properties.to_vec(),
+            properties: text,
             body: body.to_vec(),
             flag: header.flag,
             sys_flag: send::record_flags(header.sys_flag),
