@@ -16,10 +16,9 @@ use std::time::Duration;
 
 use net::{ConnectionHandle, Reply, Service, Workers};
 use serde::Serialize;
-use wire::body::KvTable;
 use wire::body::queue::DataVersion;
 use wire::body::topic::{PERM_READ, PERM_WRITE, TopicConfig};
-use wire::body::{QueueData, TopicRouteData};
+use wire::body::{KvTable, PART_OF_TABLE, QueueData, TopicRouteData};
 use wire::codes::{request, response};
 use wire::frame::{Command, FrameWriter};
 use wire::{hash, json};
@@ -340,6 +339,7 @@ async fn register_part(
             .text("haServerAddr", &broker.ha_address())
             .flag("enableActingMaster", broker.config.has_acting_master())
             .flag("compressed", false)
+            .flag(PART_OF_TABLE, topics.len() < broker.topics.count())
             .number("bodyCrc32", hash::crc32(&body));
         // Without it name servers wait for two minutes until they take a silent broker for gone.
         match broker.config.has_acting_master() {

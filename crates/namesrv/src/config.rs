@@ -242,7 +242,7 @@ properties! {
     "unRegisterBrokerQueueCapacity", Live, departures_max, "departures that may wait to be processed";
     "supportActingMaster", Live, support_acting_master, "show the smallest slave of a group without master as its master";
     "notifyMinBrokerIdChanged", Live, notify_min_broker_id_changed, "tell brokers when the smallest id of their group changes";
-    "deleteTopicWithBrokerRegistration", Live, delete_topic_with_broker_registration, "a registration removes the topics it does not name";
+    "deleteTopicWithBrokerRegistration", Live, delete_topic_with_broker_registration, "a registration of a whole table removes the topics it does not name";
     "enableAllTopicList", Live, enable_all_topic_list, "answer requests for the list of all topics";
     "enableTopicList", Live, enable_topic_list, "answer requests for the other topic lists";
     "needWaitForService", Live, need_wait_for_service, "give no routes until brokers had time to register";

@@ -125,22 +125,49 @@ fn a_slave_that_gets_another_master_asks_at_once_where_that_one_is() {
 /// The first request a name server gets after a topic was created.
 fn first_request(single: bool) -> (i32, Option<String>, Vec<u8>) {
     let fixture = Fixture::with(|config| config.single_topic_register = single);
+    let known = fixture.broker.topics.generation();
+    fixture.broker.topics.put(TopicConfig::new("T", 3, PERM_READ), 1).unwrap();
+    let mut bytes = first_told(&fixture, Some(known));
+    let command = Command::decode(&mut bytes).unwrap();
+    (command.code, command.fields.text("topic").map(str::to_owned), command.body.to_vec())
+}
+
+/// The first request a name server gets that has the table up to a generation.
+fn first_told(fixture: &Fixture, known: Option<u64>) -> Vec<u8> {
     let broker = &fixture.broker;
-    let known = broker.topics.generation();
-    broker.topics.put(TopicConfig::new("T", 3, PERM_READ), 1).unwrap();
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let tasks = Workers::start("test", 1, Limits::default()).unwrap();
     let telling = async {
         let link = Link { broker, peer: &peer, tasks: &tasks };
-        let told = bring_up_to_date(&link, Some(known), || (), None);
+        let told = bring_up_to_date(&link, known, || (), None);
         tokio::time::timeout(Duration::ZERO, told).await
     };
     assert!(runtime.block_on(telling).is_err(), "nobody answers");
     tasks.shutdown();
-    let mut bytes = peer.pushed();
-    let command = Command::decode(&mut bytes).unwrap();
-    (command.code, command.fields.text("topic").map(str::to_owned), command.body.to_vec())
+    peer.pushed()
+}
+
+#[test]
+fn a_name_server_learns_whether_it_gets_the_whole_table() {
+    let fixture = Fixture::new();
+    let topics = &fixture.broker.topics;
+    let part_after = |known: Option<u64>| {
+        let mut bytes = first_told(&fixture, known);
+        let command = Command::decode(&mut bytes).unwrap();
+        command.fields.text("partOfTable").map(str::to_owned)
+    };
+    let put = |name: &str| topics.put(TopicConfig::new(name, 1, PERM_READ), 1).unwrap();
+    put("A");
+    let known = topics.generation();
+    put("B");
+    assert_eq!(part_after(None).as_deref(), Some("false"), "the table");
+    assert_eq!(part_after(Some(known)).as_deref(), Some("true"), "a new topic");
+    let known = topics.generation();
+    topics.commit(vec![vec![TopicChange::Remove("B".to_owned())]], 1);
+    assert_eq!(part_after(Some(known)).as_deref(), Some("true"), "a topic is gone");
+    ["B", "C", "D", "E", "F"].into_iter().for_each(put);
+    assert_eq!(part_after(None).as_deref(), Some("true"), "the table is sent in parts");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use flate2::read::ZlibDecoder;
 use serde::Deserialize;
-use wire::body::{DataVersion, KvTable, RegisterBrokerBody, TopicConfig, TopicQueueMapping};
+use wire::body::{DataVersion, KvTable, PART_OF_TABLE, RegisterBrokerBody, TopicConfig, TopicQueueMapping};
 use wire::codes::{VERSION_3_0_11, response};
 use wire::fields::Fields;
 use wire::json;
@@ -131,7 +131,8 @@ impl RequestHandler {
         };
         let (prune, with_order) = {
             let config = self.config();
-            (config.delete_topic_with_broker_registration, config.return_order_topic_config_to_broker)
+            let prune = config.delete_topic_with_broker_registration && !fields.flag_or(PART_OF_TABLE, false);
+            (prune, config.return_order_topic_config_to_broker)
         };
         let master = match self.routes_mut().register(errand.now, &registration, prune) {
             Registered::Incomplete => return Err(Refusal::error("register broker failed")),

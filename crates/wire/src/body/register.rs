@@ -20,6 +20,11 @@ use crate::json::{self, JsonError};
 /// The first version (V5_0_0) whose packed body has static-topic mappings.
 pub const MAPPING_VERSION_MIN: i32 = 413;
 
+/// Header field of `REGISTER_BROKER` that is `true` when the body has only some of the broker's topics: those that changed, or a part of
+/// a large table. A name server that removes the topics that a registration does not name (`deleteTopicWithBrokerRegistration`) leaves
+/// them then. Brokers and name servers of RocketMQ do not know the field.
+pub const PART_OF_TABLE: &str = "partOfTable";
+
 /// A broker's registration at the name server (`org.apache.rocketmq.remoting.protocol.body.RegisterBrokerBody`).
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -74,6 +74,21 @@ fn topics_that_are_no_longer_named_go_if_the_configuration_says_so() {
 }
 
 #[test]
+fn topics_that_a_part_of_a_table_does_not_name_stay() {
+    let office = Office::with("deleteTopicWithBrokerRegistration=true");
+    let broker = Broker::new(0, "a:1");
+    office.register(&broker);
+    let part =
+        Broker { counter: 2, topics: vec!["T3"], extra: json!({"partOfTable": "true"}), ..broker.clone() };
+    office.register(&part);
+    assert_eq!(office.ask(206, json!({}), "").body, r#"{"topicList":["T1","T2","T3"]}"#);
+    let whole =
+        Broker { counter: 2, topics: vec!["T1", "T3"], extra: json!({"partOfTable": "false"}), ..broker };
+    office.register(&whole);
+    assert_eq!(office.ask(206, json!({}), "").body, r#"{"topicList":["T1","T3"]}"#);
+}
+
+#[test]
 fn an_unchanged_version_changes_no_queues_but_adds_missing_topics() {
     let office = Office::new();
     let broker = Broker::new(0, "a:1");
