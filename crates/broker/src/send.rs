@@ -180,13 +180,13 @@ fn stage_single<T>(
     let id_start = staged.ids.len();
     let properties = Properties::rewrite(broker, header, target, &mut staged.properties, &mut staged.ids)?;
     let id = id_start..staged.ids.len();
-    let reported = target.queue_id;
     let real = target;
+    let reported = properties.priority_queue.unwrap_or(target.queue_id);
     let target = match (properties.delay_level, properties.out_ms) {
         _ if properties.is_half => Target { topic: broker.half_topic()?, queue_id: 0, dead: false },
         (Some(level), _) => Target { topic: broker.schedule_topic()?, queue_id: level - 1, dead: false },
         (None, Some(_)) => Target { topic: broker.timer_topic()?, queue_id: 0, dead: false },
-        (None, None) => target.clone(),
+        (None, None) => Target { queue_id: reported, ..target.clone() },
     };
     let queue = find_queue(broker, &target)?;
     let message = Message {

@@ -74,6 +74,8 @@ pub struct Topic {
     pub compacts: bool,
     /// True when a batch sent to the topic is stored as one record of many messages (`queue.type=BatchCQ`).
     pub batched: bool,
+    /// True when the queues stand for priorities, of which pops take the highest first (`message.type=PRIORITY`).
+    pub prioritized: bool,
     /// Suspended pops of the topic; shared by all values of the topic.
     pub(crate) waiters: Arc<Waiters>,
     /// What the front of the process made of the configuration.
@@ -93,12 +95,13 @@ impl Topic {
         let count = count.max(previous.map_or(0, |topic| topic.count));
         let queues = OnceLock::new();
         let forbidden = names::is_forbidden_to_send(&config.topic_name);
-        let compacts = config.attributes.get(attributes::CLEANUP_POLICY).is_some_and(|it| it == "COMPACTION");
-        let batched =
-            config.attributes.get(attributes::QUEUE_TYPE).is_some_and(|it| it == attributes::BATCHED);
+        let says = |name, value| config.attributes.get(name).is_some_and(|it| it == value);
+        let compacts = says(attributes::CLEANUP_POLICY, "COMPACTION");
+        let batched = says(attributes::QUEUE_TYPE, attributes::BATCHED);
+        let prioritized = says(attributes::MESSAGE_TYPE, attributes::PRIORITY);
         let waiters = previous.map(|topic| topic.waiters.clone()).unwrap_or_default();
         let front = OnceLock::new();
-        Self { config, forbidden, compacts, batched, waiters, front, count, queues, used }
+        Self { config, forbidden, compacts, batched, prioritized, waiters, front, count, queues, used }
     }
 
     /// Name of the topic.

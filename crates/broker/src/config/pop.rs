@@ -37,6 +37,10 @@ pub struct PopSettings {
     pub in_flight_max: usize,
     /// `popFromRetryProbability`: percentage of pops that look at the retry topic first.
     pub retry_probability: i32,
+    /// `popFromRetryProbabilityForPriority`: the same percentage of those pops that take the highest priority first.
+    pub retry_probability_for_priority: i32,
+    /// `priorityOrderAsc`: of two priorities the larger number is the higher one.
+    pub priority_ascends: bool,
     /// `enableRetryTopicV2`: names of retry topics separate group and topic with `+`, not `_`.
     pub retry_v2: bool,
     /// `retrieveMessageFromPopRetryTopicV1`: with `enableRetryTopicV2`, retry topics named with `_` are read as well.
@@ -69,6 +73,8 @@ impl Default for PopSettings {
             held_max: 200_000,
             in_flight_max: 20_000,
             retry_probability: 20,
+            retry_probability_for_priority: 0,
+            priority_ascends: true,
             retry_v2: false,
             retry_v1_too: true,
             actual_retry_topic: false,

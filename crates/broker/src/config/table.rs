@@ -345,6 +345,12 @@ properties! {
     "popFromRetryProbability" Restart "percentage of pops that look at the retry topic first; the others look at it last" {
         pop.retry_probability = |text| number(text, 0..=100), show
     }
+    "popFromRetryProbabilityForPriority" Restart "percentage of pops of topics with message.type=PRIORITY that look at the retry topic first" {
+        pop.retry_probability_for_priority = |text| number(text, 0..=100), show
+    }
+    "priorityOrderAsc" Restart "of the priorities of messages larger numbers are delivered first" {
+        pop.priority_ascends = flag, show
+    }
     "enableRetryTopicV2" Restart "messages that come back to a group go to %RETRY%group+topic instead of %RETRY%group_topic" {
         pop.retry_v2 = flag, show
     }

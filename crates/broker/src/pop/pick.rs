@@ -84,18 +84,40 @@ pub(super) fn pick(
         units: Vec::new(),
         refused: false,
     };
-    let retries_first = dice < settings.retry_probability;
+    let by_priority = topic.prioritized && !ask.ordered && dice < priority_factor(broker, &ask.group);
+    let (order, retry_probability) = match by_priority {
+        true if settings.priority_ascends => (Order::FromLast, settings.retry_probability_for_priority),
+        true => (Order::From(0), settings.retry_probability_for_priority),
+        false => (Order::From(dice), settings.retry_probability),
+    };
+    let retries_first = dice < retry_probability;
     if retries_first {
         picking.visit_retries(dice)?;
     }
     match ask.queue_id {
         queue_id if queue_id >= 0 => picking.visit(topic, Kind::Normal, queue_id)?,
-        _ => picking.visit_all(topic, Kind::Normal, dice)?,
+        _ => picking.visit_all(topic, Kind::Normal, order)?,
     }
     if !retries_first && picking.wanted() > 0 {
         picking.visit_retries(dice)?;
     }
     picking.finish()
+}
+
+/// The percentage of a group's pops that take the highest priority of a topic first (`SubscriptionGroupConfig.getPriorityFactor`).
+fn priority_factor(broker: &Broker, group: &str) -> i32 {
+    const ALL: i32 = 100;
+    let config = broker.groups.find(group);
+    config.and_then(|config| config.attributes.get("priority.factor")?.parse().ok()).unwrap_or(ALL)
+}
+
+/// The order in which a pop looks at the queues of a topic.
+#[derive(Clone, Copy)]
+enum Order {
+    /// Begins with the queue of this id, modulo their number, and goes round.
+    From(i32),
+    /// Begins with the last queue and goes backwards.
+    FromLast,
 }
 
 /// Which retry topic of the group a pop looks at (`KeyBuilder.buildPopRetryTopic`).
@@ -138,14 +160,18 @@ impl Picking<'_> {
         let kind = retry_kind(self.broker, dice);
         let name = kind.topic(self.topic.name(), &self.ask.group);
         match self.broker.topics.find(&name) {
-            Some(topic) => self.visit_all(&topic, kind, dice),
+            Some(topic) => self.visit_all(&topic, kind, Order::From(dice)),
             None => Ok(()),
         }
     }
 
-    fn visit_all(&mut self, topic: &Arc<Topic>, kind: Kind, dice: i32) -> Result<(), Unpopped> {
+    fn visit_all(&mut self, topic: &Arc<Topic>, kind: Kind, order: Order) -> Result<(), Unpopped> {
         let count = topic.config.read_queue_nums;
-        (0..count).try_for_each(|index| self.visit(topic, kind, (dice % count + index) % count))
+        let queue_id = |index| match order {
+            Order::From(first) => (first % count + index) % count,
+            Order::FromLast => count - 1 - index,
+        };
+        (0..count).try_for_each(|index| self.visit(topic, kind, queue_id(index)))
     }
 
     fn visit(&mut self, topic: &Arc<Topic>, kind: Kind, queue_id: i32) -> Result<(), Unpopped> {

@@ -1,6 +1,7 @@
 //! Pops on a broker without connections. Time is an argument, and messages with an invisible time of 0 need no timer.
 
 mod ordered;
+mod priority;
 
 use std::sync::atomic::Ordering;
 

@@ -35,6 +35,8 @@ pub(super) struct Properties {
     pub cancels: bool,
     /// Whether the message has a sharding key.
     pub has_sharding_key: bool,
+    /// The queue that the message's priority stands for.
+    pub priority_queue: Option<i32>,
 }
 
 /// Properties that only the broker may set; values from clients are dropped.
@@ -103,8 +105,10 @@ impl Properties {
             out_ms: None,
             cancels: false,
             has_sharding_key: false,
+            priority_queue: None,
         };
         let mut delay = None;
+        let mut priority = None;
         let mut asked = Asked::default();
         let id_start = ids.len();
         out.extend_from_slice(&broker.sent_properties);
@@ -128,6 +132,9 @@ impl Properties {
                 continue;
             } else if is(key::SHARDING_KEY) {
                 found.has_sharding_key = true;
+            } else if is(key::PRIORITY) {
+                priority = Some(value);
+                continue;
             } else if is(key::INNER_NUM) {
                 return Err(super::illegal(broker));
             } else if name.starts_with(b"TIMER_") && asked.note(name, value) {
@@ -139,6 +146,10 @@ impl Properties {
             broker.unique_key(ids);
         }
         properties::append(out, key::UNIQ_KEY, &ids[id_start..]);
+        if let Some(text) = priority {
+            let is_plain = !found.is_half && !found.has_sharding_key && delay.is_none() && !asked.is_asked();
+            found.priority_queue = prioritized(out, text, target, is_plain);
+        }
         let delay = delay.map(Delay::read).transpose()?;
         // A message that a consumer sends back was committed long ago (`SendMessageProcessor.sendMessage`).
         found.is_half &= !(header.reconsume_times > 0 && delay.is_some_and(|delay| delay.level > 0));
@@ -228,6 +239,18 @@ fn half(out: &mut Vec<u8>, target: &Target, unique: &[u8], delay: Option<&[u8]>)
     properties::append(out, key::REAL_QUEUE_ID, digits.format(target.queue_id).as_bytes());
     properties::append(out, key::TRANSACTION_ID, unique);
     properties::append(out, key::DELAY, delay.unwrap_or_default());
+}
+
+/// The queue that the priority of a message stands for, which is the last one for priorities above it. Only messages without another
+/// kind have a priority; others lose the property. One that is no priority is stored as it came (`SendMessageProcessor.sendMessage`).
+fn prioritized(out: &mut Vec<u8>, text: &[u8], target: &Target, is_plain: bool) -> Option<i32> {
+    let number = std::str::from_utf8(text).ok().and_then(|text| text.parse::<i32>().ok());
+    let priority = number.filter(|priority| *priority >= 0);
+    if priority.is_none() || is_plain {
+        properties::append(out, key::PRIORITY, text);
+    }
+    let last = target.topic.config.write_queue_nums - 1;
+    priority.filter(|_| is_plain && last >= 0).map(|priority| priority.min(last))
 }
 
 fn copy_pair(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {

@@ -456,3 +456,26 @@ fn a_pull_gives_whole_records_of_a_topic_of_batches() {
     let remark = (code, remark);
     assert!(remark.0 == response::SYSTEM_ERROR && remark.1.contains("takes no inner batches"), "{remark:?}");
 }
+
+#[test]
+fn a_priority_stands_for_a_queue() {
+    let fixture = Fixture::new();
+    fixture.queue("T", 3);
+    for (properties, queue_id, is_kept) in [
+        (&b"_SYS_MSG_PRIORITY_\x010\x02"[..], 0, true),
+        (b"_SYS_MSG_PRIORITY_\x012\x02", 2, true),
+        (b"_SYS_MSG_PRIORITY_\x0150\x02", 3, true),
+        (b"_SYS_MSG_PRIORITY_\x01-1\x02", 1, true),
+        (b"_SYS_MSG_PRIORITY_\x01high\x02", 1, true),
+        (b"_SYS_MSG_PRIORITY_\x013\x02__SHARDINGKEY\x01g\x02", 1, false),
+        (b"_SYS_MSG_PRIORITY_\x013\x02DELAY\x010\x02", 1, false),
+        (b"_SYS_MSG_PRIORITY_\x013\x02TIMER_DELAY_SEC\x010\x02", 1, false),
+    ] {
+        let header = SendHeader { batch: false, queue_id: 1, ..header("T", properties) };
+        let (code, field) = send(&fixture, &header, b"m");
+        let shown = String::from_utf8_lossy(properties);
+        assert_eq!((code, field("queueId")), (0, Some(queue_id.to_string())), "{shown}");
+        let (_, stored, _) = fixture.messages("T", queue_id).pop().unwrap();
+        assert_eq!(properties::get(&stored, key::PRIORITY).is_some(), is_kept, "{shown}");
+    }
+}

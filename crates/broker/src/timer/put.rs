@@ -48,6 +48,11 @@ impl<'a> Asked<'a> {
         true
     }
 
+    /// Whether a property asks for a time.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.delay_s.or(self.delay_ms).or(self.deliver_ms).is_some()
+    }
+
     /// Appends the properties that ask for a time to encoded properties.
     pub(crate) fn copy(&self, out: &mut Vec<u8>) {
         let all = [

@@ -15,7 +15,9 @@ pub(crate) const BATCHED: &str = "BatchCQ";
 /// Name of the attribute for what is done with old messages: `DELETE` or `COMPACTION`.
 pub(crate) const CLEANUP_POLICY: &str = "cleanup.policy";
 /// Name of the attribute for the kind of messages in the topic.
-const MESSAGE_TYPE: &str = "message.type";
+pub(crate) const MESSAGE_TYPE: &str = "message.type";
+/// The value of `message.type` for topics whose queues stand for priorities.
+pub(crate) const PRIORITY: &str = "PRIORITY";
 
 enum Values {
     OneOf(&'static [&'static str]),
@@ -40,7 +42,7 @@ const ATTRIBUTES: [Attribute; 5] = [
             "FIFO",
             "DELAY",
             "TRANSACTION",
-            "PRIORITY",
+            PRIORITY,
             "LITE",
             "MIXED",
         ]),

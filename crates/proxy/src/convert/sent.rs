@@ -5,7 +5,7 @@ use grpc::messages::{Code, Encoding, Message, MessageType, SystemProperties, nam
 use wire::properties::{self, key};
 use wire::record::sys_flag;
 
-use super::stored::{LITE_TOPIC, PRIORITY};
+use super::stored::LITE_TOPIC;
 use super::type_name;
 use crate::checks;
 use crate::config::Config;
@@ -18,8 +18,10 @@ pub struct MessageKind(pub MessageType);
 impl MessageKind {
     pub fn of(stored: &[u8]) -> Self {
         let timers = [key::DELAY, key::TIMER_DELIVER_MS, key::TIMER_DELAY_SEC, key::TIMER_DELAY_MS];
-        let [prepared, sharding, priority, lite] =
-            properties::get_all(stored, [key::TRANSACTION_PREPARED, key::SHARDING_KEY, PRIORITY, LITE_TOPIC]);
+        let [prepared, sharding, priority, lite] = properties::get_all(
+            stored,
+            [key::TRANSACTION_PREPARED, key::SHARDING_KEY, key::PRIORITY, LITE_TOPIC],
+        );
         Self(match () {
             () if prepared == Some(b"true") => MessageType::Transaction,
             () if properties::get_all(stored, timers).iter().any(Option::is_some) => MessageType::Delay,
@@ -140,7 +142,7 @@ pub fn outgoing(message: &Message, caller: &Caller, now_ms: i64) -> Outgoing {
         put(key::TIMER_DELIVER_MS, &time.ms().to_string());
     }
     if let Some(priority) = system.priority {
-        put(PRIORITY, &priority.to_string());
+        put(key::PRIORITY, &priority.to_string());
     }
     if let Some(attempt) = system.delivery_attempt {
         put(key::RECONSUME_TIME, &attempt.to_string());

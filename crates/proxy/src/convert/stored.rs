@@ -15,8 +15,6 @@ use wire::record::{RecordView, sys_flag};
 use super::sent::MessageKind;
 use crate::checks;
 
-/// `_SYS_MSG_PRIORITY_`: the priority of a message.
-pub const PRIORITY: &str = "_SYS_MSG_PRIORITY_";
 /// `__LITE_TOPIC`: the lite topic of a message.
 pub const LITE_TOPIC: &str = "__LITE_TOPIC";
 
@@ -32,7 +30,7 @@ pub fn message(bytes: &Bytes, record: &RecordView<'_>, now_ms: i64) -> Message {
         [key::TAGS, key::KEYS, key::UNIQ_KEY, key::BORN_HOST, key::SHARDING_KEY, key::TRACE_CONTEXT],
     );
     let [delay_s, deliver_ms, priority, lite_topic] =
-        texts(properties, [key::TIMER_DELAY_SEC, key::TIMER_DELIVER_MS, PRIORITY, LITE_TOPIC]);
+        texts(properties, [key::TIMER_DELAY_SEC, key::TIMER_DELIVER_MS, key::PRIORITY, LITE_TOPIC]);
     let [dead_topic, dead_id] = texts(properties, [key::DLQ_ORIGIN_TOPIC, key::DLQ_ORIGIN_MESSAGE_ID]);
     let number = |text: Option<&str>| text.and_then(|text| text.parse::<i64>().ok());
     let delivery_ms = match number(delay_s) {

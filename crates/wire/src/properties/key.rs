@@ -81,6 +81,8 @@ keys! {
     FIRST_POP_TIME = "1ST_POP_TIME";
     /// Message group of ordered messages.
     SHARDING_KEY = "__SHARDINGKEY";
+    /// Priority of a message in a topic of kind PRIORITY; a larger number goes first.
+    PRIORITY = "_SYS_MSG_PRIORITY_";
     /// Queue id to which a proxy forwards the message.
     FORWARD_QUEUE_ID = "PROPERTY_FORWARD_QUEUE_ID";
     /// Marks a redirected message.
