@@ -4,6 +4,7 @@
 //! Every change is on disk before it takes effect. Changes are rare (operators, the first heartbeat of a new group),
 //! so one mutex serialises them; lookups take a read lock only.
 
+pub(crate) mod attributes;
 mod change;
 mod handlers;
 

@@ -6,6 +6,7 @@ mod acting;
 mod admin;
 pub mod api;
 mod assign;
+mod attributes;
 mod broker;
 mod caller;
 mod change;

@@ -8,7 +8,7 @@ use wire::body::{Changed, DataVersion, Extra, SubscriptionGroupConfig, Subscript
 use wire::codes::response;
 use wire::json::{self, Dialect};
 
-use super::handlers::altered;
+use super::attributes::altered;
 use super::{CHANGES_KEPT, FORBIDDEN_READ, Forbidden, GROUPS_MAX, Groups};
 use crate::change::GroupChange;
 use crate::{Refusal, persist};
@@ -150,7 +150,7 @@ impl Groups {
                     continue;
                 }
                 GroupChange::Put(config) => {
-                    let known = now.as_ref().map(|known| known.attributes.clone()).unwrap_or_default();
+                    let known = now.as_ref().map(|known| &known.attributes);
                     let attributes = altered(known, &config.attributes)?;
                     SubscriptionGroupConfig { attributes, ..*config }
                 }

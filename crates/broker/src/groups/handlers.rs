@@ -1,6 +1,5 @@
 //! What operators do with groups (`AdminBrokerProcessor`).
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use wire::body::{SubscriptionGroupConfig, SubscriptionGroupTable};
@@ -84,25 +83,4 @@ fn check_numbers(name: &str, config: &SubscriptionGroupConfig) -> Result<(), Ref
         return refuse("retryMaxTimes", config.retry_max_times, "-1 or more");
     }
     Ok(())
-}
-
-/// The attributes after the alterations of a request: `+name` sets, `-name` removes (`AttributeUtil.alterCurrentAttributes`). A
-/// name without a sign sets as well, because the files hold names in this form; Java refuses it.
-pub(super) fn altered(
-    mut known: BTreeMap<String, String>,
-    changes: &BTreeMap<String, String>,
-) -> Result<BTreeMap<String, String>, Refusal> {
-    for (change, value) in changes {
-        let name = change.strip_prefix(['+', '-']).unwrap_or(change);
-        if name.is_empty() {
-            let remark = format!("attribute name {change:?} is empty, expected +name or -name");
-            return Err(Refusal::new(response::INVALID_PARAMETER, remark));
-        }
-        if change.starts_with('-') {
-            known.remove(name);
-        } else {
-            known.insert(name.to_owned(), value.clone());
-        }
-    }
-    Ok(known)
 }

@@ -128,12 +128,16 @@ fn nothing_changes_when_the_file_cannot_be_written() {
 fn groups_are_updated_shown_listed_and_deleted() {
     let folder = Folder::new();
     let groups = folder.open();
-    put(&groups, r#"{"groupName":"g","retryMaxTimes":3,"attributes":{"+a":"1","+b":"2"}}"#).unwrap();
-    put(&groups, r#"{"groupName":"g","retryMaxTimes":4,"attributes":{"-a":""}}"#).unwrap();
+    put(
+        &groups,
+        r#"{"groupName":"g","retryMaxTimes":3,"attributes":{"+priority.factor":"1","+lite.bind.topic":"2"}}"#,
+    )
+    .unwrap();
+    put(&groups, r#"{"groupName":"g","retryMaxTimes":4,"attributes":{"-priority.factor":""}}"#).unwrap();
     let get = |name| found(groups.find_or_create(name, false)?);
     let shown = get("g").unwrap();
     assert_eq!(shown.retry_max_times, 4);
-    assert_eq!(shown.attributes, BTreeMap::from([("b".to_owned(), "2".to_owned())]));
+    assert_eq!(shown.attributes, BTreeMap::from([("lite.bind.topic".to_owned(), "2".to_owned())]));
     assert_eq!(refusal(get("h")), (26, "No group in this broker".to_owned()));
 
     let all = |first, count| {
@@ -162,6 +166,29 @@ fn bad_groups_are_refused_with_the_value_and_the_limit() {
     check(r#"{"groupName":"g","retryQueueNums":-2}"#, (29, "retryQueueNums is -2, expected 0 to 65535"));
     check(r#"{"groupName":"g","retryMaxTimes":-2}"#, (29, "retryMaxTimes is -2, expected -1 or more"));
     check(r#"{"groupName":"g","attributes":{"+":"1"}}"#, (29, "attribute name \"+\" is empty"));
+    let attributes = [
+        (r#""+priority.facto":"1""#, "unsupported key: priority.facto"),
+        (r#""+priority.factor":"101""#, "value is not in range: priority.factor is 101, expected 0 to 100"),
+        (r#""priority.factor":"-1""#, "value is not in range: priority.factor is -1, expected 0 to 100"),
+        (
+            r#""+lite.sub.model":"Any""#,
+            "value is not in set: lite.sub.model is Any, expected one of Shared, Exclusive",
+        ),
+        (r#""+lite.sub.reset.offset.exclusive":"yes""#, "boolean attribute format is wrong."),
+        (r#""+lite.sub.client.max.event.cnt":"9""#, "expected 10 or more"),
+        (
+            r#""-priority.factor":"""#,
+            "only add attribute is supported while creating topic. key: priority.factor",
+        ),
+        (r#""+priority.factor":"1","priority.factor":"2""#, "alter duplication key. key: priority.factor"),
+    ];
+    for (attribute, remark) in attributes {
+        check(&format!(r#"{{"groupName":"g","attributes":{{{attribute}}}}}"#), (1, remark));
+    }
+    assert!(groups.find("g").is_none());
+    groups.make("g", 1).unwrap();
+    let missing = r#"{"groupName":"g","attributes":{"-priority.factor":""}}"#;
+    check(missing, (1, "attempt to delete a nonexistent key: priority.factor"));
     check("{", (1, "the request body is not the JSON expected"));
 }
 
@@ -196,4 +223,17 @@ fn an_operator_closes_a_topic_for_a_group_and_opens_it() {
     assert!(forbid(Some(true)).unwrap());
     let again = folder.open();
     assert!(!again.is_read_forbidden("g", "T") && again.is_read_forbidden("g", "V"), "others stay");
+}
+
+#[test]
+fn attributes_of_a_newer_broker_stay_when_the_group_is_changed() {
+    let folder = Folder::new();
+    let table = r#"{"subscriptionGroupTable":{"g":{"groupName":"g","attributes":{"newer":"1"}}}}"#;
+    std::fs::write(folder.path(), table).unwrap();
+    let groups = folder.open();
+    put(&groups, r#"{"groupName":"g","retryMaxTimes":3,"attributes":{"newer":"1","+priority.factor":"5"}}"#)
+        .unwrap();
+    let found = groups.find("g").unwrap();
+    assert_eq!((found.retry_max_times, found.attributes.len()), (3, 2));
+    assert_eq!(found.attributes["newer"], "1");
 }

@@ -19,6 +19,7 @@ use super::order;
 use super::request::check_current;
 use super::revive_records::ReviveRecords;
 use crate::broker::Broker;
+use crate::groups::attributes::PRIORITY_FACTOR;
 use crate::long_polling::{Ask, Pop, PullAsk};
 use crate::pull::{Pull, Scan, Source};
 use crate::refusal::PutError;
@@ -108,7 +109,7 @@ pub(super) fn pick(
 fn priority_factor(broker: &Broker, group: &str) -> i32 {
     const ALL: i32 = 100;
     let config = broker.groups.find(group);
-    config.and_then(|config| config.attributes.get("priority.factor")?.parse().ok()).unwrap_or(ALL)
+    config.and_then(|config| config.attributes.get(PRIORITY_FACTOR)?.parse().ok()).unwrap_or(ALL)
 }
 
 /// The order in which a pop looks at the queues of a topic.

@@ -1,11 +1,11 @@
-//! Attributes of topics: how requests change them, and which values they may have (`AttributeParser`, `AttributeUtil`,
-//! `TopicAttributes`).
+//! Attributes of topics: which there are, and how requests write them (`AttributeParser`, `TopicAttributes`).
 
 use std::collections::BTreeMap;
 
 use wire::codes::response;
 
 use crate::Refusal;
+use crate::attributes::{self, Attribute, Values};
 use crate::change::Alterations;
 
 /// Name of the attribute for the kind of index the topic's queues have: `SimpleCQ` or `BatchCQ`.
@@ -18,17 +18,6 @@ pub(crate) const CLEANUP_POLICY: &str = "cleanup.policy";
 pub(crate) const MESSAGE_TYPE: &str = "message.type";
 /// The value of `message.type` for topics whose queues stand for priorities.
 pub(crate) const PRIORITY: &str = "PRIORITY";
-
-enum Values {
-    OneOf(&'static [&'static str]),
-    Number,
-}
-
-struct Attribute {
-    name: &'static str,
-    changeable: bool,
-    values: Values,
-}
 
 const ATTRIBUTES: [Attribute; 5] = [
     Attribute { name: QUEUE_TYPE, changeable: false, values: Values::OneOf(&[BATCHED, "SimpleCQ"]) },
@@ -47,8 +36,8 @@ const ATTRIBUTES: [Attribute; 5] = [
             "MIXED",
         ]),
     },
-    Attribute { name: "reserve.time", changeable: true, values: Values::Number },
-    Attribute { name: "lite.topic.expiration", changeable: true, values: Values::Number },
+    Attribute { name: "reserve.time", changeable: true, values: Values::Numbers(-1..=i64::MAX) },
+    Attribute { name: "lite.topic.expiration", changeable: true, values: Values::Numbers(-1..=i64::MAX) },
 ];
 
 /// Parses changes of attributes in the form `+name=value,-name`.
@@ -77,54 +66,7 @@ pub(super) fn altered(
     known: Option<&BTreeMap<String, String>>,
     alterations: &Alterations,
 ) -> Result<BTreeMap<String, String>, Refusal> {
-    let mut attributes = known.cloned().unwrap_or_default();
-    let creates = known.is_none();
-    for (at, (signed, value)) in alterations.iter().enumerate() {
-        let name = &signed[1..];
-        let refuse = |why: &str| Err(Refusal::error(format!("{why} {name}")));
-        if alterations[..at].iter().any(|(other, _)| other[1..] == *name) {
-            return refuse("alter duplication key. key:");
-        }
-        let removes = signed.starts_with('-');
-        if creates && removes {
-            return refuse("only add attribute is supported while creating topic. key:");
-        }
-        if removes && !attributes.contains_key(name) {
-            return refuse("attempt to delete a nonexistent key:");
-        }
-        let Some(attribute) = ATTRIBUTES.iter().find(|attribute| attribute.name == name) else {
-            return refuse("unsupported key:");
-        };
-        if !creates && !attribute.changeable {
-            return refuse("attempt to update an unchangeable attribute. key:");
-        }
-        if removes {
-            attributes.remove(name);
-        } else {
-            attribute.check(value)?;
-            attributes.insert(name.to_owned(), value.clone());
-        }
-    }
-    Ok(attributes)
-}
-
-impl Attribute {
-    fn check(&self, value: &str) -> Result<(), Refusal> {
-        let name = self.name;
-        match self.values {
-            Values::OneOf(words) if words.contains(&value) => Ok(()),
-            Values::OneOf(words) => {
-                let words = words.join(", ");
-                Err(Refusal::error(format!(
-                    "value is not in set: {name} is {value}, expected one of {words}"
-                )))
-            }
-            Values::Number if value.parse::<i64>().is_ok_and(|number| number >= -1) => Ok(()),
-            Values::Number => {
-                Err(Refusal::error(format!("value is not in range: {name} is {value}, expected -1 or more")))
-            }
-        }
-    }
+    attributes::altered(&ATTRIBUTES, known, alterations)
 }
 
 #[cfg(test)]

@@ -1,0 +1,49 @@
+//! Attributes of groups: which there are, and how requests write them (`SubscriptionGroupAttributes`).
+
+use std::collections::BTreeMap;
+
+use wire::codes::response;
+
+use crate::Refusal;
+use crate::attributes::{self, Attribute, Values};
+
+/// Name of the attribute for the percentage of a group's pops that take the highest priority of a topic first.
+pub(crate) const PRIORITY_FACTOR: &str = "priority.factor";
+
+const ATTRIBUTES: [Attribute; 8] = [
+    changeable(PRIORITY_FACTOR, Values::Numbers(0..=100)),
+    changeable("lite.bind.topic", Values::Text),
+    changeable("lite.sub.model", Values::OneOf(&["Shared", "Exclusive"])),
+    changeable("lite.sub.reset.offset.exclusive", Values::Flag),
+    changeable("lite.sub.reset.offset.unsubscribe", Values::Flag),
+    changeable("lite.sub.client.quota", Values::Numbers(-1..=i64::MAX)),
+    changeable("lite.sub.client.max.event.cnt", Values::Numbers(10..=i64::MAX)),
+    changeable("lite.sub.wildcard", Values::Text),
+];
+
+const fn changeable(name: &'static str, values: Values) -> Attribute {
+    Attribute { name, changeable: true, values }
+}
+
+/// The attributes after the alterations of a request: `+name` sets, `-name` removes; `known` is `None` when the request creates the
+/// group. A name without a sign sets as well, because the files hold names in this form; Java refuses it. One that is as the group
+/// has it already may be of any name, so that what a newer Java broker stored can be given back.
+pub(super) fn altered(
+    known: Option<&BTreeMap<String, String>>,
+    changes: &BTreeMap<String, String>,
+) -> Result<BTreeMap<String, String>, Refusal> {
+    let mut alterations = Vec::with_capacity(changes.len());
+    for (change, value) in changes {
+        let name = change.strip_prefix(['+', '-']).unwrap_or(change);
+        if name.is_empty() {
+            let remark = format!("attribute name {change:?} is empty, expected +name or -name");
+            return Err(Refusal::new(response::INVALID_PARAMETER, remark));
+        }
+        let is_same = !change.starts_with('-') && known.and_then(|known| known.get(name)) == Some(value);
+        let sign = if change.starts_with('-') { '-' } else { '+' };
+        if !is_same {
+            alterations.push((format!("{sign}{name}"), value.clone()));
+        }
+    }
+    attributes::altered(&ATTRIBUTES, known, &alterations)
+}
