@@ -77,6 +77,7 @@ fn refuse_system_topic(broker: &Broker, name: &str) -> Result<(), Refusal> {
 /// Removes a topic, its queues, the pop retry topics of its groups and the groups' offsets in it. The topic's messages stay in
 /// the commit log until their files expire.
 pub(crate) fn delete_topic(broker: &Broker, name: &str) -> Result<(), Refusal> {
+    names::check_not_blank(name)?;
     refuse_system_topic(broker, name)?;
     let groups = broker.offsets.groups_of(name);
     // Offsets of groups in a topic that does not exist: a crash interrupted an earlier deletion of the topic.

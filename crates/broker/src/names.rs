@@ -47,9 +47,7 @@ pub fn is_light(name: &str) -> bool {
 /// # Errors
 /// Code 29 with Java's remark (`TopicValidator.validateTopic`).
 pub fn check_topic(topic: &str) -> Result<(), Refusal> {
-    if is_blank(topic) {
-        return Err(illegal("The specified topic is blank.".to_owned()));
-    }
+    check_not_blank(topic)?;
     if !is_legal(topic) {
         let rule = "contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$";
         return Err(illegal(format!("The specified topic: {}, {rule}", short(topic))));
@@ -65,6 +63,17 @@ pub fn check_topic(topic: &str) -> Result<(), Refusal> {
     } else if topic.len() > TOPIC_LENGTH_MAX {
         let rule = format!("is longer than topic max length: {TOPIC_LENGTH_MAX}");
         return Err(illegal(format!("The specified topic: {}, {rule}", short(topic))));
+    }
+    Ok(())
+}
+
+/// Checks that a topic is named at all.
+///
+/// # Errors
+/// Code 29 with Java's remark.
+pub fn check_not_blank(topic: &str) -> Result<(), Refusal> {
+    if is_blank(topic) {
+        return Err(illegal("The specified topic is blank.".to_owned()));
     }
     Ok(())
 }

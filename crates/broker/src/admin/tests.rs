@@ -41,6 +41,15 @@ fn topics_with_the_names_of_cluster_and_broker_are_the_brokers_own() {
 }
 
 #[test]
+fn a_topic_is_not_deleted_without_its_name() {
+    let fixture = Fixture::new();
+    for name in ["", " "] {
+        let (code, remark, _) = fixture.ask(request::DELETE_TOPIC_IN_BROKER, &[("topic", name)], b"");
+        assert_eq!((code, remark.as_str()), (29, "The specified topic is blank."));
+    }
+}
+
+#[test]
 fn a_filter_type_java_does_not_know_is_refused() {
     let fixture = Fixture::new();
     let refused = |text: &str| (1, format!("topicFilterType is {text:?}, expected SINGLE_TAG or MULTI_TAG"));
