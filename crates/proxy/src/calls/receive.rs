@@ -122,10 +122,8 @@ async fn found(call: &Call, request: &ReceiveMessageRequest) -> Result<Delivery,
     if is_lite {
         lite::check_unacked(call, &client)?;
     }
-    let is_ordered = match &stated.settings.pub_sub {
-        Some(PubSub::Subscription(subscription)) => subscription.fifo.unwrap_or(false),
-        _ => false,
-    };
+    // Boxed: a receive that waits needs no room for the question.
+    let (is_ordered, attempts_max) = Box::pin(served_now(call, &stated.settings)).await;
     let pop = PopRequest {
         target: PopTarget { caller: &call.caller, topic: &topic, group, queue_id: -1 },
         polling: Polling {
@@ -158,7 +156,7 @@ async fn found(call: &Call, request: &ReceiveMessageRequest) -> Result<Delivery,
             let receiver =
                 Receiver { call, broker, topic: &topic, group, tags: &tags, invisible_ms, is_lite };
             // Boxed: until there are messages, a call that waits needs no room for what becomes of them.
-            Box::pin(receiver.delivery(popped, recipient, attempts_max(&stated.settings))).await
+            Box::pin(receiver.delivery(popped, recipient, attempts_max)).await
         }
         PopStatus::TimedOut => Err(no_message("no new message")),
         PopStatus::Full => Err(Failure::new(Code::TooManyRequests, "polling full")),
@@ -189,8 +187,16 @@ fn no_message(text: impl Into<String>) -> Failure {
     Failure::new(Code::MessageNotFound, text)
 }
 
-fn attempts_max(settings: &Settings) -> i32 {
-    settings.backoff_policy.as_ref().map_or(i32::MAX, |policy: &RetryPolicy| policy.max_attempts)
+/// Whether the client's group consumes in order, and how often its messages are delivered. An operator may have changed the group since the
+/// client was told its settings, which it asks for every few minutes only (`GrpcClientSettingsManager.getClientSettings`).
+async fn served_now(call: &Call, settings: &Settings) -> (bool, i32) {
+    let told_max =
+        settings.backoff_policy.as_ref().map_or(i32::MAX, |policy: &RetryPolicy| policy.max_attempts);
+    let Some(PubSub::Subscription(subscription)) = &settings.pub_sub else { return (false, told_max) };
+    match call.proxy.brokers.group(name(&subscription.group)).await {
+        Ok(Some(group)) => (group.consume_message_orderly, group.retry_max_times.saturating_add(1)),
+        _ => (subscription.fifo.unwrap_or(false), told_max),
+    }
 }
 
 /// Who receives popped messages.

@@ -1,6 +1,8 @@
 //! Calls against a broker on a temporary directory, without gRPC.
 
 use std::future::Future;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 
 use broker::RunningBroker;
 use broker::api::Identity;
@@ -8,6 +10,9 @@ use bytes::Bytes;
 use grpc::messages::*;
 use net::{Limits, Workers};
 use tokio_stream::StreamExt;
+use wire::codes::request;
+use wire::frame::{Encoding, FrameWriter, Head};
+use wire::header::SendHeader;
 
 use super::*;
 use crate::body::Charged;
@@ -96,8 +101,43 @@ impl Fixture {
         self.consume_within(17);
     }
 
-    /// The same with so many deliveries at most.
+    /// Has the broker serve a request of the remoting protocol.
+    fn remoting(&self, code: i32, write: impl FnOnce(FrameWriter<'_>)) {
+        let mut bytes = Vec::new();
+        write(FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, code, 1)));
+        let mut stream = TcpStream::connect(self.broker.as_ref().unwrap().bound()).unwrap();
+        stream.write_all(&bytes).unwrap();
+        let mut answer = vec![0; 4];
+        stream.read_exact(&mut answer).unwrap();
+        let length = u32::from_be_bytes([answer[0], answer[1], answer[2], answer[3]]) as usize;
+        answer.resize(4 + length, 0);
+        stream.read_exact(&mut answer[4..]).unwrap();
+        assert_eq!(wire::frame::Command::decode(&mut answer).unwrap().code, 0);
+    }
+
+    /// Changes group `g` as an operator does, by its members in JSON.
+    fn change_group(&self, members: &str) {
+        let body = format!(r#"{{"groupName":"g",{members}}}"#);
+        let code = request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP;
+        self.remoting(code, |frame| frame.finish(body.as_bytes()));
+    }
+
+    /// Sends a message that was delivered so often.
+    fn send_again(&self, reconsume_times: i32) {
+        let header = SendHeader {
+            producer_group: "p",
+            topic: "T",
+            default_topic: "TBW102",
+            default_topic_queue_nums: 1,
+            reconsume_times,
+            ..SendHeader::default()
+        };
+        self.remoting(request::SEND_MESSAGE_V2, |frame| header.write(frame).finish(b"body"));
+    }
+
+    /// Makes the client a simple consumer of group `g`, whose messages are delivered so many times at most.
     fn consume_within(&self, max_attempts: i32) {
+        self.change_group(&format!(r#""retryMaxTimes":{}"#, max_attempts - 1));
         let backoff_policy = Some(RetryPolicy { max_attempts, strategy: None });
         let settings = Settings { backoff_policy, ..consumer() };
         self.enter(&self.call(), settings);
@@ -273,6 +313,34 @@ fn a_dead_letter_is_not_given_up_again_by_whoever_reads_it() {
         panic!("{received:?}")
     };
     assert_eq!(message.system_properties.clone().unwrap().delivery_attempt, Some(2));
+}
+
+#[test]
+fn a_change_of_the_group_counts_for_the_next_receive() {
+    let fixture = Fixture::new();
+    fixture.consume();
+    fixture.send_again(2);
+    let found = fixture.message();
+    assert_eq!(found.delivery_attempt, Some(3));
+    assert_eq!(fixture.ack(&found.receipt_handle.unwrap()), Status::ok());
+    // The client was told 17 deliveries.
+    fixture.change_group(r#""retryMaxTimes":1"#);
+    fixture.send_again(2);
+    let received = fixture.receive();
+    let [Received::Status(status), Received::DeliveryTimestamp(_)] = &*received else {
+        panic!("{received:?}")
+    };
+    assert_eq!((status.code, &*status.message), (Code::MessageNotFound as i32, "no match message"));
+    assert!(fixture.run(fixture.proxy.brokers.topic("%DLQ%g")).unwrap().is_some());
+    // The client was not told that messages come in order.
+    fixture.change_group(r#""retryMaxTimes":1,"consumeMessageOrderly":true"#);
+    let ordered = || fixture.send(|system| system.message_group = Some("m".to_owned()));
+    ordered();
+    let first = fixture.message();
+    ordered();
+    nothing(&fixture.receive());
+    assert_eq!(fixture.ack(&first.receipt_handle.unwrap()), Status::ok());
+    fixture.message();
 }
 
 #[test]

@@ -36,6 +36,8 @@ struct State {
     /// Other requests about lite topics: code and fields, those of the handle without its times.
     asked: Vec<String>,
     peer: Option<Arc<ConnectionHandle>>,
+    /// `retryMaxTimes` of group `g`, where that is not the default.
+    retry_max_times: Option<i32>,
 }
 
 impl Servers {
@@ -131,6 +133,7 @@ impl Service for Servers {
             }
             request::GET_SUBSCRIPTIONGROUP_CONFIG => {
                 let mut config = SubscriptionGroupConfig::new("g");
+                config.retry_max_times = self.state().retry_max_times.unwrap_or(config.retry_max_times);
                 if !self.bound.is_empty() {
                     config.attributes.insert("lite.bind.topic".to_owned(), self.bound.to_owned());
                     config.attributes.insert("lite.sub.client.quota".to_owned(), "1".to_owned());
@@ -353,10 +356,8 @@ fn g95_lite_topics_are_subscribed_received_and_acknowledged_at_their_brokers() {
 #[test]
 fn a_message_of_a_lite_topic_that_was_delivered_too_often_is_given_up() {
     let fixture = Fixture::new("T", true);
-    let client = fixture.register(ClientType::LitePushConsumer, "T").unwrap();
-    let mut stated = (*client.stated().unwrap()).clone();
-    stated.settings.backoff_policy = Some(RetryPolicy { max_attempts: 2, strategy: None });
-    client.set_settings(stated, &tokio::sync::mpsc::channel(1).0);
+    fixture.brokers.state().retry_max_times = Some(1);
+    fixture.register(ClientType::LitePushConsumer, "T").unwrap();
     let queue = MessageQueue { topic: Some(Resource::named("T")), ..Default::default() };
     let received = ReceiveMessageRequest {
         group: Some(Resource::named("g")),
