@@ -5,7 +5,7 @@
 CARGO ?= cargo
 DATA ?= ./data
 
-.PHONY: run build test unit lint packages licences sim interop powercut bench bench-quick safe-tps fuzz clean
+.PHONY: run build test unit lint packages book licences sim interop powercut bench bench-quick safe-tps fuzz clean
 
 run: build
 	./target/release/vostok serve --data $(DATA)
@@ -59,6 +59,10 @@ bench-quick: build
 # .deb, .rpm, a static program, an image, a Helm chart below target/packages, tried with the tools that are here (docs/packages.md).
 packages:
 	ops/packages/build
+
+# docs/ as a book in each language below target/book, with mdBook.
+book:
+	ops/book/build
 
 clean:
 	$(CARGO) clean
