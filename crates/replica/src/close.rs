@@ -1,5 +1,6 @@
 //! Why a connection between brokers ends. The text of a reason is the one line that the shell logs.
 
+use std::ops::Range;
 use thiserror::Error;
 use wire::ha::{BrokerId, FrameError};
 use wire::units::LogOffset;
@@ -35,6 +36,20 @@ pub enum CloseReason {
         reported: LogOffset,
         /// End of the master's log.
         end: LogOffset,
+    },
+    /// The master has other bytes where this log has its last record: they have diverged.
+    #[error(
+        "the last record of this log lies at {} to {}, the log's end is {end}, and the master has something else from {at} \
+         on: this log must be emptied before it can follow",
+        record.start, record.end
+    )]
+    OtherHistory {
+        /// Where the last record lies.
+        record: Range<LogOffset>,
+        /// End of the slave's log.
+        end: LogOffset,
+        /// The first position at which the logs are known to differ.
+        at: LogOffset,
     },
     /// A master sent another part of the log than the one that comes next.
     #[error("the master sent offset {found}, expected {expected}")]

@@ -115,13 +115,19 @@ impl SlaveLog {
         if self.end != LogOffset::ZERO && at != self.end {
             return Err(CloseReason::WrongOffset { expected: self.end, found: at });
         }
-        let is_beyond_numbers = LogOffset::from_i64(at.to_i64().wrapping_add(i64::from(bytes))).is_none();
-        if is_beyond_numbers || at.get() % file_bytes + u64::from(bytes) > file_bytes {
-            return Err(CloseReason::AcrossFiles { offset: at, body_bytes: bytes, file_bytes });
-        }
+        within_file(at, bytes, file_bytes)?;
         if bytes > 0 {
             self.end = at + u64::from(bytes);
         }
         Ok(())
     }
+}
+
+/// Refuses a frame's body that does not stay in one file of the log.
+pub(crate) fn within_file(at: LogOffset, bytes: u32, file_bytes: u64) -> Result<(), CloseReason> {
+    let is_beyond_numbers = LogOffset::from_i64(at.to_i64().wrapping_add(i64::from(bytes))).is_none();
+    if is_beyond_numbers || at.get() % file_bytes + u64::from(bytes) > file_bytes {
+        return Err(CloseReason::AcrossFiles { offset: at, body_bytes: bytes, file_bytes });
+    }
+    Ok(())
 }

@@ -106,8 +106,6 @@ struct Node {
     slow: Option<u64>,
     /// The furthest end of its log.
     end_max: u64,
-    /// Where a master that lost the end of its log began again while this broker was down, which may have what was lost.
-    master_lost_from: Option<u64>,
     /// Its id at the controllers.
     id: Option<BrokerId>,
 }
@@ -169,7 +167,6 @@ impl World {
             fenced_ms: None,
             slow: None,
             end_max: 0,
-            master_lost_from: None,
             id: None,
         });
         let nodes = nodes.collect();

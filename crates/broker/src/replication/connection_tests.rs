@@ -5,11 +5,13 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::Duration;
 
+use replica::classic;
 use replica::epochs::EpochList;
 use replica::in_sync::{CommittedSet, SetEpoch};
 use replica::slave_log::SlaveConfig;
 use replica::switch::{self, MasterStart, SlaveStart};
 use tokio::sync::mpsc;
+use wire::ha::classic::Header;
 use wire::ha::switch::{Handshake, HandshakeReply, TransferHeader, encode_report};
 use wire::ha::{BrokerId, Epoch, EpochStart};
 use wire::units::LogOffset;
@@ -168,13 +170,8 @@ struct Slave {
 }
 
 impl Slave {
+    /// A slave of an elected master, with an empty log.
     fn start() -> Self {
-        let fixture = Fixture::new();
-        let broker = fixture.broker.clone();
-        broker.store.start_following().unwrap();
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        broker.replicas.learn(Some(&address), Some(&address));
         let start = SlaveStart {
             handshake: Handshake { broker_id: BrokerId::new(2), is_from_last_file: false, is_learner: false },
             epochs: EpochList::default(),
@@ -182,8 +179,26 @@ impl Slave {
             flushed: LogOffset::ZERO,
             confirm: LogOffset::ZERO,
         };
+        Self::run(&[], |config| slave::Machine::OfElected(Box::new(switch::Slave::new(config, start))))
+    }
+
+    /// A slave of a classic master, with this log.
+    fn start_classic(log: &[u8]) -> Self {
+        let end = LogOffset::new(log.len() as u64);
+        let machine = |config| slave::Machine::Classic(classic::Slave::new(config, end, LogOffset::ZERO));
+        Self::run(log, machine)
+    }
+
+    fn run(log: &[u8], machine: impl FnOnce(SlaveConfig) -> slave::Machine) -> Self {
+        let fixture = Fixture::new();
+        let broker = fixture.broker.clone();
+        broker.store.start_following().unwrap();
+        broker.store.follow(LogOffset::ZERO, log).unwrap();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        broker.replicas.learn(Some(&address), Some(&address));
         let config = SlaveConfig { file_bytes: 1 << 20, retry_interval_ms: 1, ..SlaveConfig::default() };
-        let machine = slave::Machine::OfElected(Box::new(switch::Slave::new(config, start)));
+        let machine = machine(config);
         let shell = slave::Shell::new(broker.clone(), machine);
         let run = move |stopped| shell.run(stopped);
         let worker = Worker::start(&broker, (SupervisedWork::Follow, "ha-slave"), run).unwrap();
@@ -289,4 +304,58 @@ fn a_slave_tells_how_far_it_is_while_it_takes_what_it_has_received() {
         assert!(now - told <= 96 << 10, "nothing between {told} and {now} is told");
         told = now;
     }
+}
+
+/// A frame of a classic master.
+fn classic_frame(offset: usize, body: &[u8]) -> Vec<u8> {
+    let body_bytes = u32::try_from(body.len()).unwrap();
+    let mut frame = Header { offset: LogOffset::new(offset as u64), body_bytes }.encode().to_vec();
+    frame.extend(body);
+    frame
+}
+
+#[test]
+fn a_classic_slave_follows_only_a_master_that_has_its_last_record() {
+    let master = Fixture::new();
+    let mut ends = Vec::new();
+    for body in [&[1; 500], &[2; 500], &[3; 500]] {
+        master.put("T", 0, body, b"");
+        ends.push(usize::try_from(master.broker.store.appended().get()).unwrap());
+    }
+    let mut log = Vec::new();
+    master.broker.store.read_log_blocking(LogOffset::ZERO, ends[2], &mut log).unwrap();
+    let slave = Slave::start_classic(&log[..ends[1]]);
+    let store = &slave.fixture.broker.store;
+    let connect = || {
+        let (mut stream, _) = slave.listener.accept().unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        (next_report(&mut stream), stream)
+    };
+
+    // The master has lost the end of its log, and something else is there now.
+    let mut other = log[ends[0]..].to_vec();
+    other[300] ^= 1;
+    let (asked, mut stream) = connect();
+    assert_eq!(asked, ends[0], "the first report is where the last record begins");
+    stream.write_all(&classic_frame(ends[0], &other)).unwrap();
+    assert!(is_ended(&mut stream), "the slave follows another history");
+    assert_eq!(store.followed().get(), ends[1] as u64);
+
+    // The same record in two frames, of which the second goes on behind it.
+    let (asked, mut stream) = connect();
+    assert_eq!(asked, ends[0]);
+    stream.write_all(&classic_frame(ends[0], &log[ends[0]..ends[0] + 100])).unwrap();
+    stream.write_all(&classic_frame(ends[0] + 100, &log[ends[0] + 100..])).unwrap();
+    let mut told = 0;
+    while told < ends[2] {
+        told = next_report(&mut stream);
+    }
+    assert_eq!((told, store.appended().get()), (ends[2], ends[2] as u64));
+}
+
+/// The next report of a classic slave.
+fn next_report(stream: &mut TcpStream) -> usize {
+    let mut report = [0; 8];
+    stream.read_exact(&mut report).unwrap();
+    usize::try_from(u64::from_be_bytes(report)).unwrap()
 }

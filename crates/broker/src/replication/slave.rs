@@ -197,14 +197,14 @@ impl Shell {
     async fn perform(&mut self, action: Action, body: &[u8]) -> Vec<Event> {
         match action {
             Action::Connect(attempt, address) => {
-                let cut = (!self.machine.is_of_elected() && self.is_sync_flush).then(|| self.settle());
-                let appended = cut.flatten().map(Event::Appended);
+                let settled = (!self.machine.is_of_elected()).then(|| self.settled());
                 let connected = self.connect(attempt, &address).await;
-                return appended.into_iter().chain([connected]).collect();
+                return settled.into_iter().chain([connected]).collect();
             }
             Action::Greet(attempt, bytes) => return self.write(attempt, &bytes).await.into_iter().collect(),
             Action::Report(attempt, offset) => self.report = Some((attempt, offset)),
-            Action::Append(at) => return self.append(at, body),
+            Action::Compare(at, bytes) => return vec![self.compare(at, &body[..bytes as usize])],
+            Action::Append(at, bytes) => return self.append(at, &body[body.len() - bytes as usize..]),
             Action::CutIncomplete => return vec![self.settle().map_or(Event::LogFailed, Event::Cut)],
             Action::Cut(to) => return vec![self.cut(to)],
             Action::SaveEpochs(epochs) => self.epoch_file.save(&self.broker, epochs),
@@ -230,6 +230,29 @@ impl Shell {
             Err(error) => {
                 tracing::error!(%error, "the log cannot be made durable before the master is followed");
                 None
+            }
+        }
+    }
+
+    /// Settles the log before a connection to a master without epochs, and finds its last record.
+    fn settled(&self) -> Event {
+        let Some(end) = self.settle() else { return Event::LogFailed };
+        match self.broker.store.last_record_range() {
+            Ok(last_record) => Event::Settled(end, last_record),
+            Err(error) => {
+                tracing::error!(%error, "the last record of the log cannot be read before the master is followed");
+                Event::LogFailed
+            }
+        }
+    }
+
+    /// Compares a master's bytes with those of the log.
+    fn compare(&self, at: LogOffset, bytes: &[u8]) -> Event {
+        match self.broker.store.first_difference(at, bytes) {
+            Ok(differs_at) => Event::Compared(differs_at),
+            Err(error) => {
+                tracing::error!(%at, %error, "the log cannot be compared with what the master sent");
+                Event::LogFailed
             }
         }
     }

@@ -106,7 +106,13 @@ fn slave_event(words: &[&str]) -> SlaveEvent {
         }
         "appended" => SlaveEvent::Appended(offset(words[1])),
         "flushed" => SlaveEvent::Flushed(offset(words[1])),
-        "failed" => SlaveEvent::AppendFailed,
+        "failed" => SlaveEvent::LogFailed,
+        "settled" => SlaveEvent::Settled {
+            end: offset(words[1]),
+            last_record: Some(offset(words[2])..offset(words[3])),
+        },
+        "equal" => SlaveEvent::Compared(None),
+        "differs" => SlaveEvent::Compared(Some(offset(words[1]))),
         "timer" => SlaveEvent::Timer,
         "stop" => SlaveEvent::Stop,
         other => panic!("no event is called {other}"),
@@ -132,6 +138,11 @@ fn a_slave_with_sync_flush_reports_what_is_on_disk() {
 #[test]
 fn a_slave_leaves_a_master_that_sends_something_else() {
     run_slave("classic/scripts/slave_bad_input.txt", SlaveConfig::default(), 900);
+}
+
+#[test]
+fn a_slave_compares_its_last_record_before_it_follows() {
+    run_slave("classic/scripts/slave_compares.txt", SlaveConfig::default(), 900);
 }
 
 #[derive(Clone, Debug)]

@@ -96,7 +96,7 @@ impl Broker {
                     MasterAction::Close(peer, reason) => {
                         let node = self.peers.0.get(&peer).map(|peer| peer.node);
                         if let (CloseReason::AheadOfMaster { .. }, Some(node)) = (&reason, node) {
-                            self.note(Note::SlaveAhead(node));
+                            self.note(Note::Diverged(node));
                         }
                         self.end_peer(peer);
                     }
@@ -145,21 +145,30 @@ impl Broker {
             for action in actions {
                 match action {
                     SlaveAction::Connect(attempt, address) => {
-                        events.extend(self.restart_following().map(SlaveEvent::Appended));
+                        events.push_back(self.settled());
                         let master = NodeId::of_broker(&address).expect("a broker's name");
                         self.out.push(Output::Connect(attempt, master));
                     }
                     SlaveAction::Report(attempt, offset) => {
                         self.write_to_master(attempt, &encode_report(offset));
                     }
-                    SlaveAction::Append { at, .. } => {
-                        let has_failed = self.follow_bytes(at, body).is_err();
+                    SlaveAction::Compare { at, bytes } => {
+                        let found = self.store.first_difference(at, &body[..bytes as usize]);
+                        events.push_back(found.map_or(SlaveEvent::LogFailed, SlaveEvent::Compared));
+                    }
+                    SlaveAction::Append { at, bytes } => {
+                        let has_failed = self.follow_bytes(at, &body[body.len() - bytes as usize..]).is_err();
                         events.push_back(SlaveEvent::Appended(self.store.followed()));
                         if has_failed {
-                            events.push_back(SlaveEvent::AppendFailed);
+                            events.push_back(SlaveEvent::LogFailed);
                         }
                     }
-                    SlaveAction::Close(attempt, _) => self.end_link(attempt),
+                    SlaveAction::Close(attempt, reason) => {
+                        if let CloseReason::OtherHistory { .. } = reason {
+                            self.note(Note::Diverged(self.node));
+                        }
+                        self.end_link(attempt);
+                    }
                     SlaveAction::WakeAt(at_ms) => self.role_wake_ms = Some(at_ms),
                 }
             }
@@ -175,15 +184,13 @@ impl Broker {
         Ok(())
     }
 
-    /// Before a connection is made with sync flush: drops the beginning of a record at the log's end.
-    fn restart_following(&mut self) -> Option<LogOffset> {
-        if !self.settings.is_sync_flush() {
-            return None;
+    /// Before a connection is made: drops the beginning of a record at the log's end, and finds the last record.
+    fn settled(&mut self) -> SlaveEvent {
+        let settled = self.store.stop_following().and_then(|end| self.store.start_following().map(|()| end));
+        match (settled, self.store.last_record_range()) {
+            (Ok(end), Ok(last_record)) => SlaveEvent::Settled { end, last_record },
+            _ => SlaveEvent::LogFailed,
         }
-        if self.store.stop_following().and_then(|_| self.store.start_following()).is_ok() {
-            self.await_flush();
-        }
-        Some(self.store.followed())
     }
 
     pub(super) fn await_flush(&mut self) {

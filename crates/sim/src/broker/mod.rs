@@ -131,8 +131,8 @@ pub enum Note {
     Follows(NodeId),
     /// The slave's log was cut.
     Cut(u64, u64),
-    /// A slave's log is longer than this classic master's.
-    SlaveAhead(NodeId),
+    /// A slave's log is longer than its classic master's, or has another last record.
+    Diverged(NodeId),
     /// The broker must not go on.
     Broken(String),
 }

@@ -119,8 +119,8 @@ impl World {
                 let checked = self.check_master(node);
                 self.fail(checked);
             }
-            Note::SlaveAhead(CLIENTS) => {}
-            Note::SlaveAhead(slave) => self.schedule(100, Event::Wipe(slave)),
+            Note::Diverged(CLIENTS) => {}
+            Note::Diverged(slave) => self.schedule(100, Event::Wipe(slave)),
             Note::Broken(_) => {
                 let after_ms = self.random.between(500, 1_500);
                 self.schedule(after_ms, Event::Crash((node, life), Crash::Kill, 200));
@@ -162,11 +162,7 @@ impl World {
                 let recovered = broker.store().recovered().clone();
                 it.end_max = it.end_max.min(recovered.end).max(broker.store().followed().get());
                 it.broker = Some(Box::new(broker));
-                let lost_from = it.master_lost_from.take();
                 self.trace.note(self.now_ms, node.name(), &("starts", recovered.end, recovered.after_crash));
-                if lost_from.is_some_and(|from| from < recovered.end) {
-                    return self.wipe(node);
-                }
                 if !self.has_controllers() && node == NodeId(0) {
                     self.master_is_back();
                 }
@@ -180,7 +176,7 @@ impl World {
     }
 
     /// A classic master is back: has it lost more than its mode allows? Slaves that have more are emptied, as the operator must;
-    /// those that are down, when they come back.
+    /// those that are down find out themselves.
     fn master_is_back(&mut self) {
         let Some(broker) = &self.nodes[0].broker else { return };
         let (end, begin) = (broker.store().appended().get(), broker.store().min().get());
@@ -201,10 +197,6 @@ impl World {
         for slave in (1..BROKERS).map(NodeId) {
             if self.is_up(slave) && self.nodes[slave.0].end_max > end {
                 self.wipe(slave);
-            } else if !self.is_up(slave) {
-                // A process that was killed within a write has more on its disk than it knew.
-                let lost_from = &mut self.nodes[slave.0].master_lost_from;
-                *lost_from = Some(lost_from.map_or(end, |from| from.min(end)));
             }
         }
         if lost_since_ms.is_some() {
@@ -217,7 +209,7 @@ impl World {
         self.trace.note(self.now_ms, node.name(), &"is emptied");
         self.crash(node, Crash::Kill, 300);
         let it = &mut self.nodes[node.0];
-        (it.disk, it.end_max, it.master_lost_from) = (FakeDisk::new(512), 0, None);
+        (it.disk, it.end_max) = (FakeDisk::new(512), 0);
     }
 
     // Connections.

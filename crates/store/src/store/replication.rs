@@ -5,7 +5,9 @@ use super::Store;
 use crate::disk::Read;
 use crate::error::{AppendError, FollowError, ReadError};
 use crate::watermark::{UNLIMITED, WaitOutcome, Watermark};
+use std::ops::Range;
 use std::time::Duration;
+use wire::record::{MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN, peek};
 use wire::units::LogOffset;
 
 /// Callback for the outcome of a wait. Called once; it must be quick.
@@ -94,6 +96,31 @@ impl Store {
             let _ = self.parts.reader().read(from, length, out, false)?;
         }
         Ok(())
+    }
+
+    /// Where the newest record lies in the log; `None` when none is known ([`Self::last_record`]). Blocks for the disk.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn last_record_range(&self) -> Result<Option<Range<LogOffset>>, ReadError> {
+        let Some(at) = self.last_record().filter(|at| *at >= self.min()) else { return Ok(None) };
+        let (reader, mut head) = (self.parts.reader(), Vec::new());
+        let _ = reader.read(at, reader.sendable(at, RECORD_BYTES_MIN), &mut head, false)?;
+        Ok(match peek(&head) {
+            Some((size, MAGIC_V1 | MAGIC_V2)) => Some(at..at + u64::from(size)),
+            _ => None,
+        })
+    }
+
+    /// The first position at which the log is not as `bytes` from `at` on; `None` when it is. Blocks for the disk.
+    ///
+    /// # Errors
+    /// As [`Self::read`], also where the log ends before `bytes`.
+    pub fn first_difference(&self, at: LogOffset, bytes: &[u8]) -> Result<Option<LogOffset>, ReadError> {
+        let mut own = Vec::with_capacity(bytes.len());
+        let _ = self.parts.reader().read(at, bytes.len(), &mut own, false)?;
+        let equal = own.iter().zip(bytes).take_while(|(own, other)| own == other).count();
+        Ok((equal < bytes.len()).then(|| at + equal as u64))
     }
 
     /// Calls `done` once records are appended up to log position `end`, when that becomes impossible, or after `timeout`. When

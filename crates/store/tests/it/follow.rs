@@ -271,6 +271,23 @@ impl Slave {
         }
     }
 
+    /// The last record lies where the master's does, and is compared with the master's.
+    fn check_last_record(&self, log: &[u8], bounds: &[u64]) {
+        let end = self.store.appended().get();
+        let last = bounds.windows(2).take_while(|record| record[1] <= end).last().map(|record| {
+            let file = (record[1] - 1) / self.config.segment_bytes * self.config.segment_bytes;
+            LogOffset::new(record[0].max(file))..LogOffset::new(record[1])
+        });
+        assert_eq!(self.store.last_record_range().unwrap(), last);
+        let Some(last) = last else { return };
+        let mut bytes = log
+            [usize::try_from(last.start.get()).unwrap()..usize::try_from(last.end.get()).unwrap()]
+            .to_vec();
+        assert_eq!(self.store.first_difference(last.start, &bytes).unwrap(), None);
+        bytes[70] ^= 1;
+        assert_eq!(self.store.first_difference(last.start, &bytes).unwrap(), Some(last.start + 70));
+    }
+
     /// Compares with a store that took the same bytes at once.
     fn check(&self, master: &Store) {
         self.store.wait_healed();
@@ -284,6 +301,7 @@ fn run(flush: FlushMode, list: &[Sent], ops: &[Op]) {
     let mut slave = Slave::new(flush);
     for op in ops {
         slave.run(op, &log, &bounds);
+        slave.check_last_record(&log, &bounds);
     }
     slave.check(&master);
     slave.take(&log, log.len());

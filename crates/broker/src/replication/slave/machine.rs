@@ -1,6 +1,8 @@
 //! The state machine of a slave of either kind, as the thread `ha-slave` drives it: of a classic master, or of one that the
 //! controllers elected.
 
+use std::ops::Range;
+
 use replica::classic;
 use replica::close::CloseReason;
 use replica::epochs::EpochList;
@@ -37,6 +39,10 @@ pub(super) enum Event {
     Closed(Attempt),
     Frame(Attempt, Frame),
     Malformed(Attempt, FrameError),
+    /// The log ends with a whole record, and its last record lies here.
+    Settled(LogOffset, Option<Range<LogOffset>>),
+    /// The first position at which the master's bytes are others.
+    Compared(Option<LogOffset>),
     Appended(LogOffset),
     /// The log was cut as asked and ends here.
     Cut(LogOffset),
@@ -55,8 +61,10 @@ pub(super) enum Action {
     /// Write these bytes, in one piece, before anything else.
     Greet(Attempt, Vec<u8>),
     Report(Attempt, LogOffset),
-    /// Append the body of the frame here.
-    Append(LogOffset),
+    /// Compare so many of the first bytes of the frame's body with the log from here on.
+    Compare(LogOffset, u32),
+    /// Append so many of the last bytes of the frame's body here.
+    Append(LogOffset, u32),
     CutIncomplete,
     Cut(LogOffset),
     SaveEpochs(EpochList),
@@ -136,10 +144,12 @@ fn of_classic(event: Event) -> Option<classic::SlaveEvent> {
         Event::Closed(attempt) => To::Closed(attempt),
         Event::Frame(attempt, Frame::Classic(header)) => To::Frame(attempt, header),
         Event::Malformed(attempt, error) => To::Malformed(attempt, error),
+        Event::Settled(end, last_record) => To::Settled { end, last_record },
+        Event::Compared(differs_at) => To::Compared(differs_at),
         Event::Appended(end) => To::Appended(end),
         Event::Flushed(end) => To::Flushed(end),
         Event::SyncFlush(is_sync_flush) => To::SyncFlush(is_sync_flush),
-        Event::LogFailed => To::AppendFailed,
+        Event::LogFailed => To::LogFailed,
         Event::Timer => To::Timer,
         Event::Stop => To::Stop,
         Event::Frame(_, Frame::Switch(_)) | Event::Cut(_) => return None,
@@ -162,7 +172,7 @@ fn of_elected(event: Event) -> Option<switch::SlaveEvent> {
         Event::LogFailed => To::LogFailed,
         Event::Timer => To::Timer,
         Event::Stop => To::Stop,
-        Event::Frame(_, Frame::Classic(_)) => return None,
+        Event::Frame(_, Frame::Classic(_)) | Event::Settled(..) | Event::Compared(_) => return None,
     })
 }
 
@@ -171,7 +181,8 @@ fn from_classic(action: classic::SlaveAction) -> Action {
     match action {
         From::Connect(attempt, address) => Action::Connect(attempt, address),
         From::Report(attempt, offset) => Action::Report(attempt, offset),
-        From::Append { at, .. } => Action::Append(at),
+        From::Compare { at, bytes } => Action::Compare(at, bytes),
+        From::Append { at, bytes } => Action::Append(at, bytes),
         From::Close(attempt, reason) => Action::Close(attempt, reason),
         From::WakeAt(at_ms) => Action::WakeAt(at_ms),
     }
@@ -187,7 +198,7 @@ fn from_elected(action: switch::SlaveAction) -> Action {
         From::SaveEpochs(epochs) => Action::SaveEpochs(epochs),
         From::Consistent => Action::Consistent,
         From::Report(attempt, offset) => Action::Report(attempt, offset),
-        From::Append { at, .. } => Action::Append(at),
+        From::Append { at, bytes } => Action::Append(at, bytes),
         From::Confirm(confirm) => Action::Confirm(confirm),
         From::Close(attempt, reason) => Action::Close(attempt, reason),
         From::WakeAt(at_ms) => Action::WakeAt(at_ms),
