@@ -106,6 +106,9 @@ struct Node {
     slow: Option<u64>,
     /// The furthest end of its log.
     end_max: u64,
+    /// Where a master that lost the end of its log began again while this broker was down: what it has behind that is read
+    /// from it until it is emptied, although nobody else ever has it again.
+    lost_from: Option<u64>,
     /// Its id at the controllers.
     id: Option<BrokerId>,
 }
@@ -167,6 +170,7 @@ impl World {
             fenced_ms: None,
             slow: None,
             end_max: 0,
+            lost_from: None,
             id: None,
         });
         let nodes = nodes.collect();

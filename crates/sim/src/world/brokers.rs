@@ -162,6 +162,7 @@ impl World {
                 let recovered = broker.store().recovered().clone();
                 it.end_max = it.end_max.min(recovered.end).max(broker.store().followed().get());
                 it.broker = Some(Box::new(broker));
+                it.lost_from.take_if(|from| *from >= recovered.end);
                 self.trace.note(self.now_ms, node.name(), &("starts", recovered.end, recovered.after_crash));
                 if !self.has_controllers() && node == NodeId(0) {
                     self.master_is_back();
@@ -197,6 +198,9 @@ impl World {
         for slave in (1..BROKERS).map(NodeId) {
             if self.is_up(slave) && self.nodes[slave.0].end_max > end {
                 self.wipe(slave);
+            } else if !self.is_up(slave) {
+                let lost_from = &mut self.nodes[slave.0].lost_from;
+                *lost_from = Some(lost_from.map_or(end, |from| from.min(end)));
             }
         }
         if lost_since_ms.is_some() {
@@ -209,7 +213,7 @@ impl World {
         self.trace.note(self.now_ms, node.name(), &"is emptied");
         self.crash(node, Crash::Kill, 300);
         let it = &mut self.nodes[node.0];
-        (it.disk, it.end_max) = (FakeDisk::new(512), 0);
+        (it.disk, it.end_max, it.lost_from) = (FakeDisk::new(512), 0, None);
     }
 
     // Connections.
@@ -306,6 +310,9 @@ impl World {
             return;
         }
         let Some(queue) = self.clients.found(call, found) else { return };
+        if self.nodes[node.0].lost_from.is_some() {
+            return;
+        }
         for (offset, number) in found {
             let seen = self.history.see((queue, *offset), *number);
             self.fail(seen.map_err(|what| format!("from {}: {what}", node.name())));
