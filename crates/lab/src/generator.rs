@@ -197,6 +197,7 @@ impl Generator {
                     pace.starting(origin_ns + apart_ns as u64)
                 }),
                 messages_each: workload.batch.max(1).into(),
+                send_timeout: Duration::from_millis(workload.send_timeout_ms),
                 turn: spread.turn(index),
             };
             let connection = Arc::new(Connection::new(options, self.clock, self.tally.clone()));

@@ -15,6 +15,9 @@ const SECONDS: (u32, u32) = (3, 5);
 /// Messages per second, unless a flag says otherwise.
 const RATE: f64 = 1_000.0;
 
+/// Milliseconds after which a send is given up, unless a flag says otherwise: less than an election takes.
+const SEND_TIMEOUT_MS: u64 = 1_000;
+
 /// Flags of `vostok lab failover`.
 #[derive(Args, Debug, Clone)]
 pub struct FailoverFlags {
@@ -50,6 +53,11 @@ pub struct FailoverFlags {
     /// Requests that may be in flight.
     #[arg(long, value_name = "N", default_value_t = 512)]
     pub threads: u32,
+    /// Milliseconds after which a send without an answer is given up. It is not sent again, and nobody knows whether its message
+    /// is stored. Clients look for the master from then on, so a gap is never shorter than this unless brokers refuse sends or end
+    /// connections.
+    #[arg(long, value_name = "MS", default_value_t = SEND_TIMEOUT_MS, value_parser = clap::value_parser!(u64).range(50..=3000))]
+    pub send_timeout: u64,
     /// Body size.
     #[arg(long, value_name = "BYTES", default_value = "1k", value_parser = mix)]
     pub size: Sizes,
@@ -99,6 +107,7 @@ impl FailoverFlags {
         options.load.rate = options.load.rate.or(Some(RATE));
         options.load.groups = options.load.groups.max(1);
         options.load.producers = self.clients;
+        options.load.send_timeout_ms = self.send_timeout;
         options
     }
 
@@ -173,5 +182,16 @@ mod tests {
         assert_eq!((options.repeats, options.load.producers, options.load.groups), (7, 3, 1));
         assert_eq!(options.load.rate, Some(RATE));
         assert_eq!((options.warmup, options.duration), SECONDS);
+    }
+
+    #[test]
+    fn a_send_is_given_up_before_a_master_can_be_elected_unless_told_otherwise() {
+        let timeout = |line: &str| {
+            flags(line).ok().map(|flags| flags.options().load.send_timeout_ms).unwrap_or_default()
+        };
+        assert_eq!(timeout("--local 1m2s"), SEND_TIMEOUT_MS);
+        assert_eq!(timeout("--local 1m2s --send-timeout 3000"), 3_000);
+        assert_eq!(timeout("--local 1m2s --send-timeout 20"), 0, "every slow answer would count");
+        assert_eq!(timeout("--local 1m2s --send-timeout 5000"), 0);
     }
 }

@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 use wire::frame::Encoding;
 use wire::record::sys_flag;
 
+/// The default `sendMsgTimeout` of `DefaultMQProducer`, milliseconds.
+pub(crate) const SEND_TIMEOUT_MS: u64 = 3_000;
+
 /// Most bytes of additional user properties. With the properties that every message has, they stay below the limit of
 /// 32,767.
 const PROPERTIES_BYTES_MAX: u32 = 32_000;
@@ -74,6 +77,9 @@ pub struct Workload {
     pub send: Send,
     /// Whether request headers are written as JSON instead of binary.
     pub json_headers: bool,
+    /// Milliseconds after which a request without an answer is given up. It is not sent again, and whether its message is
+    /// stored counts as unknown.
+    pub send_timeout_ms: u64,
     /// Messages per request; 0 sends single messages, and so does 1 unless `as_found` is set.
     pub batch: u32,
     /// Requests after which the load ends, whatever their results; `None` for no end.
@@ -136,6 +142,7 @@ impl Default for Workload {
             property_size: 0,
             send: Send::Sync,
             json_headers: false,
+            send_timeout_ms: SEND_TIMEOUT_MS,
             batch: 0,
             quantity: None,
             decisions: None,

@@ -38,6 +38,8 @@ pub struct ConnectionOptions<W> {
     pub pace: Option<Pace>,
     /// Messages per request.
     pub messages_each: u64,
+    /// Time after which a request without an answer is given up.
+    pub send_timeout: Duration,
     /// The place in a ring of connections to several brokers, of which one at a time may send; `None` to send at any
     /// time.
     pub turn: Option<Turn>,
@@ -92,8 +94,9 @@ impl Answers {
 impl<W: Work> Connection<W> {
     /// Prepares the load of a connection, which begins when the connection is made.
     pub fn new(options: ConnectionOptions<W>, clock: Clock, tally: Arc<Tally>) -> Self {
+        let timeout_ns = u64::try_from(options.send_timeout.as_nanos()).unwrap_or(u64::MAX);
         let state = State {
-            slots: Slots::new(options.in_flight),
+            slots: Slots::new(options.in_flight, timeout_ns),
             left: options.quantity.unwrap_or(u64::MAX),
             pace: options.pace,
             blocked: false,

@@ -6,10 +6,6 @@ const BASE: i32 = 1_000_000_000;
 /// Number of bits of an id that distinguish requests.
 const BITS: u32 = 30;
 
-/// Nanoseconds after which a request without an answer is given up (the default `sendMsgTimeout` of
-/// `DefaultMQProducer`).
-pub const WAIT_NS: u64 = 3_000_000_000;
-
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     /// Id of the request in flight, or of the last one in this place.
@@ -42,11 +38,14 @@ pub struct Slots {
     resting: std::collections::VecDeque<(u64, u32)>,
     mask: u32,
     busy: usize,
+    /// Nanoseconds after which a request without an answer is given up.
+    timeout_ns: u64,
 }
 
 impl Slots {
-    /// Makes `count` places, all free. Panics above 65,536.
-    pub fn new(count: u32) -> Self {
+    /// Makes `count` places, all free, for requests that are given up `timeout_ns` after they were sent. Panics above
+    /// 65,536.
+    pub fn new(count: u32, timeout_ns: u64) -> Self {
         assert!((1..=65_536).contains(&count), "1 to 65536 requests in flight, not {count}");
         let mask = count.next_power_of_two() - 1;
         let slots = (0..count)
@@ -58,6 +57,7 @@ impl Slots {
             resting: std::collections::VecDeque::new(),
             mask,
             busy: 0,
+            timeout_ns,
         }
     }
 
@@ -99,9 +99,10 @@ impl Slots {
         }
     }
 
-    /// Gives up every request sent [`WAIT_NS`] ago or earlier.
+    /// Gives up every request whose time limit is over.
     pub fn expire(&mut self, now_ns: u64) -> Vec<Flight> {
-        self.give_up(|slot| now_ns.saturating_sub(slot.sent_ns) >= WAIT_NS)
+        let timeout_ns = self.timeout_ns;
+        self.give_up(|slot| now_ns.saturating_sub(slot.sent_ns) >= timeout_ns)
     }
 
     /// Gives up every request in flight, after the connection ended.

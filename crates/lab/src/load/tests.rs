@@ -1,15 +1,18 @@
 //! Tests of templates, slots and schedules.
 
-use super::slots::WAIT_NS;
 use super::*;
 use crate::load::Tally;
 use grpc::messages::SendMessageRequest;
 use net::{ConnectionHandle, Service};
 use std::sync::Arc;
+use std::time::Duration;
 use wire::codes::{request, response};
 use wire::frame::{Command, Encoding};
 use wire::header::SendHeader;
 use wire::properties;
+
+/// Time after which requests of these tests are given up.
+const TIMEOUT_NS: u64 = 1_000_000_000;
 
 fn message() -> Message {
     Message {
@@ -152,7 +155,7 @@ fn since(flight: Option<Flight>) -> Option<u64> {
 
 #[test]
 fn slots_are_found_by_id() {
-    let mut slots = Slots::new(3);
+    let mut slots = Slots::new(3, TIMEOUT_NS);
     let ids: Vec<_> = (0..3).map(|time| slots.take(time, time, 0).unwrap()).collect();
     assert_eq!((slots.take(3, 3, 0), slots.in_flight()), (None, 3));
     assert_eq!(since(slots.answer(ids[1])), Some(1));
@@ -166,7 +169,7 @@ fn slots_are_found_by_id() {
 
 #[test]
 fn ids_stay_in_range_and_differ_while_they_wrap() {
-    let mut slots = Slots::new(65_536);
+    let mut slots = Slots::new(65_536, TIMEOUT_NS);
     let mut seen = std::collections::HashSet::new();
     for round in 0..40_000 {
         let id = slots.take(0, 0, 0).unwrap();
@@ -178,7 +181,7 @@ fn ids_stay_in_range_and_differ_while_they_wrap() {
 
 #[test]
 fn refused_places_rest_and_lost_ones_return() {
-    let mut slots = Slots::new(2);
+    let mut slots = Slots::new(2, TIMEOUT_NS);
     let first = slots.take(0, 0, 0).unwrap();
     assert_eq!(since(slots.refuse(first, 100)), Some(0));
     slots.wake(99);
@@ -186,13 +189,13 @@ fn refused_places_rest_and_lost_ones_return() {
     assert_eq!(slots.take(10, 10, 0), None);
     slots.wake(100);
     assert!(slots.take(100, 100, 0).is_some());
-    assert_eq!(slots.expire(WAIT_NS + 9).len(), 0);
-    assert_eq!(slots.expire(WAIT_NS + 10).len(), 1);
+    assert_eq!(slots.expire(TIMEOUT_NS + 9).len(), 0);
+    assert_eq!(slots.expire(TIMEOUT_NS + 10).len(), 1);
     assert_eq!((slots.answer(second), slots.in_flight()), (None, 1));
     assert_eq!((slots.abandon().len(), slots.in_flight()), (1, 0));
-    assert!(slots.take(0, 0, 0).is_some() && slots.take(0, WAIT_NS, 0).is_some());
+    assert!(slots.take(0, 0, 0).is_some() && slots.take(0, TIMEOUT_NS, 0).is_some());
     assert_eq!(
-        slots.expire(WAIT_NS + 1).len(),
+        slots.expire(TIMEOUT_NS + 1).len(),
         1,
         "the limit counts from sending, not from the intended time"
     );
@@ -234,6 +237,7 @@ fn connection(turn: Option<Turn>) -> (Connection<Template>, Arc<Tally>, Arc<Conn
         quantity: Some(3),
         pace: None,
         messages_each: 1,
+        send_timeout: Duration::from_nanos(TIMEOUT_NS),
         turn,
     };
     let tally = Arc::new(Tally::default());
@@ -279,6 +283,17 @@ fn a_broker_that_is_not_there_uses_a_quantity_up() {
 }
 
 #[test]
+fn a_send_is_given_up_after_the_time_of_its_load() {
+    let (connection, tally, ..) = connection(None);
+    let sent_ns = connection.clock().now_ns();
+    connection.expire(TIMEOUT_NS / 2);
+    assert!(connection.in_flight() == 3 && !connection.is_in_doubt());
+    connection.expire(sent_ns + TIMEOUT_NS);
+    assert_eq!((connection.in_flight(), tally.snapshot(0).send_failed), (0, 3));
+    assert!(connection.is_in_doubt(), "its master may be another broker now");
+}
+
+#[test]
 fn requests_that_were_given_up_have_a_latency() {
     let tally = Tally::default();
     tally.answered(&[1000], 1);
@@ -286,7 +301,7 @@ fn requests_that_were_given_up_have_a_latency() {
     let snapshot = tally.snapshot(0);
     assert_eq!((snapshot.succeeded, snapshot.micros_max), (1, 1000), "the scripts know successes only");
     assert!(tally.latency().percentiles().p9999.abs_diff(3_000_000) < 3000);
-    let mut slots = Slots::new(1);
-    slots.take(5, WAIT_NS, 7).unwrap();
-    assert_eq!(slots.expire(2 * WAIT_NS), [Flight { since_ns: 5, sequence: 7 }]);
+    let mut slots = Slots::new(1, TIMEOUT_NS);
+    slots.take(5, TIMEOUT_NS, 7).unwrap();
+    assert_eq!(slots.expire(2 * TIMEOUT_NS), [Flight { since_ns: 5, sequence: 7 }]);
 }

@@ -63,7 +63,7 @@ impl Failover {
                 ..Stage::new("rest", LAST_SECONDS)
             },
         ]);
-        let mut held = Vec::new();
+        let mut held = vec![("--send-timeout", options.load.send_timeout_ms.to_string())];
         if let Some(local) = &self.local {
             held.push(("--local", local.kind.clone()));
         }
