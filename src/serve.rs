@@ -55,6 +55,10 @@ pub struct Serve {
     #[arg(long, value_name = "KIND",
         conflicts_with_all = ["roles", "grpc_port", "proxy_port", "proxy_config", "name_servers", "address"])]
     cluster: Option<cluster::Kind>,
+    /// Give each broker of --cluster a network link of its own that can be cut: a network namespace for each, which no other
+    /// machine reaches. Needs root and the program ip.
+    #[arg(long, requires = "cluster", conflicts_with = "open")]
+    links: bool,
     /// Stop when the process that started this one ends, which has this id.
     #[arg(long, hide = true, value_name = "PID")]
     stop_with_parent: Option<u32>,
@@ -93,6 +97,7 @@ pub fn run(serve: Serve) -> Result<(), roles::Error> {
             broker_port: serve.broker_port,
             config: serve.config,
             open: serve.open,
+            links: serve.links,
             log: serve.log,
         });
     }

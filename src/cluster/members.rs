@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::ValueEnum;
 
+use super::network::Subnet;
 use crate::roles::Error;
 
 /// Distance of the ports of two brokers: each uses the one two below its own for `vipChannelEnabled`, the one above for slaves,
@@ -41,6 +42,57 @@ impl Kind {
 
     fn brokers_per_set(self) -> u16 {
         if self.has_controller() { 3 } else { 2 }
+    }
+
+    /// The brokers in the order of their ports: the set of each, and its number there.
+    fn seats(self) -> impl Iterator<Item = (&'static str, u16)> {
+        self.sets().iter().flat_map(move |set| (0..self.brokers_per_set()).map(move |number| (*set, number)))
+    }
+
+    /// Names of the members that are brokers.
+    pub fn brokers(self) -> impl Iterator<Item = String> {
+        self.seats().map(|(set, number)| format!("{set}-{number}"))
+    }
+}
+
+/// Where the members of a cluster listen and reach each other.
+#[derive(Clone, Copy)]
+enum Hosts<'a> {
+    /// All of them at one address.
+    One(&'a str),
+    /// Each broker at an address of its own.
+    Each(Subnet),
+}
+
+impl<'a> Hosts<'a> {
+    /// The network if there is one, else the address that all members listen on, else loopback.
+    fn of(subnet: Option<Subnet>, given: &'a BTreeMap<String, String>) -> Self {
+        let bound = given.get("bindAddress").map_or("", |address| address.trim());
+        let one = if matches!(bound, "" | "0.0.0.0" | "::") { "127.0.0.1" } else { bound };
+        subnet.map_or(Self::One(one), Self::Each)
+    }
+
+    fn name_server(self) -> String {
+        match self {
+            Self::One(host) => host.to_owned(),
+            Self::Each(subnet) => subnet.name_server().to_string(),
+        }
+    }
+
+    fn broker(self, number: u16) -> String {
+        match self {
+            Self::One(host) => host.to_owned(),
+            Self::Each(subnet) => subnet.broker(number).to_string(),
+        }
+    }
+
+    /// What a member is told about its own address, whatever is given: nothing where all have the same one.
+    fn own(self, host: &str) -> BTreeMap<String, String> {
+        let keys: &[&str] = match self {
+            Self::One(_) => &[],
+            Self::Each(_) => &["bindAddress", "brokerIP1", "brokerIP2"],
+        };
+        keys.iter().map(|key| ((*key).to_owned(), host.to_owned())).collect()
     }
 }
 
@@ -93,11 +145,16 @@ pub struct Members {
 }
 
 /// Finds the members of a cluster and their settings. `given` are the settings for all brokers; they count before the
-/// defaults of a local cluster, but not before what makes the members one cluster.
+/// defaults of a local cluster, but not before what makes the members one cluster. In a network each broker has its own address.
 ///
 /// # Errors
 /// `brokerRole=SLAVE` is given, or the ports of the brokers do not end at 65,532 or below.
-pub fn members(kind: Kind, ports: Ports, given: &BTreeMap<String, String>) -> Result<Members, Error> {
+pub fn members(
+    kind: Kind,
+    ports: Ports,
+    given: &BTreeMap<String, String>,
+    subnet: Option<Subnet>,
+) -> Result<Members, Error> {
     let role = given.get("brokerRole").map_or("ASYNC_MASTER", |role| role.trim());
     if role.eq_ignore_ascii_case("SLAVE") {
         return Err(Error::new(
@@ -105,38 +162,31 @@ pub fn members(kind: Kind, ports: Ports, given: &BTreeMap<String, String>) -> Re
             "expected ASYNC_MASTER or SYNC_MASTER for the masters, found SLAVE",
         ));
     }
-    let host = host(given);
-    let mut stages = vec![vec![name_server(kind, ports, host, given)]];
+    let hosts = Hosts::of(subnet, given);
+    let mut stages = vec![vec![name_server(kind, ports, hosts, given)]];
     let (mut first, mut slaves) = (Vec::new(), Vec::new());
     let mut port = Some(ports.broker).filter(|port| *port > 2);
-    for set in kind.sets() {
-        for number in 0..kind.brokers_per_set() {
-            let expected = || Error::new("--broker-port", "the ports of all brokers must be from 3 to 65532");
-            let own = port.filter(|port| *port <= u16::MAX - 3).ok_or_else(expected)?;
-            port = own.checked_add(BROKER_PORTS);
-            let decided = decided(kind, ports, host, (set, number, own, role));
-            let mut settings = defaults(kind, host, role);
-            settings.extend(given.iter().filter(|(key, _)| !is_place(key)).map(owned));
-            settings.extend(decided);
-            let (name, host) = (format!("{set}-{number}"), host.to_owned());
-            let member = Member { name, roles: "broker", host, port: own, settings };
-            if kind.has_controller() || number == 0 { first.push(member) } else { slaves.push(member) }
-        }
+    for (index, (set, number)) in (0..).zip(kind.seats()) {
+        let expected = || Error::new("--broker-port", "the ports of all brokers must be from 3 to 65532");
+        let own = port.filter(|port| *port <= u16::MAX - 3).ok_or_else(expected)?;
+        port = own.checked_add(BROKER_PORTS);
+        let (name, host) = (format!("{set}-{number}"), hosts.broker(index));
+        let mut settings = defaults(kind, &host, role);
+        settings.extend(given.iter().filter(|(key, _)| !is_place(key)).map(owned));
+        settings.extend(decided(kind, ports, hosts, (set, number, own, role)));
+        settings.extend(hosts.own(&host));
+        let member = Member { name, roles: "broker", host, port: own, settings };
+        if kind.has_controller() || number == 0 { first.push(member) } else { slaves.push(member) }
     }
     stages.push(first);
     stages.push(slaves);
     stages.retain(|stage| !stage.is_empty());
     // The role is that of the masters; it has an effect unless a controller decides.
-    let fixed = decided(kind, ports, host, ("", 0, ports.broker, role));
+    let mut fixed = decided(kind, ports, hosts, ("", 0, ports.broker, role));
+    fixed.extend(hosts.own(""));
     let is_fixed = |key: &&String| is_place(key) || (*key != "brokerRole" && fixed.contains_key(*key));
     let overruled = given.keys().filter(is_fixed).cloned().collect();
     Ok(Members { stages, overruled })
-}
-
-/// Where members reach each other: the address that all of them listen on, else loopback.
-fn host(given: &BTreeMap<String, String>) -> &str {
-    let bound = given.get("bindAddress").map_or("", |address| address.trim());
-    if matches!(bound, "" | "0.0.0.0" | "::") { "127.0.0.1" } else { bound }
 }
 
 fn address(host: &str, port: u16) -> String {
@@ -159,23 +209,25 @@ fn is_place(key: &str) -> bool {
 
 /// The name server's process, with the controller where there is one. Of the given settings it gets what is about
 /// connections.
-fn name_server(kind: Kind, ports: Ports, host: &str, given: &BTreeMap<String, String>) -> Member {
+fn name_server(kind: Kind, ports: Ports, hosts: Hosts<'_>, given: &BTreeMap<String, String>) -> Member {
+    let host = hosts.name_server();
     let is_shared = |key: &str| {
         key.starts_with("tls.")
             || matches!(key, "bindAddress" | "proxyProtocolTrustedAddresses" | "connectionBufferBytes")
     };
     let mut own: BTreeMap<_, _> = given.iter().filter(|(key, _)| is_shared(key)).map(owned).collect();
     own.extend(pairs([("listenPort", ports.namesrv.to_string())]));
+    own.extend(hosts.own(&host).into_iter().filter(|(key, _)| is_shared(key)));
     let mut roles = "namesrv";
     if kind.has_controller() {
         roles = "namesrv,controller";
         own.extend(pairs([
             ("controllerDLegerGroup", "local".to_owned()),
-            ("controllerDLegerPeers", format!("n0-{}", address(host, ports.controller))),
+            ("controllerDLegerPeers", format!("n0-{}", address(&host, ports.controller))),
             ("controllerDLegerSelfId", "n0".to_owned()),
         ]));
     }
-    Member { name: "namesrv".to_owned(), roles, host: host.to_owned(), port: ports.namesrv, settings: own }
+    Member { name: "namesrv".to_owned(), roles, host, port: ports.namesrv, settings: own }
 }
 
 /// Settings of a broker where none are given: what is acknowledged as replicated is on two brokers.
@@ -198,20 +250,21 @@ fn defaults(kind: Kind, host: &str, role: &str) -> BTreeMap<String, String> {
 fn decided(
     kind: Kind,
     ports: Ports,
-    host: &str,
+    hosts: Hosts<'_>,
     (set, number, port, role): (&str, u16, u16, &str),
 ) -> BTreeMap<String, String> {
+    let host = hosts.name_server();
     let mut own: BTreeMap<_, _> = pairs([
         ("brokerName", set.to_owned()),
         ("listenPort", port.to_string()),
         ("haListenPort", port.saturating_add(1).to_string()),
         ("metricsPromExporterPort", port.saturating_add(3).to_string()),
-        ("namesrvAddr", address(host, ports.namesrv)),
+        ("namesrvAddr", address(&host, ports.namesrv)),
         ("enableControllerMode", kind.has_controller().to_string()),
     ])
     .collect();
     if kind.has_controller() {
-        own.extend(pairs([("controllerAddr", address(host, ports.controller))]));
+        own.extend(pairs([("controllerAddr", address(&host, ports.controller))]));
         // The controller decides both.
         own.extend(pairs([("brokerId", "0".to_owned()), ("brokerRole", "ASYNC_MASTER".to_owned())]));
     } else {

@@ -5,6 +5,7 @@
 //! when it comes back.
 
 mod members;
+mod network;
 mod process;
 mod signals;
 
@@ -22,6 +23,7 @@ use crate::roles::Error;
 use crate::{address, logs, notify, security};
 pub use members::Kind;
 use members::{Member, Members, Ports};
+use network::Network;
 use process::Process;
 use signals::{Event, Signals};
 
@@ -50,6 +52,8 @@ pub struct Settings {
     pub config: Option<PathBuf>,
     /// Whether other machines are served although there is no file.
     pub open: bool,
+    /// Whether each broker is behind a network link of its own.
+    pub links: bool,
     /// The log of this process and of all members.
     pub log: logs::Settings,
 }
@@ -78,7 +82,7 @@ pub fn run(settings: &Settings) -> Result<(), Error> {
         // Before the members, so that no signal is lost.
         let mut signals = Signals::receive()?;
         let home = settings.data.clone().unwrap_or_else(|| "./data".into());
-        let mut cluster = Cluster { home, processes: Vec::new() };
+        let mut cluster = Cluster { home, processes: Vec::new(), network: None };
         let outcome = cluster.run(settings, &mut signals).await;
         tracing::info!("stopping");
         cluster.stop(&mut signals).await;
@@ -90,6 +94,8 @@ pub fn run(settings: &Settings) -> Result<(), Error> {
 struct Cluster {
     home: PathBuf,
     processes: Vec<Process>,
+    /// The links of the brokers; they are removed after all processes have ended.
+    network: Option<Network>,
 }
 
 impl Cluster {
@@ -102,12 +108,16 @@ impl Cluster {
         let (_, security) = security::take(&text)?;
         let mut given =
             parse_key_values(&text).map_err(|error| Error::new("the configuration file", error))?;
-        if settings.config.is_none() && !settings.open {
+        if settings.config.is_none() && !settings.open && !settings.links {
             // The members are started with files, which would open them to other machines.
             given.insert("bindAddress".to_owned(), "127.0.0.1".to_owned());
         }
         let ports = settings.ports();
-        let Members { stages, overruled } = members::members(settings.kind, ports, &given)?;
+        if settings.links {
+            self.network = Some(Network::make(&self.home, settings.kind.brokers().collect())?);
+        }
+        let subnet = self.network.as_ref().map(Network::subnet);
+        let Members { stages, overruled } = members::members(settings.kind, ports, &given, subnet)?;
         for key in overruled {
             tracing::warn!(key, "the cluster decides this setting; that of the file has no effect");
         }
@@ -118,6 +128,9 @@ impl Cluster {
         let Some(ids) = started? else { return Ok(()) };
         say(&self.table(&ids));
         say("A broker that ended starts again with: vostok serve --roles broker --data DATA -c DATA.conf");
+        if let Some(network) = &self.network {
+            say(&format!("A broker is cut off with: ip -n {} link set MEMBER down (or up)", network.hub()));
+        }
         if let Ok(address) = name_server.parse::<SocketAddr>() {
             say(&address::snippet(address));
         }
@@ -138,7 +151,9 @@ impl Cluster {
         for stage in stages {
             for member in stage {
                 let log = settings.log.of_member(&member.name);
-                self.processes.push(Process::start(member, &self.home, &log)?);
+                let by = self.network.as_ref().map(|network| network.within(&member.name));
+                let by = by.iter().flatten().cloned().collect::<Vec<_>>();
+                self.processes.push(Process::start(member, &self.home, (&by, &log))?);
             }
             let mut since = Instant::now();
             loop {
@@ -218,6 +233,7 @@ impl Cluster {
 
     /// Stops the brokers, then the name server. What does not stop in time, or when another signal comes, is killed.
     async fn stop(&mut self, signals: &mut Signals) {
+        self.network.iter().for_each(Network::mend);
         for is_broker in [true, false] {
             let since = Instant::now();
             let is_wanted = |process: &Process| process.member.is_broker() == is_broker;

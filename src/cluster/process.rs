@@ -25,12 +25,16 @@ pub struct Process {
 }
 
 impl Process {
-    /// Writes the member's settings to `NAME.conf` in the directory of the cluster and starts it with these further arguments.
-    /// What it prints goes to `NAME.log` there.
+    /// Writes the member's settings to `NAME.conf` in the directory of the cluster and starts it with these further arguments,
+    /// by the words before them if there are any. What it prints goes to `NAME.log` there.
     ///
     /// # Errors
     /// A file cannot be written, or the program cannot be started.
-    pub fn start(member: Member, home: &Path, arguments: &[OsString]) -> Result<Self, Error> {
+    pub fn start(
+        member: Member,
+        home: &Path,
+        (by, arguments): (&[String], &[OsString]),
+    ) -> Result<Self, Error> {
         let name = &member.name;
         let failed =
             |error: std::io::Error| Error::new(format!("the member {name} cannot be started"), error);
@@ -40,7 +44,10 @@ impl Process {
         write_settings(&conf, &member).map_err(failed)?;
         let output = File::options().create(true).append(true).open(&log).map_err(failed)?;
         let errors = output.try_clone().map_err(failed)?;
-        let child = Command::new(std::env::current_exe().map_err(failed)?)
+        let mut words: Vec<OsString> = by.iter().map(OsString::from).collect();
+        words.push(std::env::current_exe().map_err(failed)?.into());
+        let child = Command::new(&words[0])
+            .args(&words[1..])
             .args([
                 "serve",
                 "--roles",

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use super::{Kind, Member, Members, Ports, members};
+use super::{Kind, Member, Members, Ports, Subnet, members};
 
 const PORTS: Ports = Ports { namesrv: 9876, controller: 9878, broker: 10911 };
 
@@ -9,7 +9,7 @@ fn given(text: &str) -> BTreeMap<String, String> {
 }
 
 fn made(kind: Kind, text: &str) -> Members {
-    members(kind, PORTS, &given(text)).expect("usable settings")
+    members(kind, PORTS, &given(text), None).expect("usable settings")
 }
 
 fn settings<'a>(members: &'a [Member], key: &str) -> Vec<&'a str> {
@@ -86,9 +86,31 @@ fn all_members_listen_at_the_address_that_is_given() {
 }
 
 #[test]
+fn brokers_with_links_have_an_address_each_whatever_is_given() {
+    let subnet = Subnet::free(&[], 4);
+    let text = "bindAddress=0.0.0.0\nbrokerIP1=10.0.0.1\n";
+    let made = members(Kind::SetOfThree, PORTS, &given(text), subnet).expect("usable settings");
+    let [namesrv, brokers] = made.stages.as_slice() else { panic!("{made:?}") };
+    assert_eq!(namesrv[0].address(), "198.18.4.1:9876");
+    assert_eq!(settings(namesrv, "bindAddress"), ["198.18.4.1"]);
+    assert_eq!(settings(namesrv, "brokerIP1"), ["-"], "it is no broker");
+    assert_eq!(settings(namesrv, "controllerDLegerPeers"), ["n0-198.18.4.1:9878"]);
+    let hosts = ["198.18.4.10", "198.18.4.11", "198.18.4.12"];
+    for key in ["bindAddress", "brokerIP1", "brokerIP2"] {
+        assert_eq!(settings(brokers, key), hosts, "{key}");
+    }
+    assert_eq!(settings(brokers, "namesrvAddr"), ["198.18.4.1:9876"; 3]);
+    assert_eq!(settings(brokers, "controllerAddr"), ["198.18.4.1:9878"; 3]);
+    let addresses: Vec<String> = brokers.iter().map(Member::address).collect();
+    assert_eq!(addresses, ["198.18.4.10:10911", "198.18.4.11:10921", "198.18.4.12:10931"]);
+    assert_eq!(made.overruled, ["bindAddress", "brokerIP1"]);
+    assert!(Kind::SetOfThree.brokers().eq(brokers.iter().map(|broker| broker.name.clone())));
+}
+
+#[test]
 fn settings_that_no_cluster_can_have_are_refused() {
     let refused = |ports, text: &str| {
-        members(Kind::FourMasters, ports, &given(text)).expect_err("unusable").to_string()
+        members(Kind::FourMasters, ports, &given(text), None).expect_err("unusable").to_string()
     };
     assert!(refused(PORTS, "brokerRole=SLAVE\n").contains("found SLAVE"));
     for broker in [2, 65_500, 65_535] {

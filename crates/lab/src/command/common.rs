@@ -170,6 +170,7 @@ impl ScenarioFlags {
             duration: self.duration.unwrap_or(duration),
             repeats: self.repeats.unwrap_or(3),
             pid: self.pid,
+            servers: Vec::new(),
             agents: self.agents.clone(),
             load_agents: self.load_agents.clone(),
             selftest: !self.no_selftest,

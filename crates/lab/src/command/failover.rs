@@ -24,9 +24,10 @@ pub struct FailoverFlags {
     /// Flags of every scenario.
     #[command(flatten)]
     pub common: ScenarioFlags,
-    /// What is done to the master of a cluster of --local: kill its process and start it again, pause it, or ask the
-    /// controller for another master.
-    #[arg(long, value_name = "FAULT", value_parser = ["leader-kill", "leader-pause", "switch"], conflicts_with = "inject")]
+    /// What is done to the master of a cluster of --local: kill its process and start it again, pause it, cut it off from all
+    /// others, or ask the controller for another master. A partition needs root and the program ip.
+    #[arg(long, value_name = "FAULT", value_parser = ["leader-kill", "leader-pause", "partition", "switch"],
+        conflicts_with = "inject")]
     pub fault: Option<String>,
     /// A command for sh that makes the fault in any cluster. MASTER holds the master's address, BROKER_NAME its broker set.
     #[arg(long, value_name = "CMD", requires = "heal")]
@@ -70,7 +71,9 @@ impl FailoverFlags {
     /// Runs the faults.
     pub fn run(&self) -> Result<(), Error> {
         self.check()?;
-        scenario::failover(&self.options(), &self.failover())
+        let failover = self.failover();
+        failover.fault.check()?;
+        scenario::failover(&self.options(), &failover)
     }
 
     /// Refuses flags that do not go together.
@@ -116,6 +119,7 @@ impl FailoverFlags {
         let fault = match (&self.inject, &self.heal, self.fault.as_deref()) {
             (Some(inject), Some(heal), _) => Fault::Commands { inject: inject.clone(), heal: heal.clone() },
             (_, _, Some("leader-pause")) => Fault::LeaderPause,
+            (_, _, Some("partition")) => Fault::Partition,
             (_, _, Some("switch")) => Fault::Switch,
             _ => Fault::LeaderKill,
         };
@@ -124,6 +128,7 @@ impl FailoverFlags {
             kind,
             config: self.local_config.clone(),
             settings: BTreeMap::new(),
+            links: fault == Fault::Partition,
         });
         Failover {
             fault,
@@ -162,6 +167,9 @@ mod tests {
         check("--local 1m2s", Some(Fault::LeaderKill));
         check("--local 2m2s --fault leader-pause", Some(Fault::LeaderPause));
         check("--local 1m2s --fault switch", Some(Fault::Switch));
+        check("--local 1m2s --fault partition", Some(Fault::Partition));
+        check("--local 2m2s --fault partition", Some(Fault::Partition));
+        check("-n h:1 --fault partition", None);
         check("--local 2m2s --fault switch", None);
         check("-n h:1 --inject stop --heal start", Some(commands));
         check("-n h:1 --inject stop", None);
@@ -174,6 +182,15 @@ mod tests {
         {
             check(&format!("--local 1m2s {more}"), None);
         }
+    }
+
+    #[test]
+    fn brokers_have_links_only_where_one_is_cut() {
+        let links = |line: &str| flags(line).ok()?.failover().local.map(|local| local.links);
+        assert_eq!(links("--local 2m2s --fault partition"), Some(true));
+        assert_eq!(links("--local 1m2s --fault leader-pause"), Some(false));
+        assert_eq!(links("--local 1m2s --inject stop --heal start"), Some(false));
+        assert_eq!(links("-n h:1 --inject stop --heal start"), None);
     }
 
     #[test]

@@ -168,7 +168,7 @@ impl ModesFlags {
             _ => return refused("--repl", "expected async or sync with --local, each in a run of its own"),
         };
         let settings = [("brokerRole".to_owned(), role.to_owned())].into();
-        Ok(Some(LocalOptions { kind, config: None, settings }))
+        Ok(Some(LocalOptions { kind, config: None, settings, links: false }))
     }
 }
 

@@ -23,8 +23,10 @@ pub struct Cluster {
     pub target: Target,
     /// The description of this machine.
     pub host: HostFile,
-    /// Process id of the broker, when given by a flag.
+    /// Process id of the broker, when it is known without its port.
     pub(super) given_pid: Option<i32>,
+    /// Process ids of all servers, when they are known without their ports.
+    pub(super) known_servers: Vec<i32>,
     /// Ports of this machine on which servers under load listen, beginning with that of the watched broker if there is
     /// one.
     pub(super) ports: Vec<u16>,
@@ -42,7 +44,7 @@ impl Cluster {
     /// [`Error::Cluster`] when no name server answers, [`Error::Broken`] when no broker is registered, [`Error::Flag`] when
     /// the cluster must be named.
     pub async fn look(options: &RunOptions) -> Result<Self, Error> {
-        let RunOptions { load, name, pid, .. } = options;
+        let RunOptions { load, name, servers, .. } = options;
         let (namesrv, named) = (&load.namesrv, Some(load.cluster.as_str()));
         let client = Client::start(load.client())?;
         let mut brokers = registered(&client, named.filter(|name| !name.is_empty())).await?;
@@ -63,7 +65,7 @@ impl Cluster {
         target.name = name.clone().unwrap_or_else(|| own_name(&target));
         let hostname = plain(&measure::hostname());
         for broker in &mut brokers {
-            let is_here = Machine::of(&broker.address).await.is_here();
+            let is_here = !servers.is_empty() || Machine::of(&broker.address).await.is_here();
             broker.host = is_here.then(|| hostname.clone());
         }
         let local = watched(brokers.iter().filter(|broker| broker.host.is_some()));
@@ -71,8 +73,9 @@ impl Cluster {
         let ports = ports_on(&Machine::of("localhost:0").await, (local, &here), namesrv).await;
         let (has_broker, configured) = (local.is_some(), local.map(store_path));
         target.brokers = brokers;
-        let (given_pid, host, store) = (*pid, HostFile::default(), PathBuf::new());
-        let mut cluster = Self { client, target, host, given_pid, ports, has_broker, store };
+        let (given_pid, known_servers) = (options.pid.or(servers.first().copied()), servers.clone());
+        let (host, store) = (HostFile::default(), PathBuf::new());
+        let mut cluster = Self { client, target, host, given_pid, known_servers, ports, has_broker, store };
         let pid = cluster.pid();
         cluster.store = store_of(configured, pid);
         cluster.host = measure::host(&hostname, &cluster.store, pid);
@@ -92,6 +95,9 @@ impl Cluster {
     pub fn servers(&self, pid: Option<i32>) -> Option<Vec<i32>> {
         if self.has_broker && pid.is_none() {
             return None;
+        }
+        if !self.known_servers.is_empty() {
+            return Some(self.known_servers.iter().copied().filter(|server| Some(*server) != pid).collect());
         }
         // The process of the watched broker is known already.
         servers_on(&self.ports[usize::from(self.has_broker)..], pid)

@@ -26,6 +26,8 @@ pub struct RunOptions {
     pub repeats: u32,
     /// Process id of the broker on this machine; found by its port when absent.
     pub pid: Option<i32>,
+    /// Process ids of all servers, beginning with a master, when they are on this machine and cannot be found by its ports.
+    pub servers: Vec<i32>,
     /// Addresses of the agents on other machines, whose figures are kept too.
     pub agents: Vec<String>,
     /// Addresses of the agents that share the load with this machine.
@@ -191,6 +193,7 @@ impl RunOptions {
             duration: 30,
             repeats: 3,
             pid: None,
+            servers: Vec::new(),
             agents: Vec::new(),
             load_agents: Vec::new(),
             selftest: true,

@@ -25,6 +25,8 @@ pub enum Fault {
     LeaderKill,
     /// The master's process is paused, and goes on.
     LeaderPause,
+    /// The master's network link is cut, and joined again.
+    Partition,
     /// The controller is asked to make another broker master.
     Switch,
     /// Commands do and undo it.
@@ -37,11 +39,25 @@ pub enum Fault {
 }
 
 impl Fault {
+    /// Refuses a fault that cannot be made on this machine, before anything is started.
+    ///
+    /// # Errors
+    /// [`Error::Flag`] with what was found and what to do instead.
+    pub fn check(&self) -> Result<(), Error> {
+        let Self::Partition = self else { return Ok(()) };
+        super::local::can_link().map_err(|found| {
+            let instead = "run it as root and with iproute2, or cut a cluster apart with --inject and --heal";
+            let why = format!("partition needs network namespaces, but {found}; {instead}");
+            Error::Flag { flag: "--fault", why }
+        })
+    }
+
     /// Name of the fault as the flags have it.
     pub fn name(&self) -> &'static str {
         match self {
             Self::LeaderKill => "leader-kill",
             Self::LeaderPause => "leader-pause",
+            Self::Partition => "partition",
             Self::Switch => "switch",
             Self::Commands { .. } => "commands",
         }
@@ -79,6 +95,7 @@ impl Injector {
         match &self.fault {
             Fault::LeaderKill => self.local()?.kill(&victim.address),
             Fault::LeaderPause => self.local()?.pause(&victim.address),
+            Fault::Partition => self.local()?.cut(&victim.address),
             Fault::Switch => self.switch(client, victim).await,
             Fault::Commands { inject, .. } => shell("--inject", inject, victim).await,
         }
@@ -92,6 +109,7 @@ impl Injector {
         match &self.fault {
             Fault::LeaderKill => self.local()?.restart(&victim.address),
             Fault::LeaderPause => self.local()?.go_on(&victim.address),
+            Fault::Partition => self.local()?.join(&victim.address),
             Fault::Switch => Ok(()),
             Fault::Commands { heal, .. } => shell("--heal", heal, victim).await,
         }

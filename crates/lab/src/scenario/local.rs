@@ -1,5 +1,5 @@
 //! A cluster of this program's own on this machine, as `vostok serve --cluster` starts it. Its members are processes that
-//! can be killed, paused and started again.
+//! can be killed, paused and started again, and its brokers may be behind network links that can be cut.
 
 use super::design::{RunOptions, run_directory};
 use crate::Error;
@@ -14,6 +14,9 @@ use std::process::{Child, Command, Stdio};
 
 /// First word of the last line that the cluster prints once all of its members serve.
 const SERVES: &str = "Clients:";
+
+/// What the cluster prints before the name of the network namespace in which its links can be cut.
+const LINKS: &str = "A broker is cut off with: ip -n ";
 
 /// Attempts to find free ports.
 const ATTEMPTS: u32 = 200;
@@ -31,13 +34,16 @@ pub struct LocalOptions {
     pub config: Option<PathBuf>,
     /// Settings of all brokers beside those of the file.
     pub settings: BTreeMap<String, String>,
+    /// Whether each broker is behind a network link that can be cut.
+    pub links: bool,
 }
 
 impl LocalOptions {
     /// The settings of all brokers as a file. Of several lines for one setting the last one counts. Only this machine is served
     /// unless the given file says otherwise, because nobody needs a user.
     fn text(&self) -> Result<String, Error> {
-        let mut text = "bindAddress=127.0.0.1\n".to_owned();
+        // Brokers behind links are served to this machine only, and have an address each.
+        let mut text = if self.links { String::new() } else { "bindAddress=127.0.0.1\n".to_owned() };
         if let Some(path) = &self.config {
             let given = std::fs::read_to_string(path);
             text += &given.map_err(|source| Error::File { path: path.clone(), source })?;
@@ -57,6 +63,10 @@ pub struct LocalCluster {
     ports: Ports,
     parent: Child,
     members: Vec<Member>,
+    /// Process id of the name server, and where members and clients reach it.
+    namesrv: (i32, String),
+    /// Name of the network namespace with the links of the brokers; `None` when they have none.
+    links: Option<String>,
 }
 
 /// A member of the cluster.
@@ -65,6 +75,8 @@ struct Member {
     name: String,
     address: String,
     id: i32,
+    /// Whether the broker was a master when the cluster had started.
+    was_master: bool,
     /// The process when this program started it again; the others belong to the cluster's own process.
     again: Option<Child>,
     is_paused: bool,
@@ -87,6 +99,7 @@ impl LocalCluster {
         let root = options.out.get_or_insert_with(|| run_directory(scenario));
         let cluster = Self::start(&root.join("cluster"), local)?;
         options.load.namesrv = cluster.namesrv();
+        options.servers = cluster.hidden_servers();
         Ok(cluster)
     }
 
@@ -115,7 +128,7 @@ impl LocalCluster {
             "--cluster",
             &options.kind,
         ]);
-        command.arg("--data").arg(home);
+        command.arg("--data").arg(home).args(options.links.then_some("--links"));
         for (flag, port) in [
             ("--namesrv-port", ports.namesrv),
             ("--controller-port", ports.controller),
@@ -129,7 +142,9 @@ impl LocalCluster {
         // An interrupt of the terminal reaches the lab alone, which stops the cluster when it has put everything back.
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
         let parent = command.spawn().map_err(Error::system("start a cluster"))?;
-        let mut cluster = Self { program, home: home.to_owned(), ports, parent, members: Vec::new() };
+        let (members, namesrv) = (Vec::new(), (0, format!("127.0.0.1:{}", ports.namesrv)));
+        let mut cluster =
+            Self { program, home: home.to_owned(), ports, parent, members, namesrv, links: None };
         cluster.read_members()?;
         Ok(cluster)
     }
@@ -139,6 +154,8 @@ impl LocalCluster {
         let output = self.parent.stdout.take().into_iter().flat_map(|output| BufReader::new(output).lines());
         for line in output.map_while(Result::ok) {
             self.members.extend(Member::read(&line));
+            self.namesrv = name_server(&line).unwrap_or_else(|| self.namesrv.clone());
+            self.links = links(&line).or_else(|| self.links.take());
             if line.starts_with(SERVES) {
                 return Ok(());
             }
@@ -151,12 +168,24 @@ impl LocalCluster {
 
     /// Address of the name server.
     pub fn namesrv(&self) -> String {
-        format!("127.0.0.1:{}", self.ports.namesrv)
+        self.namesrv.1.clone()
     }
 
     /// Address of the controller.
     pub fn controller(&self) -> String {
-        format!("127.0.0.1:{}", self.ports.controller)
+        let host = self.namesrv.1.rsplit_once(':').map_or("127.0.0.1", |(host, _)| host);
+        format!("{host}:{}", self.ports.controller)
+    }
+
+    /// Process ids of the servers, beginning with a master, where they cannot be found by the ports of this machine, because
+    /// the servers are in other network namespaces.
+    fn hidden_servers(&self) -> Vec<i32> {
+        if self.links.is_none() {
+            return Vec::new();
+        }
+        let mut brokers: Vec<&Member> = self.members.iter().collect();
+        brokers.sort_by_key(|member| !member.was_master);
+        brokers.into_iter().map(|member| member.id).chain([self.namesrv.0]).collect()
     }
 
     /// Kills the broker at an address with SIGKILL.
@@ -191,6 +220,29 @@ impl LocalCluster {
         let member = self.member(address)?;
         member.is_paused = false;
         member.signal(Signal::CONT)
+    }
+
+    /// Takes the network link of the broker at an address down: what is sent to it or by it is lost from now on, and no
+    /// connection is closed.
+    ///
+    /// # Errors
+    /// [`Error::Broken`] when there is no such broker, or the cluster has no links, or the link cannot be taken down.
+    pub fn cut(&mut self, address: &str) -> Result<(), Error> {
+        self.set_link(address, "down")
+    }
+
+    /// Takes the network link of a broker up again.
+    ///
+    /// # Errors
+    /// As for [`Self::cut`].
+    pub fn join(&mut self, address: &str) -> Result<(), Error> {
+        self.set_link(address, "up")
+    }
+
+    fn set_link(&mut self, address: &str, state: &str) -> Result<(), Error> {
+        let links = self.links.clone().ok_or_else(|| broken("the brokers of the cluster have no links"))?;
+        let name = &self.member(address)?.name;
+        ip(&["-n", &links, "link", "set", name, state]).map_err(|why| broken(&why))
     }
 
     /// Starts a broker that was killed, as the cluster's own process says that it is done.
@@ -253,9 +305,9 @@ impl Member {
     /// members that are no brokers.
     fn read(line: &str) -> Option<Self> {
         let fields: Vec<&str> = line.split_whitespace().collect();
-        let [name, "master" | "slave", address, id, ..] = fields[..] else { return None };
-        let (name, address) = (name.to_owned(), address.to_owned());
-        Some(Self { name, address, id: id.parse().ok()?, again: None, is_paused: false })
+        let [name, role @ ("master" | "slave"), address, id, ..] = fields[..] else { return None };
+        let (name, address, was_master) = (name.to_owned(), address.to_owned(), role == "master");
+        Some(Self { name, address, id: id.parse().ok()?, was_master, again: None, is_paused: false })
     }
 
     fn signal(&self, signal: Signal) -> Result<(), Error> {
@@ -300,6 +352,40 @@ impl Ports {
     }
 }
 
+/// Reads process id and address of the name server from a line of the table; `None` for other lines.
+fn name_server(line: &str) -> Option<(i32, String)> {
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let ["namesrv", _, address, id, ..] = fields[..] else { return None };
+    Some((id.parse().ok()?, address.to_owned()))
+}
+
+/// Reads the name of the namespace with the links; `None` for other lines.
+fn links(line: &str) -> Option<String> {
+    line.strip_prefix(LINKS)?.split_whitespace().next().map(str::to_owned)
+}
+
+/// Whether this machine can give brokers links of their own. Nothing is left of the attempt.
+///
+/// # Errors
+/// What was found instead.
+pub(super) fn can_link() -> Result<(), String> {
+    let name = format!("vostok-lab-{}", std::process::id());
+    ip(&["netns", "add", &name])?;
+    let bridge = ip(&["-n", &name, "link", "add", "bridge", "type", "bridge"]);
+    let made =
+        bridge.and_then(|()| ip(&["-n", &name, "link", "add", "one", "type", "veth", "peer", "other"]));
+    made.and(ip(&["netns", "del", &name]))
+}
+
+/// Calls the program `ip`. The error is a sentence without its end.
+fn ip(words: &[&str]) -> Result<(), String> {
+    let what = words.join(" ");
+    let output = Command::new("ip").args(words).output();
+    let output = output.map_err(|error| format!("the program ip cannot be started ({error})"))?;
+    let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', ", ");
+    if output.status.success() { Ok(()) } else { Err(format!("`ip {what}` failed ({said})")) }
+}
+
 fn brokers(kind: &str) -> u16 {
     if kind == "1m2s" { 3 } else { 4 }
 }
@@ -317,13 +403,19 @@ mod tests {
         let read = |line: &str| Member::read(line).map(|member| (member.name, member.address, member.id));
         let line = "broker-a-1   slave              127.0.0.1:10921        4711     ./my data/broker-a-1";
         assert_eq!(read(line), Some(("broker-a-1".to_owned(), "127.0.0.1:10921".to_owned(), 4711)));
+        assert_eq!((name_server(line), links(line)), (None, None));
         for other in [
             "MEMBER       ROLE               ADDRESS                PID      DATA",
             "namesrv      namesrv,controller 127.0.0.1:9876         4700     ./data/namesrv",
             "broker-a-0 (process 4711) ended: signal: 9 (SIGKILL)",
+            "A broker is cut off with: ip -n vostok-4711 link set MEMBER down (or up)",
         ] {
             assert_eq!(read(other), None, "{other}");
         }
+        let line = "namesrv      namesrv,controller 198.18.7.1:9876        4700     ./data/namesrv";
+        assert_eq!(name_server(line), Some((4700, "198.18.7.1:9876".to_owned())));
+        let line = "A broker is cut off with: ip -n vostok-4711 link set MEMBER down (or up)";
+        assert_eq!(links(line).as_deref(), Some("vostok-4711"));
     }
 
     #[test]
@@ -332,9 +424,11 @@ mod tests {
         let path = place.path().join("given");
         std::fs::write(&path, "brokerRole=ASYNC_MASTER").unwrap();
         let settings = [("brokerRole".to_owned(), "SYNC_MASTER".to_owned())].into();
-        let options = LocalOptions { kind: "2m2s".to_owned(), config: Some(path), settings };
+        let options = LocalOptions { kind: "2m2s".to_owned(), config: Some(path), settings, links: false };
         let text = "bindAddress=127.0.0.1\nbrokerRole=ASYNC_MASTER\nbrokerRole=SYNC_MASTER\n";
         assert_eq!(options.text().unwrap(), text);
+        let text = "brokerRole=ASYNC_MASTER\nbrokerRole=SYNC_MASTER\n";
+        assert_eq!(LocalOptions { links: true, ..options.clone() }.text().unwrap(), text);
         let config = Some(place.path().join("missing"));
         assert!(LocalOptions { config, ..options }.text().is_err());
     }

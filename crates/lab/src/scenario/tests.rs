@@ -282,7 +282,10 @@ fn every_machine_has_a_name_that_files_can_have() {
         let client = client::Client::start(client::Config::new("127.0.0.1:1"))?;
         let target = brokers(&[(0, "127.0.0.1:10911")]);
         let (given_pid, ports, has_broker, store) = (None, Vec::new(), false, "/".into());
-        let mut cluster = Cluster { client, target, host, given_pid, ports, has_broker, store };
+        let known_servers = vec![4711, 4712];
+        let mut cluster =
+            Cluster { client, target, host, given_pid, known_servers, ports, has_broker, store };
+        assert_eq!(cluster.servers(Some(4711)), Some(vec![4712]), "they need no ports");
         let (hosts, watched, _) = machines::hosts(&mut cluster, &options).await?;
         let second = format!("db_1-{}", agents[1].replace(':', "_"));
         let names: Vec<_> = hosts.iter().map(|host| host.name.as_str()).collect();
