@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 use store::{Config, FlushMode, Message, Numbered, RealDisk, Store, Unit};
-use wire::units::QueueOffset;
+use wire::units::{LogOffset, QueueOffset};
 
 const PROPERTIES: &[u8] = b"KEYS\x01order-1234567\x02UNIQ_KEY\x017F00000100ABCD18B4AAC20000000000\x02WAIT\x01true\x02TAGS\x01TagA\x02MSG_REGION\x01DefaultRegion\x02TRACE_ON\x01true\x02CLUSTER\x01DefaultCluster\x02";
 
@@ -125,6 +125,38 @@ fn encodes() {
     println!("encode: {:5} ns per message", (began.elapsed() / 640_000).as_nanos());
 }
 
+/// What a slave's thread does with a master's frames of 32 KiB, which begin and end within records.
+fn follows() {
+    const MESSAGES: u32 = 200_000;
+    let (_directory, master) = open(FlushMode::Async);
+    let queues: Vec<_> = (0..8).map(|id| master.queue("TopicTest", id).unwrap()).collect();
+    let body = vec![b'x'; 1024];
+    let mut batch = master.batch();
+    for number in 0..MESSAGES {
+        let properties = format!(
+            "KEYS\u{1}order-{number}\u{2}UNIQ_KEY\u{1}7F00000100ABCD18B4AAC2{number:010}\u{2}WAIT\u{1}true\u{2}TAGS\u{1}TagA\u{2}MSG_REGION\u{1}DefaultRegion\u{2}TRACE_ON\u{1}true\u{2}CLUSTER\u{1}DefaultCluster\u{2}"
+        );
+        let message = Message { properties: properties.as_bytes(), ..message(&body) };
+        batch.push(&queues[(number % 8) as usize], &message).unwrap();
+        if batch.len() == 16 {
+            master.append(&mut batch, 1_700_000_000_000).unwrap();
+            batch.clear();
+        }
+    }
+    let (mut log, end) = (Vec::new(), master.appended());
+    master.read_log_blocking(LogOffset::ZERO, usize::try_from(end.get()).unwrap(), &mut log).unwrap();
+    assert_eq!(log.len() as u64, end.get());
+    drop(master);
+    let (_directory, slave) = open(FlushMode::Async);
+    slave.start_following().unwrap();
+    let (began, cpu_before) = (Instant::now(), cpu());
+    for frame in log.chunks(32 << 10) {
+        slave.follow(slave.followed(), frame).unwrap();
+    }
+    let (wall, used) = (began.elapsed() / MESSAGES, (cpu() - cpu_before) / MESSAGES);
+    println!("follow: {:5} ns wall, {:5} ns process CPU per message", wall.as_nanos(), used.as_nanos());
+}
+
 /// `waiting` messages in flight, each its own append, the next one sent when the flush of one is reported.
 fn synchronous(waiting: u64) {
     let (_directory, store) = open(FlushMode::Sync);
@@ -219,11 +251,15 @@ fn main() {
     if std::env::args().any(|argument| argument == "keys") {
         return keys();
     }
+    if std::env::args().any(|argument| argument == "follow") {
+        return (0..5).for_each(|_| follows());
+    }
     encodes();
     // In turns, three times: other load on the machine comes and goes.
     for batch_messages in [1, 16, 64].repeat(3) {
         appends(batch_messages, true);
         appends(batch_messages, false);
     }
+    follows();
     [1, 30, 200].into_iter().for_each(synchronous);
 }
