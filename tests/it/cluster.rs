@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use wire::codes::request;
+use wire::header::SendHeader;
 
 use crate::common::os;
 use crate::common::server::{ON_ANY_DISK, free_ports_of};
@@ -263,6 +264,48 @@ fn what_a_master_answered_about_its_tables_outlives_it() {
     let answer = next.call(request::GET_TOPIC_CONFIG, |writer| writer.text("topic", "Made"), &[]);
     let config: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
     assert_eq!(config["readQueueNums"], 7, "{answer:?}");
+    assert!(cluster.stop().success());
+}
+
+#[test]
+fn delayed_and_timed_messages_are_delivered_once_although_the_master_is_killed() {
+    let cluster = Cluster::start("1m2s", 3, "mappedFileSizeCommitLog=1048576\n");
+    let (masters, others): (Vec<&Member>, Vec<&Member>) =
+        cluster.brokers().partition(|member| member.role == "master");
+    eventually("the set is large enough to take messages", || masters[0].store(b"first"));
+    make_group(&mut open(masters[0].address), "CG");
+    let send = |member: &Member, body: String, properties: &str| {
+        let header = SendHeader { properties: properties.as_bytes(), ..send_header("Copied", 0) };
+        let answer = open(member.address).send(&header, body.as_bytes());
+        assert_eq!(answer.code, 0, "{answer:?}");
+    };
+    let kinds = ["TIMER_DELAY_MS\x01100\x02", "DELAY\x011\x02"];
+    let both = |member: &Member, number: usize| {
+        kinds.iter().for_each(|kind| send(member, format!("{number} {}", &kind[..5]), kind));
+    };
+    (0..10).for_each(|number| both(masters[0], number));
+    // Of the messages that show who is master there may be any number.
+    let delivered = |member: &Member| {
+        let mut bodies = member.bodies();
+        bodies.retain(|body| body.first().is_some_and(u8::is_ascii_digit));
+        bodies.sort();
+        bodies
+    };
+    eventually("all are delivered", || (delivered(masters[0]).len() == 20).then_some(()));
+    // The slaves note that, and that the second is over in which they were due.
+    thread::sleep(Duration::from_secs(4));
+    os::signal(masters[0].id, SIGKILL).unwrap();
+    let next = eventually("another one takes messages", || {
+        others.iter().find(|member| member.store(b"after").is_some() && member.is_master())
+    });
+    both(next, 10);
+    let found = eventually("the new master delivers", || {
+        let found = delivered(next);
+        (found.iter().filter(|body| body.starts_with(b"10 ")).count() == kinds.len()).then_some(found)
+    });
+    let mut once = found.clone();
+    once.dedup();
+    assert_eq!((once.len(), found.len()), (22, 22), "{found:?}");
     assert!(cluster.stop().success());
 }
 

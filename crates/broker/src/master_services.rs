@@ -106,9 +106,11 @@ pub(crate) fn wake(broker: &Broker) {
     broker.pops.reviver_wakeup().wake();
 }
 
-/// Forgets what a master knows that is not in the log: the pops in flight, which come back from the log's checkpoints.
+/// Forgets what a master knows that is not in the log: the pops in flight, which come back from the log's checkpoints, and how far
+/// the timer was, which the new master says.
 pub(crate) fn forget(broker: &Broker) {
     broker.pops.forget_all();
+    *broker.timer.checkpoint() = None;
 }
 
 #[cfg(test)]

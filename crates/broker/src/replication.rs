@@ -1,7 +1,8 @@
 //! Replication between the brokers of a group: the shells around the state machines of the crate `replica`.
 //!
 //! A master runs one thread, `ha-master`, which accepts slaves and sends them the log ([`master`]). A slave runs one thread,
-//! `ha-slave`, which takes its master's log ([`slave`]), and a task that takes the master's tables ([`metadata`]). In controller
+//! `ha-slave`, which takes its master's log ([`slave`]), and a task that takes the master's tables ([`metadata`]) and positions of
+//! delayed and timed messages ([`positions`]). In controller
 //! mode the thread `role` ([`roles`]) starts and ends these threads as the task `controller-agent` ([`controller`]) learns who is
 //! master.
 //!
@@ -13,6 +14,7 @@ pub(crate) mod controller;
 mod files;
 mod master;
 mod metadata;
+mod positions;
 mod roles;
 mod slave;
 
@@ -29,7 +31,7 @@ use tokio::sync::watch;
 use crate::broker::Broker;
 use crate::supervisor::SupervisedWork;
 pub(crate) use files::{FilesError, load_epochs, load_identity, load_may_have_lost, note_flushed_later};
-pub(crate) use metadata::run as sync_metadata;
+use net::Workers;
 use roles::{Order, Roles};
 
 /// Most threads of `ha-master` that read parts of the log that are not in memory.
@@ -159,6 +161,11 @@ impl Drop for Replication {
             }
         }
     }
+}
+
+/// Takes what a slave takes from its master beside the log, until the workers stop.
+pub(crate) async fn sync_metadata(broker: Arc<Broker>, workers: Workers) {
+    tokio::join!(metadata::run(broker.clone(), workers.clone()), positions::run(broker, workers));
 }
 
 fn listen(broker: &Broker) -> io::Result<std::net::TcpListener> {

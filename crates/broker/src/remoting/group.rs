@@ -1,23 +1,24 @@
-//! Requests of the others of a group with acting masters: 60, 905 and 906 (`AdminBrokerProcessor`).
+//! Requests of the others of a group: 60, and in one with acting masters 905 and 906 (`AdminBrokerProcessor`).
+
+use store::timer::TimerCheck;
 
 use super::answer::Answer;
 use super::incoming::Request;
 use crate::Refusal;
 
-/// Bytes of a checkpoint of timed messages (`TimerCheckpoint`), and where the state version of its data version is.
-const CHECKPOINT: (usize, usize) = (56, 32);
-
-/// 60 `GET_TIMER_CHECK_POINT`: how far timed messages were delivered, which a Java master asks its slaves before it serves. A slave
-/// delivers none, so its checkpoint has a version that is older than every master's, and no master takes it over.
+/// 60 `GET_TIMER_CHECK_POINT`: how far timed messages were delivered. Slaves ask their master. A Java master asks its slaves before
+/// it serves: they deliver none, so their checkpoint has a version that is older than every master's, and no master takes it over.
 pub(super) fn timer_checkpoint(r: &Request<'_>) -> Result<Answer, Refusal> {
-    let config = &r.broker.config;
-    if !config.has_acting_master() || !config.is_slave() {
-        // A Java slave would take the answer of a master over, whatever its version.
-        return Err(super::not_supported(r.command.code));
-    }
-    let mut checkpoint = vec![0; CHECKPOINT.0];
-    checkpoint[CHECKPOINT.1..CHECKPOINT.1 + 8].copy_from_slice(&(-1_i64).to_be_bytes());
-    Ok(Answer::success().body(checkpoint))
+    let (broker, config) = (r.broker, &r.broker.config);
+    let checkpoint = match *broker.timer.checkpoint() {
+        Some(checkpoint) if !broker.role.is_slave() => checkpoint,
+        // A Java slave would take the answer over, whatever its version.
+        _ if !config.has_acting_master() || !config.is_slave() => {
+            return Err(super::not_supported(r.command.code));
+        }
+        _ => TimerCheck { version: [-1, 0, 0], ..TimerCheck::default() },
+    };
+    Ok(Answer::success().body(checkpoint.to_bytes().to_vec()))
 }
 
 /// 905 `NOTIFY_MIN_BROKER_ID_CHANGE`: a name server says that the smallest id of the group has changed. A Java broker believes what

@@ -1,6 +1,7 @@
 //! The tables of a slave, which it takes from its master over remoting: from one of RocketMQ whole and from time to time
 //! (`SlaveSynchronize`), from ours what changed and as soon as it did ([`crate::table_changes`]).
 
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -33,9 +34,6 @@ const ELECTION_PAUSE: Duration = Duration::from_millis(20);
 /// Pause before a master that failed is asked again.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// Interval in which positions of delay levels are taken from the master.
-const DELAYS_INTERVAL: Duration = Duration::from_secs(3);
-
 /// Interval in which topics, groups and request modes are taken from the master.
 const TABLES_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -44,7 +42,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why a table was not taken from the master.
 #[derive(Debug, thiserror::Error)]
-enum SyncError {
+pub(super) enum SyncError {
     #[error(transparent)]
     Call(#[from] CallError),
     #[error("it answered code {0}: {1}")]
@@ -55,6 +53,8 @@ enum SyncError {
     Content(#[from] JsonError),
     #[error(transparent)]
     Disk(#[from] persist::Error),
+    #[error("how far timed messages are delivered cannot be noted: {0}")]
+    Timers(io::Error),
     #[error("the parts of its answer do not fit together")]
     Torn,
     #[error("this broker is the master now")]
@@ -70,11 +70,10 @@ struct Link {
     /// Whether the master does not know the question for changes: it is RocketMQ's.
     lacks_changes: bool,
     tables_due: Instant,
-    delays_due: Instant,
 }
 
 /// Takes the tables of the master again and again until the workers stop.
-pub(crate) async fn run(broker: Arc<Broker>, workers: Workers) {
+pub(super) async fn run(broker: Arc<Broker>, workers: Workers) {
     let mut addresses = broker.replicas.master();
     let mut link: Option<Link> = None;
     loop {
@@ -112,7 +111,7 @@ impl Link {
     fn new(address: String, peer: Arc<ConnectionHandle>) -> Self {
         let now = Instant::now();
         let has = TableVersions::default();
-        Self { address, peer, has, lacks_changes: false, tables_due: now, delays_due: now }
+        Self { address, peer, has, lacks_changes: false, tables_due: now }
     }
 
     /// Takes what is due, and returns the pause before the next round.
@@ -124,9 +123,6 @@ impl Link {
                 note("topics", topics(broker, peer).await);
                 note("groups", groups(broker, peer).await);
             }
-        }
-        if is_due(&mut self.delays_due, DELAYS_INTERVAL) {
-            note("positions of delay levels", delays(broker, peer).await);
         }
         if self.lacks_changes {
             let taken = offsets(broker, peer).await;
@@ -222,7 +218,7 @@ fn offsets_interval(bytes: usize) -> Duration {
 }
 
 /// Logs a table that was not taken. The others are taken all the same.
-fn note(table: &str, done: Result<(), SyncError>) {
+pub(super) fn note(table: &str, done: Result<(), SyncError>) {
     if let Err(error) = done {
         tracing::warn!(table, %error, "a table of the master was not taken; it is tried again");
     }
@@ -255,12 +251,8 @@ async fn offsets(broker: &Broker, peer: &ConnectionHandle) -> Result<usize, Sync
     Ok(body.len())
 }
 
-async fn delays(broker: &Broker, peer: &ConnectionHandle) -> Result<(), SyncError> {
-    Ok(broker.schedule.adopt(ask(broker, peer, request::GET_ALL_DELAY_OFFSET).await?)?)
-}
-
 /// Asks the master for a table.
-async fn ask<T: DeserializeOwned>(
+pub(super) async fn ask<T: DeserializeOwned>(
     broker: &Broker,
     peer: &ConnectionHandle,
     code: i32,
@@ -269,7 +261,11 @@ async fn ask<T: DeserializeOwned>(
 }
 
 /// Asks the master for a table as it comes. No paging is asked for, so that the answer holds everything.
-async fn ask_bytes(broker: &Broker, peer: &ConnectionHandle, code: i32) -> Result<Vec<u8>, SyncError> {
+pub(super) async fn ask_bytes(
+    broker: &Broker,
+    peer: &ConnectionHandle,
+    code: i32,
+) -> Result<Vec<u8>, SyncError> {
     ask_for(broker, peer, code, |writer| writer.finish(b"")).await.map(|reply| reply.body)
 }
 

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use store::timer::TimerCheck;
+
 use crate::engine::Wakeup;
 
 /// What decides whether a recall comes in time. Its lock is held while a cancelling message or a delivery is appended.
@@ -34,6 +36,7 @@ pub(crate) struct TimerState {
     pub last_ms: AtomicI64,
     /// Number of messages by slot. Only kept while `timerCongestNumEachSlot` sets a limit.
     counts: Mutex<BTreeMap<i64, i64>>,
+    checkpoint: Mutex<Option<TimerCheck>>,
 }
 
 impl TimerState {
@@ -45,6 +48,11 @@ impl TimerState {
     /// Number of messages by slot. Only kept while `timerCongestNumEachSlot` sets a limit.
     pub(crate) fn counts(&self) -> MutexGuard<'_, BTreeMap<i64, i64>> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What slaves are told of the delivery; `None` on a slave and until the timer has begun.
+    pub(crate) fn checkpoint(&self) -> MutexGuard<'_, Option<TimerCheck>> {
+        self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Wakes the timer.

@@ -143,6 +143,9 @@ impl Scheduler {
             topic_hash: java_hash(timed.topic),
         };
         let at = self.files.add(added)?;
+        if own_ms < self.due_entries.read_ms() {
+            self.note_late(slot_ms);
+        }
         let cancels = timed.cancels.filter(|_| !added.rolls()).map(Into::into);
         // A cancelling message counts -1: the message it cancels is not subtracted when it is skipped.
         self.pending += if timed.cancels.is_some() { -1 } else { 1 };

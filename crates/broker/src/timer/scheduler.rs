@@ -1,13 +1,13 @@
 //! The timer: the engine that adds timed messages to the wheel and delivers them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, channel};
 
 use store::timer::{
-    DueEntries, Entry, Load, SaveError, TimerFiles, TimerProgress, TimerSave, TimerUnit, units,
+    DueEntries, Entry, Load, SaveError, TimerCheck, TimerFiles, TimerProgress, TimerSave, TimerUnit, units,
 };
 use store::{Batch, Unit};
 use wire::units::{LogOffset, QueueOffset};
@@ -56,6 +56,9 @@ pub(crate) struct Scheduler {
     /// Messages before this offset of the timer queue that are due before `first_read_ms` were delivered by an earlier run.
     pub(super) delivered_before: i64,
     pub(super) first_read_ms: i64,
+    /// Messages that came when the slot they are due in was over: the slots where they wait for their delivery, with the offset in
+    /// the timer queue of the first one in each.
+    late: VecDeque<(i64, i64)>,
     /// Number of timed messages that are not delivered yet.
     pub(super) pending: i64,
     /// Positions of units whose records the fetch engine has just read into memory.
@@ -106,15 +109,17 @@ impl Scheduler {
         let precision_ms = files.config().precision_ms;
         let saves = Saves { position_writer, running: None, done: 0, began_ms: now_ms, failed: false };
         tracing::info!(read_ms = recovered.read_ms, next, pending = recovered.pending, "timers go on");
+        let end = queue.index.max().to_i64();
         let mut clock = Self {
             due_entries: DueEntries::new(precision_ms, LEAD_MS, NEAR_MAX, recovered.read_ms),
-            next: next.min(queue.index.max().to_i64()),
+            next: next.min(end),
             patience: UnreadableSince::default(),
             stuck: HashMap::new(),
             barrier: Barrier::default(),
             rolled_end: 0,
-            delivered_before: recovered.delivered_before,
+            delivered_before: recovered.delivered_before.min(end),
             first_read_ms: recovered.read_ms,
+            late: VecDeque::new(),
             pending: recovered.pending,
             touched: HashSet::new(),
             batch: broker.store.batch(),
@@ -136,6 +141,7 @@ impl Scheduler {
             let done = write(&clock.broker, end, save);
             clock.saved(position, done);
         }
+        clock.publish();
         Ok(clock)
     }
 
@@ -194,12 +200,14 @@ impl Scheduler {
         Next::At(if wake_ms > now_ms { wake_ms } else { now_ms + WAIT_MS })
     }
 
-    fn publish(&self) {
+    fn publish(&mut self) {
+        let checkpoint = self.checkpoint();
         let timer = &self.broker.timer;
         // Stored after the copies were appended: a thread that sees this read time can read them.
         timer.read_ms.store(self.due_entries.read_ms(), Ordering::Release);
         timer.queue_offset.store(self.next, Ordering::Release);
         timer.pending.store(self.pending.max(0), Ordering::Relaxed);
+        *timer.checkpoint() = Some(checkpoint);
         if self.broker.config.timers.congest_num != i32::MAX {
             let mut counts = timer.counts();
             *counts = counts.split_off(&self.due_entries.read_ms());
@@ -290,7 +298,38 @@ impl Scheduler {
     }
 
     fn progress(&self, now_ms: i64) -> TimerProgress {
-        TimerProgress { read_ms: self.due_entries.read_ms(), queue_offset: self.next, now_ms }
+        let (queue_offset, read_ms) = (self.next, self.due_entries.read_ms());
+        if self.is_behind() {
+            let (read_ms, delivered_before) = (self.first_read_ms.min(read_ms), self.delivered_before);
+            return TimerProgress { read_ms, queue_offset, delivered_before, now_ms };
+        }
+        TimerProgress { read_ms, queue_offset, delivered_before: queue_offset, now_ms }
+    }
+
+    /// Whether messages that an earlier run, or a master before this one, has processed are still to be read again.
+    fn is_behind(&self) -> bool {
+        self.next < self.delivered_before
+    }
+
+    /// Notes that the next message of the timer queue waits in a slot behind the one it is due in.
+    pub(super) fn note_late(&mut self, slot_ms: i64) {
+        if self.late.back().is_none_or(|(slot, _)| *slot != slot_ms) {
+            self.late.push_back((slot_ms, self.next));
+        }
+    }
+
+    /// What slaves are told: messages before this offset of the timer queue that are due before the read time were delivered.
+    fn checkpoint(&mut self) -> TimerCheck {
+        let read_ms = self.due_entries.read_ms();
+        while self.late.front().is_some_and(|(slot_ms, _)| *slot_ms < read_ms) {
+            self.late.pop_front();
+        }
+        let (read_ms, queue_offset) = match self.late.front() {
+            _ if self.is_behind() => (self.first_read_ms.min(read_ms), self.delivered_before),
+            Some((_, first)) => (read_ms, *first),
+            None => (read_ms, self.next),
+        };
+        TimerCheck { read_ms, queue_offset, master_queue_offset: queue_offset, ..TimerCheck::default() }
     }
 
     /// Takes what is to be saved; `None` when there is nothing.

@@ -477,3 +477,31 @@ fn a_message_without_room_for_more_properties_is_delivered_as_it_is() {
     assert_eq!(delivered(&fixture), ["x"]);
     scheduler.stop();
 }
+
+/// What slaves are told: messages before this offset of the timer queue that are due before this time were delivered.
+fn told(fixture: &Fixture) -> (i64, i64) {
+    let checkpoint = fixture.broker.timer.checkpoint().expect("the timer has begun");
+    (checkpoint.read_ms, checkpoint.master_queue_offset)
+}
+
+#[test]
+fn slaves_are_told_of_no_message_that_still_waits() {
+    let fixture = Fixture::new();
+    let start = start_ms(&fixture);
+    let mut timer = scheduler(&fixture, |_| {});
+    put(&fixture, "a", start + 500, &[]);
+    wind(&mut timer, start);
+    wind(&mut timer, start + 2_100);
+    assert_eq!((told(&fixture), delivered(&fixture)), ((start + 2_000, 1), vec!["a".to_owned()]));
+    // They come after their second is over, and the first cannot be delivered: the log takes nothing.
+    put(&fixture, "late", start + 700, &[]);
+    put(&fixture, "later", start + 900, &[]);
+    fixture.broker.store.start_following().unwrap();
+    timer.scheduler.advance(start + 2_200);
+    assert_eq!(told(&fixture), (start + 2_000, 1));
+    timer.scheduler.advance(start + 4_200);
+    assert_eq!(told(&fixture), (start + 2_000, 1), "a slave must deliver both");
+    fixture.broker.store.stop_following().unwrap();
+    wind(&mut timer, start + 6_000);
+    assert_eq!((told(&fixture), delivered(&fixture).len()), ((start + 6_000, 3), 3));
+}

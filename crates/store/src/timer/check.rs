@@ -27,7 +27,8 @@ pub struct TimerCheck {
     pub log_position: i64,
     /// Queue offset of the next message of the timer queue to process.
     pub queue_offset: i64,
-    /// The master's `queue_offset`; always equal here.
+    /// Queue offset: earlier messages in slots before `read_ms` were delivered, by this broker or by a master that it followed.
+    /// More than `queue_offset` until the timer queue was read again up to there.
     pub master_queue_offset: i64,
     /// `DataVersion`: state version, timestamp, counter.
     pub version: [i64; 3],
@@ -85,6 +86,26 @@ impl TimerCheck {
         }
     }
 
+    fn page(&self) -> [u8; 60] {
+        let mut page = [0; 60];
+        page[..56].copy_from_slice(&self.to_bytes());
+        let sealed = seal(&page[..56]);
+        page[56..].copy_from_slice(&sealed);
+        page
+    }
+
+    /// Overwrites the numbers in place, in one sector, without a sync. Returns the file, which is made when there is none.
+    pub(super) fn write(&self, disk: &dyn Disk, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        let file = match disk.open(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                disk.create(path, PAGE_BYTES as u64, Space::Reserved)
+            }
+            opened => opened,
+        }?;
+        file.write_at(&self.page(), 0)?;
+        Ok(file)
+    }
+
     /// Overwrites the numbers in place, in one sector. The file stays open in `kept`, so that saving needs no new file
     /// descriptor.
     pub(super) fn save(
@@ -93,25 +114,12 @@ impl TimerCheck {
         path: &Path,
         kept: &OnceLock<Arc<dyn DiskFile>>,
     ) -> Result<(), SaveError> {
-        let mut page = [0; 60];
-        page[..56].copy_from_slice(&self.to_bytes());
-        let sealed = seal(&page[..56]);
-        page[56..].copy_from_slice(&sealed);
-        let write = |file: &dyn DiskFile| {
-            file.write_at(&page, 0).map_err(SaveError::of)?;
-            file.sync().map_err(SaveError::Failed)
-        };
         if let Some(file) = kept.get() {
-            return write(&**file);
+            file.write_at(&self.page(), 0).map_err(SaveError::of)?;
+            return file.sync().map_err(SaveError::Failed);
         }
-        let opened = match disk.open(path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                disk.create(path, PAGE_BYTES as u64, Space::Reserved)
-            }
-            opened => opened,
-        };
-        let file = opened.map_err(SaveError::of)?;
-        write(&*file)?;
+        let file = self.write(disk, path).map_err(SaveError::of)?;
+        file.sync().map_err(SaveError::Failed)?;
         // The file may be new: make its name durable.
         if let Some(directory) = path.parent() {
             disk.sync_dir(directory).map_err(SaveError::of)?;

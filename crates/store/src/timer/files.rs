@@ -63,6 +63,19 @@ impl TimerConfig {
     fn check_path(&self) -> PathBuf {
         self.root.join("config").join("timercheck")
     }
+
+    /// Notes on a slave how far its master has delivered timed messages, so that this broker goes on from there when it becomes
+    /// master: it reads the timer queue again from its beginning, and passes over what was delivered. Units and slots that the
+    /// store has from before are worthless then, because the log behind them may have been cut. The files must not be open.
+    ///
+    /// The note is not synced: an older one only has more messages delivered again.
+    ///
+    /// # Errors
+    /// The error of the failed file operation.
+    pub fn note_master(&self, disk: &dyn Disk, master: &TimerCheck) -> io::Result<()> {
+        disk.create_dir_all(&self.root.join("config"))?;
+        TimerCheck { log_position: 0, queue_offset: 0, ..*master }.write(disk, &self.check_path()).map(drop)
+    }
 }
 
 /// Who wrote the `timercheck` file, if there is one.
@@ -106,6 +119,8 @@ pub struct Progress {
     pub read_ms: i64,
     /// Queue offset of the next message of the timer queue to process.
     pub queue_offset: i64,
+    /// Queue offset: earlier messages in slots before `read_ms` were delivered, also those that have no unit.
+    pub delivered_before: i64,
     /// Wall clock in ms since the epoch.
     pub now_ms: i64,
 }
@@ -157,7 +172,11 @@ impl TimerFiles {
             Some((_, true)) => Found::Ours,
             Some((_, false)) => Found::Java,
         };
-        let check = check.unwrap_or_default().0;
+        let mut check = check.unwrap_or_default().0;
+        if found != Found::Ours {
+            // RocketMQ's number is of another moment than its read time.
+            check.master_queue_offset = check.queue_offset;
+        }
         let log = Arc::new(log);
         Ok(Self {
             config,
@@ -292,7 +311,7 @@ impl TimerFiles {
             read_ms: progress.read_ms,
             log_position: self.end.cast_signed(),
             queue_offset: progress.queue_offset,
-            master_queue_offset: progress.queue_offset,
+            master_queue_offset: progress.delivered_before,
             version: self.check.version,
         };
         let changed = check != self.check;

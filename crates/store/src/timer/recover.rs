@@ -90,7 +90,7 @@ impl TimerFiles {
         pending += added + self.repair(read_ms)?;
         let read_ms = self.forget_future(read_ms, now_slot)?;
         self.wheel.settle(&*self.disk)?;
-        let delivered_before = self.checked();
+        let delivered_before = self.checked().max(self.check.master_queue_offset);
         Ok(TimerRecovered { read_ms, newest, next, delivered_before, pending: pending.max(0) })
     }
 

@@ -121,7 +121,11 @@ fn files_nobody_refers_to_are_removed() {
     }
     let mut retire = |read_ms, saves| {
         for _ in 0..saves {
-            files.save(TimerProgress { read_ms, queue_offset: 15, now_ms: 1 }).unwrap().write().unwrap();
+            files
+                .save(TimerProgress { read_ms, queue_offset: 15, delivered_before: 15, now_ms: 1 })
+                .unwrap()
+                .write()
+                .unwrap();
         }
         let saved = files.end;
         while files.retire(read_ms, saved).unwrap() {}
@@ -206,6 +210,8 @@ struct Life {
     files: TimerFiles,
     due_entries: DueEntries,
     next: usize,
+    /// Messages before this number that are due before this time were delivered by an earlier run.
+    delivered: (usize, i64),
     now_ms: i64,
     save: Option<TimerSave>,
 }
@@ -226,7 +232,9 @@ impl Life {
         let newest = recovered.newest.map(|newest| (newest.get() / 100).cast_signed());
         let next = usize::try_from(recovered.queue_offset(newest)).unwrap();
         let due_entries = DueEntries::new(1000, 3000, 8, recovered.read_ms);
-        let mut life = Self { disk, files, due_entries, next, now_ms, save: None };
+        let before = usize::try_from(recovered.delivered_before).unwrap().min(queue.len());
+        let delivered = (before, recovered.read_ms);
+        let mut life = Self { disk, files, due_entries, next, delivered, now_ms, save: None };
         life.save();
         life.write_save();
         life
@@ -238,6 +246,10 @@ impl Life {
         while self.next < queue.len() {
             let timer = &queue[self.next];
             let own = wheel_time(timer.due_ms, 1000);
+            if self.next < self.delivered.0 && own < self.delivered.1 {
+                self.next += 1;
+                continue;
+            }
             let slot_ms = self.due_entries.slot_for(own);
             let time_ms = if slot_ms == own { timer.due_ms - 1 } else { slot_ms };
             let magic = if timer.key.is_some() { 5 } else { 1 };
@@ -282,9 +294,11 @@ impl Life {
     }
 
     fn save(&mut self) {
+        let is_behind = self.next < self.delivered.0;
         let progress = TimerProgress {
-            read_ms: self.due_entries.read_ms(),
+            read_ms: if is_behind { self.delivered.1 } else { self.due_entries.read_ms() },
             queue_offset: i64::try_from(self.next).unwrap(),
+            delivered_before: i64::try_from(self.next.max(self.delivered.0)).unwrap(),
             now_ms: self.now_ms,
         };
         self.save = Some(self.files.save(progress).unwrap());
@@ -538,7 +552,12 @@ fn saving_needs_no_descriptor_once_it_has_begun() {
     let disk = FakeDisk::new(512);
     let mut files = open(config("/s"), &disk);
     files.recover(LogOffset::new(1 << 20), TIME_MS).unwrap();
-    let progress = |queue_offset| TimerProgress { read_ms: TIME_MS, queue_offset, now_ms: 1 };
+    let progress = |queue_offset| TimerProgress {
+        read_ms: TIME_MS,
+        queue_offset,
+        delivered_before: queue_offset,
+        now_ms: 1,
+    };
     files.save(progress(0)).unwrap().write().unwrap();
     disk.faults(|faults| faults.no_descriptors = true);
     files.save(progress(1)).unwrap().write().unwrap();
@@ -550,7 +569,7 @@ fn a_save_that_was_lacking_something_is_covered_by_the_next() {
     let mut files = open(config("/s"), &disk);
     files.recover(LogOffset::new(1 << 20), TIME_MS).unwrap();
     files.add(unit(1, TIME_MS + 1000, 0, 100)).unwrap();
-    let progress = TimerProgress { read_ms: TIME_MS, queue_offset: 1, now_ms: 1 };
+    let progress = TimerProgress { read_ms: TIME_MS, queue_offset: 1, delivered_before: 1, now_ms: 1 };
     disk.faults(|faults| faults.no_descriptors = true);
     let save = files.save(progress).unwrap();
     assert!(matches!(save.write(), Err(SaveError::Lack(_))));
@@ -564,7 +583,7 @@ fn a_save_that_was_lacking_something_is_covered_by_the_next() {
     let mut files = open(config("/s"), &disk);
     files.recover(LogOffset::new(1 << 20), TIME_MS).unwrap();
     files.add(unit(1, TIME_MS + 2000, 100, 100)).unwrap();
-    let save = files.save(TimerProgress { queue_offset: 2, ..progress }).unwrap();
+    let save = files.save(TimerProgress { queue_offset: 2, delivered_before: 2, ..progress }).unwrap();
     disk.faults(|faults| faults.syncs_left = Some(0));
     assert!(matches!(save.write(), Err(SaveError::Failed(_))));
 }

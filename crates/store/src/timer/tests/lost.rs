@@ -129,7 +129,7 @@ fn the_first_slot_in_use_is_found_saved_or_not() {
     assert_eq!(files.first_slot_from(0).unwrap(), None);
     files.add(unit(1, TIME_MS + 7000, 0, 100)).unwrap();
     assert_eq!(files.first_slot_from(TIME_MS).unwrap(), Some(TIME_MS + 7000));
-    let progress = TimerProgress { read_ms: TIME_MS, queue_offset: 1, now_ms: TIME_MS };
+    let progress = TimerProgress { read_ms: TIME_MS, queue_offset: 1, delivered_before: 1, now_ms: TIME_MS };
     files.save(progress).unwrap().write().unwrap();
     files.add(unit(1, TIME_MS + 3000, 100, 100)).unwrap();
     assert_eq!(files.first_slot_from(TIME_MS).unwrap(), Some(TIME_MS + 3000));
@@ -217,7 +217,7 @@ fn units_java_removed_with_their_records_are_not_missed() {
     assert_eq!((recovered.pending, recovered.queue_offset(Some(2))), (2, 3));
     assert_eq!(files.slot(gone_ms).unwrap(), None);
     assert_eq!(files.slot(left_ms).unwrap().unwrap().last, Some(4096));
-    let progress = TimerProgress { read_ms: TIME_MS, queue_offset: 3, now_ms: 1 };
+    let progress = TimerProgress { read_ms: TIME_MS, queue_offset: 3, delivered_before: 3, now_ms: 1 };
     files.save(progress).unwrap().write().unwrap();
     let recovered = open(java_config(), &disk).recover(LogOffset::new(300), TIME_MS).unwrap();
     assert_eq!(recovered.queue_offset(None), 3, "nor later");
@@ -296,4 +296,37 @@ fn nothing_is_due_behind_a_slot_that_is_being_walked() {
     due_entries.loaded(loaded(0), []);
     due_entries.due(9000, 10, &mut due);
     assert_eq!(due, [entry(0), entry(1000)]);
+}
+
+/// The disk of a broker that was master once, with units of messages that were cut off its log since.
+fn deposed() -> FakeDisk {
+    let cut: Vec<_> = (0..9).map(|number| Timer { due_ms: TIME_MS + 9000 + number, key: None }).collect();
+    let mut life = Life::new(FakeDisk::new(64), TIME_MS, &cut);
+    life.round(TIME_MS, &cut, &mut Vec::new());
+    life.save();
+    life.write_save();
+    life.disk
+}
+
+#[test]
+fn what_the_master_delivered_its_slave_does_not_deliver_again() {
+    let queue = twenty();
+    let master = TimerCheck {
+        read_ms: TIME_MS + 3000,
+        log_position: 777,
+        queue_offset: 20,
+        master_queue_offset: 20,
+        version: [0; 3],
+    };
+    for disk in [FakeDisk::new(64), deposed()] {
+        let (_, delivered) = begun(&queue, false);
+        Life::config().note_master(&disk, &master).unwrap();
+        assert_eq!(recovered(&disk.killed()), (0, 0), "the queue is read again");
+        // Killed before that: the next run knows as much.
+        let life = Life::new(disk, TIME_MS + 3600, &queue);
+        let counts = counts(life.disk.killed(), &queue, delivered);
+        // One second had begun.
+        let expected: Vec<usize> = (0..20).map(|number| if number % 5 == 1 { 2 } else { 1 }).collect();
+        assert_eq!(counts, expected);
+    }
 }

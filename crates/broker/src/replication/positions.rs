@@ -1,0 +1,192 @@
+//! How far the master has delivered delayed and timed messages, which a slave notes so that it goes on from there when it becomes
+//! master.
+//!
+//! The master moves a position once the copy of a message is in its log. A slave that noted the position and lost its master
+//! before it had the copy would never deliver that message. So after it has asked for the positions it asks where the master's log
+//! ends, and notes them once its own log has reached that end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use net::{ConnectionHandle, Workers};
+use serde::Deserialize;
+use store::WaitOutcome;
+use store::timer::TimerCheck;
+use tokio::sync::oneshot;
+use wire::body::{DelayOffsetTable, KvTable};
+use wire::codes::{request, response};
+use wire::units::LogOffset;
+
+use super::metadata::{SyncError, ask, ask_bytes, note};
+use crate::broker::Broker;
+use crate::register::Silent;
+
+/// Pause between two questions: messages that the master delivered in between are delivered again by a slave that replaces it.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Pause after a master refused, or gave no answer.
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
+
+/// How long the own log may take to reach the end that the master's had; then the positions are asked for again.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Bytes of the checkpoint of timed messages (`TimerCheckpoint`).
+const CHECKPOINT_BYTES: usize = 56;
+
+/// What a master said.
+#[derive(Debug)]
+struct Positions {
+    delays: DelayOffsetTable,
+    /// `None` when the master serves no timed messages, or is too old to know any.
+    timers: Option<TimerCheck>,
+}
+
+/// Takes the positions of the master again and again until the workers stop.
+pub(super) async fn run(broker: Arc<Broker>, workers: Workers) {
+    let mut addresses = broker.replicas.master();
+    let mut link: Option<(String, Arc<ConnectionHandle>)> = None;
+    loop {
+        let address = addresses.borrow_and_update().broker.clone();
+        let Some(address) = address.filter(|address| *address != broker.address()) else {
+            link = None;
+            let _ = addresses.changed().await;
+            continue;
+        };
+        link.take_if(|(of, peer)| *of != address || peer.is_closed());
+        if link.is_none() {
+            // The task that takes the tables logs a master that cannot be reached.
+            let dialed = workers.dial_name(&address, Arc::new(Silent)).await;
+            link = dialed.ok().map(|peer| (address.clone(), peer));
+        }
+        let round = async {
+            let taken = match &link {
+                Some((_, peer)) => take(&broker, &address, peer).await,
+                None => Ok(()),
+            };
+            let pause = if taken.is_ok() { INTERVAL } else { RETRY_PAUSE };
+            note("positions of delayed and timed messages", taken);
+            tokio::time::sleep(pause).await;
+        };
+        tokio::select! {
+            () = round => {}
+            _ = addresses.changed() => {}
+        }
+    }
+}
+
+/// Asks the master for its positions, and notes them once this broker has the copies before them.
+async fn take(broker: &Broker, address: &str, peer: &ConnectionHandle) -> Result<(), SyncError> {
+    let delays = ask(broker, peer, request::GET_ALL_DELAY_OFFSET).await?;
+    let timers = timers(broker, peer).await?;
+    match log_end(broker, peer).await? {
+        Some(end) if reaches(broker, end).await => adopt(broker, address, Positions { delays, timers }),
+        _ => Ok(()),
+    }
+}
+
+async fn timers(broker: &Broker, peer: &ConnectionHandle) -> Result<Option<TimerCheck>, SyncError> {
+    match ask_bytes(broker, peer, request::GET_TIMER_CHECK_POINT).await {
+        Ok(body) if body.len() >= CHECKPOINT_BYTES => Ok(Some(TimerCheck::from_bytes(&body))),
+        Ok(_) | Err(SyncError::Refused(..)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Where the master's log ends; `None` when the other one is no master any more. Versions 4 of RocketMQ say it among their figures
+/// only.
+async fn log_end(broker: &Broker, peer: &ConnectionHandle) -> Result<Option<LogOffset>, SyncError> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Status {
+        master: bool,
+        master_commit_log_max_offset: i64,
+    }
+    const FIELD: &str = "commitLogMaxOffset";
+    let end = match ask::<Status>(broker, peer, request::GET_BROKER_HA_STATUS).await {
+        Ok(status) if !status.master => return Ok(None),
+        Ok(status) => Some(status.master_commit_log_max_offset),
+        Err(SyncError::Refused(response::REQUEST_CODE_NOT_SUPPORTED, _)) => {
+            let figures: KvTable = ask(broker, peer, request::GET_BROKER_RUNTIME_INFO).await?;
+            figures.table.get(FIELD).and_then(|text| text.parse().ok())
+        }
+        Err(error) => return Err(error),
+    };
+    end.and_then(LogOffset::from_i64).map(Some).ok_or(SyncError::Field(FIELD))
+}
+
+/// Whether the own log has this end in time.
+async fn reaches(broker: &Broker, end: LogOffset) -> bool {
+    let (sender, outcome) = oneshot::channel();
+    let done = move |outcome| {
+        let _ = sender.send(matches!(outcome, WaitOutcome::Reached));
+    };
+    broker.store.when_appended(end, PATIENCE, Box::new(done));
+    outcome.await.unwrap_or(false)
+}
+
+fn adopt(broker: &Broker, address: &str, positions: Positions) -> Result<(), SyncError> {
+    // Held meanwhile: this broker opens the timer's files only after it has given up its master's address.
+    let addresses = broker.replicas.master();
+    let master = addresses.borrow();
+    if master.broker.as_deref() != Some(address) || !broker.role.is_slave() {
+        return Err(SyncError::Master);
+    }
+    if let Some(check) = positions.timers {
+        let config = &broker.config;
+        let files = config.timers.files(&config.store, config.retention.reserved_ms);
+        files.note_master(&**broker.files.disk(), &check).map_err(SyncError::Timers)?;
+    }
+    Ok(broker.schedule.adopt(positions.delays)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Role;
+    use crate::testing::Fixture;
+
+    const MASTER: &str = "10.0.0.1:10911";
+
+    fn slave() -> Fixture {
+        let fixture = Fixture::with(|config| config.replication.role = Role::Slave);
+        fixture.broker.replicas.learn(Some(MASTER), Some("10.0.0.1:10912"));
+        fixture.broker.store.start_following().unwrap();
+        fixture
+    }
+
+    fn positions() -> Positions {
+        let timers = TimerCheck { read_ms: 7000, master_queue_offset: 5, ..TimerCheck::default() };
+        let offset_table = [(3, 9)].into();
+        Positions { delays: DelayOffsetTable { offset_table, ..Default::default() }, timers: Some(timers) }
+    }
+
+    #[tokio::test]
+    async fn positions_wait_until_the_copies_before_them_are_there() {
+        let (master, slave) = (Fixture::new(), slave());
+        master.put("T", 0, &[7; 5000], b"");
+        let (mut log, end) = (Vec::new(), master.broker.store.appended());
+        let whole = usize::try_from(end.get()).unwrap();
+        master.broker.store.read_log_blocking(LogOffset::ZERO, whole, &mut log).unwrap();
+        let mut wait = Box::pin(reaches(&slave.broker, end));
+        let follow = |at: usize, until: usize| {
+            slave.broker.store.follow(LogOffset::new(at as u64), &log[at..until]).unwrap();
+        };
+        follow(0, whole - 1);
+        assert!(tokio::time::timeout(Duration::from_millis(20), &mut wait).await.is_err());
+        follow(whole - 1, whole);
+        assert!(wait.await);
+    }
+
+    #[test]
+    fn a_broker_that_lost_this_master_notes_nothing_of_it() {
+        let slave = slave();
+        let check = || std::fs::read(slave.broker.config.store.root.join("config/timercheck")).ok();
+        assert!(adopt(&slave.broker, "10.0.0.2:10911", positions()).is_err());
+        assert_eq!((slave.broker.schedule.offset(3), check()), (0, None));
+        adopt(&slave.broker, MASTER, positions()).unwrap();
+        let noted = TimerCheck::from_bytes(&check().unwrap());
+        assert_eq!((slave.broker.schedule.offset(3), noted.read_ms, noted.master_queue_offset), (9, 7000, 5));
+        slave.broker.role.lead();
+        assert!(adopt(&slave.broker, MASTER, positions()).is_err(), "the timer's files are open");
+    }
+}
