@@ -129,6 +129,26 @@ fn a_classic_master_ends_the_connection_of_a_slave_that_tells_nonsense() {
 }
 
 #[test]
+fn connections_that_say_nothing_keep_no_slave_out() {
+    let master = Master::start(false);
+    let broker = &master.fixture.broker;
+    let mut reported = master.connect();
+    reported.write_all(&0_u64.to_be_bytes()).unwrap();
+    crate::testing::until("the first slave is known", || {
+        broker.replicas.slaves().iter().any(|slave| slave.has_reported())
+    });
+    let silent: Vec<_> = (0..200).map(|_| master.connect()).collect();
+    let mut late = master.connect();
+    late.write_all(&0_u64.to_be_bytes()).unwrap();
+    let mut frame = vec![0; 12 + usize::try_from(broker.store.appended().get()).unwrap()];
+    for slave in [&mut late, &mut reported] {
+        slave.read_exact(&mut frame).unwrap();
+    }
+    assert_eq!(broker.replicas.slaves().len(), 64, "their number is bounded all the same");
+    drop(silent);
+}
+
+#[test]
 fn an_elected_master_ends_the_connection_of_a_slave_that_tells_nonsense() {
     let master = Master::start(true);
     let end = master.fixture.broker.store.appended().get();

@@ -10,7 +10,7 @@ mod sending;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -38,7 +38,8 @@ use machine::{Action, Event as MachineEvent};
 /// Bytes put together for one connection from which on no further frame is added before the socket has taken them.
 const BUFFER_BYTES: usize = 512 << 10;
 
-/// Most slaves that are connected at once, and most that are being greeted; one more is closed at once.
+/// Most slaves that are connected at once, and most that are being greeted: those behind them wait to be accepted. One more that is
+/// connected takes the place of a connection on which no slave has said where its log ends; without one it is closed at once.
 const SLAVES_MAX: usize = 64;
 
 /// Most events of connections that wait for the thread; the connections wait then.
@@ -140,8 +141,7 @@ pub(super) async fn run(
         let (clock, wake_at_ms) = (shell.clock, shell.wake_at_ms);
         tokio::select! {
             _ = stopped.changed() => break,
-            accepted = listener.accept() => match accepted {
-                Ok((_, remote)) if greetings.len() >= SLAVES_MAX => tracing::warn!(%remote, "a slave is refused: {SLAVES_MAX} are greeted"),
+            accepted = listener.accept(), if greetings.len() < SLAVES_MAX => match accepted {
                 Ok((stream, _)) => {
                     let _ = stream.set_nodelay(true);
                     let tls = tls.clone();
@@ -229,7 +229,14 @@ impl Shell {
 
     fn accept(&mut self, stream: Stream, remote: SocketAddr) {
         if self.peers.len() >= SLAVES_MAX {
-            return tracing::warn!(%remote, "a slave is refused: {SLAVES_MAX} are connected");
+            let Some(idle) = self.idle_peer() else {
+                return tracing::warn!(%remote, "a slave is refused: {SLAVES_MAX} are connected");
+            };
+            if let Some(gone) = self.remove(idle) {
+                let slave = gone.progress.remote;
+                tracing::warn!(%slave, "a connection that is no slave's yet is closed for another one: {SLAVES_MAX} are connected");
+                self.step(MachineEvent::Closed(idle));
+            }
         }
         self.last_peer += 1;
         let id = PeerId(self.last_peer);
@@ -247,6 +254,16 @@ impl Shell {
         // What was appended while no slave was there was not told.
         self.step(MachineEvent::Log(self.range()));
         self.step(MachineEvent::Connected(id));
+    }
+
+    /// The oldest connection on which no slave has reported, of the machine that has most of them: so many connections of one machine
+    /// keep no slave of another one out.
+    fn idle_peer(&self) -> Option<PeerId> {
+        let mut by_machine = BTreeMap::<IpAddr, Vec<PeerId>>::new();
+        for (id, peer) in self.peers.iter().filter(|(_, peer)| !peer.progress.has_reported()) {
+            by_machine.entry(peer.progress.remote.ip()).or_default().push(*id);
+        }
+        by_machine.into_values().max_by_key(Vec::len)?.first().copied()
     }
 
     fn take(&mut self, id: PeerId, event: Event) {
