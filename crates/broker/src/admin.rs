@@ -1,6 +1,7 @@
 //! What administrators do with topics, groups and settings, and the tables they read.
 
 mod lists;
+mod replicas;
 mod settings;
 mod tables;
 
@@ -112,6 +113,7 @@ pub(crate) fn topic(broker: &Broker, name: &str) -> Result<Arc<Topic>, Refusal> 
 pub(crate) fn runtime(broker: &Broker) -> BTreeMap<String, String> {
     let mut table = stats::table(broker);
     table.extend(retention::status(broker));
+    table.extend(replicas::status(broker));
     table.extend(stats::status(broker).into_iter().map(|(key, value)| (key.to_owned(), value)));
     table
 }

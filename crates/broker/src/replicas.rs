@@ -1,6 +1,8 @@
 //! What this broker knows of the others of its group: of a slave's master its addresses, of a master's slaves how far they are,
 //! and in controller mode the epochs of the log and the in-sync set.
 
+mod flow;
+
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -10,6 +12,8 @@ use replica::epochs::EpochList;
 use replica::in_sync::CommittedSet;
 use tokio::sync::watch;
 use wire::ha::{BrokerId, Epoch};
+
+use flow::Flow;
 
 /// Shortest address of a master that counts (`BrokerController.doRegisterBrokerAll`).
 const ADDRESS_BYTES_MIN: usize = 6;
@@ -32,6 +36,12 @@ pub(crate) struct SlaveProgress {
     pub acknowledged: AtomicU64,
     /// Log position from which the slave gets bytes next.
     pub next: AtomicU64,
+    /// The slave's id at the controllers; zero for a classic slave, and before it was told.
+    pub broker: AtomicU64,
+    /// What was sent to the slave.
+    pub sent: Flow,
+    /// Why the slave cannot follow, and what to do.
+    trouble: Mutex<Option<String>>,
     /// Whether the slave has said where its log ends.
     has_reported: AtomicBool,
 }
@@ -39,12 +49,66 @@ pub(crate) struct SlaveProgress {
 impl SlaveProgress {
     /// A slave that has connected from `remote`.
     pub(crate) fn new(remote: SocketAddr) -> Self {
-        Self { remote, acknowledged: 0.into(), next: 0.into(), has_reported: false.into() }
+        Self {
+            remote,
+            acknowledged: 0.into(),
+            next: 0.into(),
+            broker: 0.into(),
+            sent: Flow::default(),
+            trouble: Mutex::default(),
+            has_reported: false.into(),
+        }
+    }
+
+    /// Notes why the slave cannot follow, and what to do.
+    pub(crate) fn note_trouble(&self, text: String) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+    }
+
+    /// Why the slave cannot follow, and what to do; `None` when nothing is known that keeps it from following.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Whether the slave has said where its log ends, so that the log flows to it.
     pub(crate) fn has_reported(&self) -> bool {
         self.has_reported.load(Ordering::Acquire)
+    }
+}
+
+/// What a slave knows of the connection to its master.
+#[derive(Debug, Default)]
+pub(crate) struct Upstream {
+    /// What came from the master.
+    pub received: Flow,
+    /// When something came from the master last, in milliseconds since 1970; zero for never.
+    pub read_ms: AtomicI64,
+    /// When the master was told something last, in milliseconds since 1970; zero for never.
+    pub written_ms: AtomicI64,
+    /// Why this slave does not follow, and what to do.
+    trouble: Mutex<String>,
+}
+
+impl Upstream {
+    /// Notes why this slave does not follow, and what to do.
+    pub(crate) fn note_trouble(&self, text: String) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = text;
+    }
+
+    /// Notes that bytes of the log, or a heartbeat, came from the master.
+    pub(crate) fn note_read(&self, bytes: usize, now_ms: i64) {
+        self.received.add(bytes as u64, now_ms);
+        self.read_ms.store(now_ms, Ordering::Relaxed);
+    }
+
+    /// Notes that the master was told how far this slave is.
+    pub(crate) fn note_written(&self, now_ms: i64) {
+        self.written_ms.store(now_ms, Ordering::Relaxed);
+    }
+
+    /// Why this slave does not follow, and what to do; empty when nothing is known that keeps it from following.
+    pub(crate) fn trouble(&self) -> String {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -55,6 +119,8 @@ pub(crate) struct Replicas {
     slaves: Mutex<Vec<Arc<SlaveProgress>>>,
     /// Whether this slave is connected to its master.
     follows: AtomicBool,
+    /// This slave's connection to its master.
+    pub upstream: Upstream,
     /// Counts the slaves that have said where their logs end, and the changes of `follows`.
     connections: watch::Sender<u64>,
     elected: Mutex<Elected>,

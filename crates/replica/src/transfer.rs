@@ -3,6 +3,7 @@
 //! One frame is on its way at a time: the shell says when the connection took it, and gets the next one. A frame never goes
 //! beyond the end of a log file, so that a slave can append each with one write.
 
+use thiserror::Error;
 use wire::ha::FRAME_BYTES_MAX;
 use wire::ha::switch::TRANSFER_HEADER_BYTES;
 use wire::units::LogOffset;
@@ -54,9 +55,12 @@ pub struct LogRange {
 }
 
 /// What a master wants the operator to know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Warning {
     /// A slave wants what retention has deleted. It gets heartbeats only, until it is set up again.
+    #[error(
+        "its log ends at {wanted}, and this log begins at {minimum} since older files were deleted: empty the slave's store, or copy this one's"
+    )]
     BelowMinimum {
         /// What the slave wants next.
         wanted: LogOffset,

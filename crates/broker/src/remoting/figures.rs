@@ -65,7 +65,7 @@ pub(super) fn topics_of_group(r: &Request<'_>) -> Result<Answer, Refusal> {
 /// set without this broker is what counts as in sync (`AutoSwitchHAService.getRuntimeInfo`).
 pub(super) fn replication(r: &Request<'_>) -> Result<Answer, Refusal> {
     let (broker, replicas) = (r.broker, &r.broker.replicas);
-    let end = broker.store.appended().get();
+    let (end, now_ms, upstream) = (broker.store.appended().get(), broker.now_ms(), &replicas.upstream);
     let gap_max = broker.config.replication.max_gap_bytes;
     let slaves: Vec<_> = replicas
         .slaves()
@@ -78,7 +78,7 @@ pub(super) fn replication(r: &Request<'_>) -> Result<Answer, Refusal> {
                 "inSync": end.saturating_sub(acknowledged) < gap_max,
                 "slaveAckOffset": acknowledged,
                 "transferFromWhere": slave.next.load(Ordering::Relaxed),
-                "transferredByteInSecond": 0,
+                "transferredByteInSecond": slave.sent.per_second(now_ms),
             })
         })
         .collect();
@@ -90,12 +90,12 @@ pub(super) fn replication(r: &Request<'_>) -> Result<Answer, Refusal> {
     Ok(strict_json(json!({
         "haClientRuntimeInfo": {
             "activated": replicas.follows(),
-            "lastReadTimestamp": 0,
-            "lastWriteTimestamp": 0,
+            "lastReadTimestamp": upstream.read_ms.load(Ordering::Relaxed),
+            "lastWriteTimestamp": upstream.written_ms.load(Ordering::Relaxed),
             "masterAddr": master,
             "masterFlushOffset": 0,
             "maxOffset": if broker.role.is_slave() { end } else { 0 },
-            "transferredByteInSecond": 0,
+            "transferredByteInSecond": upstream.received.per_second(now_ms),
         },
         "haConnectionInfo": slaves,
         "inSyncSlaveNums": in_sync,

@@ -324,6 +324,11 @@ fn a_slave_tells_how_far_it_is_while_it_takes_what_it_has_received() {
         assert!(now - told <= 96 << 10, "nothing between {told} and {now} is told");
         told = now;
     }
+    let (_, _, body) = slave.fixture.ask(wire::codes::request::GET_BROKER_HA_STATUS, &[], b"");
+    let status: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    for time in ["lastReadTimestamp", "lastWriteTimestamp"] {
+        assert!(status["haClientRuntimeInfo"][time].as_i64() > Some(0), "{time}: {status}");
+    }
 }
 
 /// A frame of a classic master.

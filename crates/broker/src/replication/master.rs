@@ -33,7 +33,7 @@ use admission::Admission;
 use connection::{Event, read, write};
 pub(crate) use machine::Decided;
 pub(super) use machine::Machine;
-use machine::{Action, Event as MachineEvent};
+use machine::{Action, Event as MachineEvent, Received};
 
 /// Bytes put together for one connection from which on no further frame is added before the socket has taken them.
 const BUFFER_BYTES: usize = 512 << 10;
@@ -270,6 +270,9 @@ impl Shell {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         match event {
             Event::Received(received) => {
+                if let Received::Handshake(handshake) = received {
+                    peer.progress.broker.store(handshake.broker_id.get(), Ordering::Relaxed);
+                }
                 // A slave may have asked for what was appended since the last look.
                 self.step(MachineEvent::Log(self.range()));
                 self.step(MachineEvent::Received(id, received));
@@ -330,12 +333,10 @@ impl Shell {
                 }
             }
             Action::Warn(peer, warning) => {
-                let slave = self.peers.get(&peer).map(|peer| peer.progress.remote);
-                tracing::error!(
-                    ?slave,
-                    ?warning,
-                    "a slave cannot follow: empty its store, and it begins with the newest file"
-                );
+                if let Some(peer) = self.peers.get(&peer) {
+                    tracing::error!(slave = %peer.progress.remote, reason = %warning, "a slave cannot follow");
+                    peer.progress.note_trouble(warning.to_string());
+                }
             }
             Action::Confirm(confirm) => {
                 // Without `allAckInSyncStateSet` consumers see all that is appended, and the store has no such limit.

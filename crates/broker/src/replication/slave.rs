@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use net::Stream;
+use replica::close::CloseReason;
 use replica::slave_log::Attempt;
 use store::FlushOutcome;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -35,6 +36,9 @@ const REPORT_BYTES: usize = 64 << 10;
 /// Interval in which consumers that wait at queues of a slave are looked at.
 const WAKE_INTERVAL: Duration = Duration::from_millis(100);
 
+/// How long a slave may know no master before that is logged.
+const LONELY_MS: u64 = 15_000;
+
 /// The connection to the master.
 struct Link {
     attempt: Attempt,
@@ -56,6 +60,8 @@ pub(super) struct Shell {
     is_flush_awaited: Arc<AtomicBool>,
     /// Whether only what is on disk is reported (`flushDiskType`, which may change while the thread runs).
     is_sync_flush: bool,
+    /// When it is logged that no master is known; `None` while one is known, and once it is logged.
+    lonely_at_ms: Option<u64>,
 }
 
 impl Shell {
@@ -70,6 +76,7 @@ impl Shell {
             flushed: Arc::default(),
             is_flush_awaited: Arc::default(),
             is_sync_flush: broker.durability.waits_for_flush(),
+            lonely_at_ms: Some(LONELY_MS),
             broker,
         }
     }
@@ -113,6 +120,7 @@ impl Shell {
                 _ = wake.tick() => {
                     wakes.look(&self.broker);
                     self.look_at_flush_mode().await;
+                    self.note_loneliness(addresses.borrow().ha.is_none());
                 }
             }
         }
@@ -129,6 +137,23 @@ impl Shell {
         }
     }
 
+    /// Logs that no master is known, once it is so for long.
+    fn note_loneliness(&mut self, is_unknown: bool) {
+        if !is_unknown || !self.broker.config.replication.master.is_empty() {
+            self.lonely_at_ms = None;
+        } else if self.lonely_at_ms.is_some_and(|at_ms| self.clock.now_ms() >= at_ms) {
+            self.lonely_at_ms = None;
+            let config = &self.broker.config;
+            let text = "no name server knows its master: the master is down, or its brokerName, brokerClusterName or namesrvAddr differ";
+            tracing::warn!(
+                name = config.broker_name,
+                cluster = config.broker_cluster_name,
+                "this slave follows nobody: {text}"
+            );
+            self.broker.replicas.upstream.note_trouble(text.to_owned());
+        }
+    }
+
     /// Where the master's HA port is.
     fn master(&self, known: &MasterAddresses) -> Option<String> {
         let set = &self.broker.config.replication.master;
@@ -140,11 +165,15 @@ impl Shell {
     async fn take(&mut self, read: io::Result<usize>) {
         let Some(link) = &mut self.link else { return };
         let attempt = link.attempt;
-        if !matches!(read, Ok(1..)) {
+        let Ok(bytes @ 1..) = read else {
             tracing::warn!("the connection to the master has ended");
+            let text =
+                "the connection has ended; the master's log says why when it was the master that ended it";
+            self.broker.replicas.upstream.note_trouble(text.to_owned());
             self.link = None;
             return self.step(Event::Closed(attempt)).await;
-        }
+        };
+        self.broker.replicas.upstream.note_read(bytes, self.broker.now_ms());
         let mut received = std::mem::take(&mut link.received);
         let mut rest = received.as_slice();
         let mut unreported = 0;
@@ -212,6 +241,9 @@ impl Shell {
             Action::Confirm(confirm) => self.broker.store.set_confirmed(Some(confirm)),
             Action::Close(attempt, reason) => {
                 tracing::warn!(%reason, "the connection to the master is closed");
+                if reason != CloseReason::LogFailed {
+                    self.broker.replicas.upstream.note_trouble(reason.to_string());
+                }
                 self.link.take_if(|link| link.attempt == attempt);
             }
             Action::WakeAt(at_ms) => self.wake_at_ms = Some(at_ms),
@@ -269,6 +301,7 @@ impl Shell {
             }
             Err(error) => {
                 tracing::error!(%to, %error, "the log cannot be cut to what the master has");
+                self.broker.replicas.upstream.note_trouble(error.to_string());
                 Event::LogFailed
             }
         }
@@ -290,6 +323,7 @@ impl Shell {
             }
             Err(error) => {
                 tracing::warn!(master = address, %error, "the master cannot be reached; it is tried again");
+                self.broker.replicas.upstream.note_trouble(format!("it cannot be reached: {error}"));
                 Event::Closed(attempt)
             }
         }
@@ -312,6 +346,7 @@ impl Shell {
             }
             Err(error) => {
                 tracing::error!(%error, "what the master sent cannot be appended");
+                self.broker.replicas.upstream.note_trouble(error.to_string());
                 vec![end, Event::LogFailed]
             }
         }
@@ -337,6 +372,7 @@ impl Shell {
     /// Sends the newest report; those before it are worthless by then.
     async fn send_report(&mut self) {
         let Some((attempt, offset)) = self.report.take() else { return };
+        self.broker.replicas.upstream.note_written(self.broker.now_ms());
         if let Some(closed) = self.write(attempt, &self.machine.report(offset)).await {
             Box::pin(self.step_with(closed, &[])).await;
         }

@@ -1,0 +1,102 @@
+//! What the runtime status of a broker says about replication, in words.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+use wire::ha::BrokerId;
+
+use crate::broker::Broker;
+use crate::replicas::SlaveProgress;
+use crate::retention::size;
+
+/// The entries of the broker's runtime status about replication: of a master one for each slave, of a slave one.
+pub(super) fn status(broker: &Broker) -> BTreeMap<String, String> {
+    if broker.role.is_slave() {
+        return BTreeMap::from([("replicationMaster".to_owned(), of_master(broker))]);
+    }
+    let slaves = broker.replicas.slaves().into_iter();
+    slaves.map(|slave| (format!("replicationSlave_{}", slave.remote), of_slave(broker, &slave))).collect()
+}
+
+/// How a slave is with its master.
+fn of_master(broker: &Broker) -> String {
+    let replicas = &broker.replicas;
+    let address = replicas.master().borrow().ha.clone();
+    let address = address.unwrap_or_else(|| "an unknown address".to_owned());
+    match replicas.upstream.trouble() {
+        _ if replicas.follows() => format!("follows {address}"),
+        trouble if trouble.is_empty() => format!("does not follow {address} yet"),
+        trouble => format!("does not follow {address}: {trouble}"),
+    }
+}
+
+/// How far a slave is.
+fn of_slave(broker: &Broker, slave: &SlaveProgress) -> String {
+    if let Some(trouble) = slave.trouble() {
+        return format!("cannot follow: {trouble}");
+    }
+    if !slave.has_reported() {
+        return "has not said where its log ends".to_owned();
+    }
+    let gap = broker.store.appended().get().saturating_sub(slave.acknowledged.load(Ordering::Relaxed));
+    let speed = slave.sent.per_second(broker.now_ms());
+    let state = if is_in_sync(broker, slave, gap) { "in sync" } else { "not in sync" };
+    let text = format!("{state}: gap {}, {}/s", size(gap), size(speed));
+    if gap == 0 || speed == 0 {
+        return text;
+    }
+    format!("{text}, {:.1} s left", gap as f64 / speed as f64)
+}
+
+/// Whether a slave that is `gap` bytes behind is in the in-sync set, or without controllers counts as in sync.
+fn is_in_sync(broker: &Broker, slave: &SlaveProgress, gap: u64) -> bool {
+    if broker.config.is_controlled() {
+        let id = BrokerId::new(slave.broker.load(Ordering::Relaxed));
+        return broker.replicas.elected().in_sync.members.contains(&id);
+    }
+    gap < broker.config.replication.max_gap_bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::config::Role;
+    use crate::testing::Fixture;
+
+    #[test]
+    fn the_runtime_status_says_of_each_slave_how_far_it_is() {
+        let fixture = Fixture::with(|config| config.replication.max_gap_bytes = 1000);
+        fixture.put("T", 0, &[7; 5000], b"");
+        let (broker, slave) = (&fixture.broker, Arc::new(SlaveProgress::new("10.0.0.1:1".parse().unwrap())));
+        broker.replicas.join(slave.clone());
+        let said = || status(broker)["replicationSlave_10.0.0.1:1"].clone();
+        assert_eq!(said(), "has not said where its log ends");
+        let end = broker.store.appended().get();
+        let now_ms = broker.now_ms();
+        slave.sent.add(1 << 20, now_ms - 1010);
+        broker.replicas.note_report(&slave, end - 4096);
+        let text = said();
+        assert!(text.starts_with("not in sync: gap 4.0 KiB, ") && text.ends_with("/s, 0.0 s left"), "{text}");
+        broker.replicas.note_report(&slave, end - 512);
+        assert!(said().starts_with("in sync: gap 512 B, "), "{}", said());
+        slave.note_trouble("its log ends too early".to_owned());
+        assert_eq!(said(), "cannot follow: its log ends too early");
+    }
+
+    #[test]
+    fn the_runtime_status_of_a_slave_says_why_it_does_not_follow() {
+        let fixture = Fixture::with(|config| {
+            config.replication.role = Role::Slave;
+        });
+        let replicas = &fixture.broker.replicas;
+        let said = || status(&fixture.broker)["replicationMaster"].clone();
+        assert_eq!(said(), "does not follow an unknown address yet");
+        replicas.learn(None, Some("10.0.0.1:10912"));
+        replicas.upstream.note_trouble("it cannot be reached".to_owned());
+        assert_eq!(said(), "does not follow 10.0.0.1:10912: it cannot be reached");
+        replicas.set_follows(true);
+        assert_eq!(said(), "follows 10.0.0.1:10912");
+    }
+}
