@@ -61,7 +61,7 @@ pub enum CloseReason {
     },
     /// A frame's body goes beyond the end of a log file.
     #[error(
-        "the master sent {body_bytes} bytes from {offset}, across the end of a log file of {file_bytes} bytes"
+        "the master sent {body_bytes} bytes from {offset}, across the end of a log file of {file_bytes} bytes: mappedFileSizeCommitLog must be the master's, in a store that begins empty"
     )]
     AcrossFiles {
         /// Offset of the frame.

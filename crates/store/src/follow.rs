@@ -217,6 +217,16 @@ impl Follower<'_> {
                 && (RECORD_BYTES_MIN..=self.state.config.record_bytes_max.max(RECORD_BYTES_MAX))
                     .contains(&(size as usize));
             let is_blank = magic == MAGIC_BLANK && u64::from(size) == left;
+            if magic == MAGIC_BLANK && !is_blank {
+                let (theirs, own) = (at + u64::from(size), at + left);
+                let text = "mappedFileSizeCommitLog must be the master's, in a store that begins empty";
+                return Err((
+                    at,
+                    format!(
+                        "a file of the master's log ends at {theirs}, and one of this log at {own}: {text}"
+                    ),
+                ));
+            }
             if u64::from(size) > left || !is_record && !is_blank {
                 return Err((
                     at,

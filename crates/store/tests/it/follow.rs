@@ -377,6 +377,18 @@ fn bytes_of_another_place_or_of_no_log_are_refused_and_the_end_stays_known() {
 }
 
 #[test]
+fn a_slave_whose_log_files_are_larger_than_its_master_s_is_told_so() {
+    let (master, bounds) = master(&(0..60).map(|_| simple(0, 280)).collect::<Vec<_>>());
+    let end = *bounds.last().unwrap();
+    let large = Config { segment_bytes: 8 * small_config().segment_bytes, ..config(FlushMode::Async) };
+    let store = Store::open(large, Arc::new(FakeDisk::new(512))).unwrap();
+    store.start_following().unwrap();
+    let refused = store.follow(LogOffset::ZERO, &log_of(&master, end)).unwrap_err().to_string();
+    assert!(refused.contains("mappedFileSizeCommitLog must be the master's"), "{refused}");
+    assert_eq!(store.followed(), LogOffset::ZERO, "nothing of it counts");
+}
+
+#[test]
 fn an_empty_slave_begins_with_any_file_of_the_master() {
     let list: Vec<Sent> = (0..40).map(|number| simple(number % 2, 300)).collect();
     let (master, _) = master(&list);
