@@ -273,6 +273,7 @@ impl Shell {
             Ok(last_record) => Event::Settled(end, last_record),
             Err(error) => {
                 tracing::error!(%error, "the last record of the log cannot be read before the master is followed");
+                self.broker.replicas.upstream.note_trouble(error.to_string());
                 Event::LogFailed
             }
         }
@@ -284,6 +285,7 @@ impl Shell {
             Ok(differs_at) => Event::Compared(differs_at),
             Err(error) => {
                 tracing::error!(%at, %error, "the log cannot be compared with what the master sent");
+                self.broker.replicas.upstream.note_trouble(error.to_string());
                 Event::LogFailed
             }
         }
