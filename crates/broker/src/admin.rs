@@ -21,6 +21,7 @@ use crate::topics::{QUEUES_MAX, Topic};
 use crate::{FAQ, Refusal, names, retention, stats};
 
 pub(crate) use lists::{put_groups, put_topics};
+pub(crate) use replicas::is_in_sync;
 pub(crate) use settings::{config, update_config};
 pub(crate) use tables::{delay_offsets, system_topics};
 

@@ -49,7 +49,7 @@ fn of_slave(broker: &Broker, slave: &SlaveProgress) -> String {
 }
 
 /// Whether a slave that is `gap` bytes behind is in the in-sync set, or without controllers counts as in sync.
-fn is_in_sync(broker: &Broker, slave: &SlaveProgress, gap: u64) -> bool {
+pub(crate) fn is_in_sync(broker: &Broker, slave: &SlaveProgress, gap: u64) -> bool {
     if broker.config.is_controlled() {
         let id = BrokerId::new(slave.broker.load(Ordering::Relaxed));
         return broker.replicas.elected().in_sync.members.contains(&id);
@@ -83,6 +83,26 @@ mod tests {
         assert!(said().starts_with("in sync: gap 512 B, "), "{}", said());
         slave.note_trouble("its log ends too early".to_owned());
         assert_eq!(said(), "cannot follow: its log ends too early");
+    }
+
+    #[test]
+    fn with_controllers_a_slave_is_in_sync_when_it_is_in_the_set() {
+        let fixture = Fixture::with(|config| config.replication.controller.is_enabled = true);
+        let broker = &fixture.broker;
+        broker.role.lead();
+        let slave = Arc::new(SlaveProgress::new("10.0.0.1:1".parse().unwrap()));
+        slave.broker.store(2, Ordering::Relaxed);
+        broker.replicas.join(slave.clone());
+        broker.replicas.note_report(&slave, 0);
+        for (members, is_in_sync) in [(vec![1], false), (vec![1, 2], true)] {
+            let members = members.into_iter().map(BrokerId::new).collect();
+            broker.replicas.elected().in_sync.members = members;
+            let (_, _, body) = fixture.ask(wire::codes::request::GET_BROKER_HA_STATUS, &[], b"");
+            let found: serde_json::Value = serde_json::from_slice(&body).unwrap();
+            assert_eq!(found["haConnectionInfo"][0]["inSync"], is_in_sync, "{found}");
+            let text = &status(broker)["replicationSlave_10.0.0.1:1"];
+            assert_eq!(text.starts_with("in sync"), is_in_sync, "{text}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use wire::body::CorrectionOffsets;
 use super::answer::Answer;
 use super::codec::{json, strict_json};
 use super::incoming::Request;
+use crate::admin;
 use crate::pages::{self, Page};
 use crate::progress::{self, TopicsOfGroup};
 use crate::{Refusal, stats};
@@ -66,7 +67,6 @@ pub(super) fn topics_of_group(r: &Request<'_>) -> Result<Answer, Refusal> {
 pub(super) fn replication(r: &Request<'_>) -> Result<Answer, Refusal> {
     let (broker, replicas) = (r.broker, &r.broker.replicas);
     let (end, now_ms, upstream) = (broker.store.appended().get(), broker.now_ms(), &replicas.upstream);
-    let gap_max = broker.config.replication.max_gap_bytes;
     let slaves: Vec<_> = replicas
         .slaves()
         .iter()
@@ -75,7 +75,7 @@ pub(super) fn replication(r: &Request<'_>) -> Result<Answer, Refusal> {
             json!({
                 "addr": slave.remote.to_string(),
                 "diff": end.saturating_sub(acknowledged),
-                "inSync": end.saturating_sub(acknowledged) < gap_max,
+                "inSync": admin::is_in_sync(broker, slave, end.saturating_sub(acknowledged)),
                 "slaveAckOffset": acknowledged,
                 "transferFromWhere": slave.next.load(Ordering::Relaxed),
                 "transferredByteInSecond": slave.sent.per_second(now_ms),
