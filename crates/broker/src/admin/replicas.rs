@@ -23,10 +23,14 @@ fn of_master(broker: &Broker) -> String {
     let replicas = &broker.replicas;
     let address = replicas.master().borrow().ha.clone();
     let address = address.unwrap_or_else(|| "an unknown address".to_owned());
-    match replicas.upstream.trouble() {
+    let text = match replicas.upstream.trouble() {
         _ if replicas.follows() => format!("follows {address}"),
         trouble if trouble.is_empty() => format!("does not follow {address} yet"),
         trouble => format!("does not follow {address}: {trouble}"),
+    };
+    match replicas.upstream.skew() {
+        Some(skew) => format!("{text}; {skew}"),
+        None => text,
     }
 }
 
@@ -117,6 +121,16 @@ mod tests {
         replicas.upstream.note_trouble("it cannot be reached".to_owned());
         assert_eq!(said(), "does not follow 10.0.0.1:10912: it cannot be reached");
         replicas.set_follows(true);
+        assert_eq!(said(), "follows 10.0.0.1:10912");
+        replicas.upstream.note_clock(8_000, 1_000, 1_400);
+        assert!(
+            said().starts_with("follows 10.0.0.1:10912; the master's clock is 6.6 s ahead of"),
+            "{}",
+            said()
+        );
+        replicas.upstream.note_clock(0, 3_000, 3_400);
+        assert!(said().contains("is 3.0 s behind this broker's: synchronize them"), "{}", said());
+        replicas.upstream.note_clock(4_200, 3_000, 3_400);
         assert_eq!(said(), "follows 10.0.0.1:10912");
     }
 }

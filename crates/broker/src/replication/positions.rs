@@ -100,11 +100,19 @@ async fn log_end(broker: &Broker, peer: &ConnectionHandle) -> Result<Option<LogO
     struct Status {
         master: bool,
         master_commit_log_max_offset: i64,
+        /// Its clock; Java's masters do not tell it.
+        now_ms: Option<i64>,
     }
     const FIELD: &str = "commitLogMaxOffset";
+    let asked_ms = broker.now_ms();
     let end = match ask::<Status>(broker, peer, request::GET_BROKER_HA_STATUS).await {
         Ok(status) if !status.master => return Ok(None),
-        Ok(status) => Some(status.master_commit_log_max_offset),
+        Ok(status) => {
+            if let Some(master_ms) = status.now_ms {
+                broker.replicas.upstream.note_clock(master_ms, asked_ms, broker.now_ms());
+            }
+            Some(status.master_commit_log_max_offset)
+        }
         Err(SyncError::Refused(response::REQUEST_CODE_NOT_SUPPORTED, _)) => {
             let figures: KvTable = ask(broker, peer, request::GET_BROKER_RUNTIME_INFO).await?;
             figures.table.get(FIELD).and_then(|text| text.parse().ok())
