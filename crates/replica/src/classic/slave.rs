@@ -16,6 +16,9 @@ use wire::ha::FrameError;
 use wire::ha::classic::Header;
 use wire::units::LogOffset;
 
+/// Where the comparison of a record at the log's beginning starts: a first report of 0 says that the log is empty.
+const FIRST_COMPARED: LogOffset = LogOffset::new(1);
+
 /// What happened to a slave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SlaveEvent {
@@ -211,7 +214,10 @@ impl Slave {
     fn start(&mut self, now_ms: u64, out: &mut Vec<SlaveAction>) {
         if self.stage == Stage::Starting && self.log.is_durable() {
             self.stage = match &self.last_record {
-                Some(record) => Stage::Comparing { at: record.start, body_end: record.start },
+                Some(record) => {
+                    let at = record.start.max(FIRST_COMPARED);
+                    Stage::Comparing { at, body_end: at }
+                }
                 None => Stage::Following,
             };
             self.report(now_ms, out);
