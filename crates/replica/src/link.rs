@@ -31,7 +31,8 @@ impl Link {
         self.last_read_ms = now_ms;
     }
 
-    /// Takes in a report. The first one also says where to start: there, or at `start_of_empty` for an empty slave.
+    /// Takes in a report. The first one also says where to start: there, or at `start_of_empty` for an empty slave; it
+    /// acknowledges nothing behind `had_max`, up to where slaves can have the log.
     ///
     /// # Errors
     /// [`CloseReason::AheadOfMaster`] when the first report lies behind the end of the log, and
@@ -42,6 +43,7 @@ impl Link {
         reported: LogOffset,
         end: LogOffset,
         start_of_empty: LogOffset,
+        had_max: LogOffset,
     ) -> Result<(), CloseReason> {
         self.last_read_ms = now_ms;
         match &mut self.following {
@@ -49,7 +51,7 @@ impl Link {
             None => {
                 let start = if reported == LogOffset::ZERO { start_of_empty } else { reported };
                 let transfer = Transfer::new(now_ms, start);
-                self.following = Some(Following { transfer, acknowledged: reported });
+                self.following = Some(Following { transfer, acknowledged: reported.min(had_max) });
                 Ok(())
             }
             Some(Following { transfer, .. }) if reported > transfer.next() => {

@@ -95,6 +95,8 @@ struct Peer {
 pub struct Master {
     config: MasterConfig,
     log: LogRange,
+    /// Behind this position no slave can have this log: where it ended when this broker became master, or what was sent since.
+    had_max: LogOffset,
     peers: BTreeMap<PeerId, Peer>,
     waits: Waits,
     timer: Timer,
@@ -104,7 +106,8 @@ impl Master {
     /// A master without slaves, whose log can be read in `log`.
     #[must_use]
     pub fn new(config: MasterConfig, log: LogRange) -> Self {
-        Self { config, log, peers: BTreeMap::new(), waits: Waits::default(), timer: Timer::default() }
+        let (peers, waits, timer) = Default::default();
+        Self { config, log, had_max: log.end, peers, waits, timer }
     }
 
     /// Takes in what happened at `now_ms` and appends what has to be done. Events of connections that the machine has closed
@@ -215,7 +218,7 @@ impl Master {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         let end = self.log.end;
         let start_of_empty = last_file_start(end, self.config.transfer.file_bytes);
-        if let Err(reason) = peer.link.report(now_ms, reported, end, start_of_empty) {
+        if let Err(reason) = peer.link.report(now_ms, reported, end, start_of_empty, self.had_max) {
             return self.close(id, reason, out);
         }
         self.answer_reached(out);
@@ -244,6 +247,7 @@ impl Master {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         out.extend(peer.link.warning(self.log).map(|warning| MasterAction::Warn(id, warning)));
         if let Some(piece) = peer.link.take(now_ms, &self.config.transfer, self.log, self.log.end) {
+            self.had_max = self.had_max.max(piece.from + u64::from(piece.bytes));
             out.push(MasterAction::Send { peer: id, from: piece.from, bytes: piece.bytes });
         }
     }

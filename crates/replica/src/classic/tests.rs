@@ -65,6 +65,11 @@ fn answers_wait_for_replicas_but_not_for_each_other() {
 }
 
 #[test]
+fn a_first_report_acknowledges_only_what_slaves_were_sent() {
+    run_master("classic/scripts/first_report.txt", 100);
+}
+
+#[test]
 fn bad_input_ends_only_its_connection() {
     run_master("classic/scripts/bad_input.txt", 300);
 }

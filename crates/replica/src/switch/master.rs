@@ -294,7 +294,7 @@ impl Master {
             true => last_file_start(log.end, self.config.transfer.file_bytes).max(log.minimum),
             false => log.minimum,
         };
-        if let Err(reason) = peer.link.report(now_ms, reported, log.end, start_of_empty) {
+        if let Err(reason) = peer.link.report(now_ms, reported, log.end, start_of_empty, log.end) {
             return self.close(id, reason, out);
         }
         let caught_up_ms = match reported {
