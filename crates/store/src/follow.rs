@@ -325,15 +325,11 @@ impl Follower<'_> {
         Ok(())
     }
 
-    /// Drops an unfinished record at the end and waits until the rest is durable; the store goes on following.
-    pub(crate) fn drop_unfinished(&self) -> Result<LogOffset, AppendError> {
-        let end = {
-            let mut appender = lock(self.appending.appender);
-            appender.keep_unfinished(Vec::new());
-            self.state.appended.get()
-        };
-        self.flusher.wait_flushed(end).map_err(|interrupted| self.state.explain(interrupted))?;
-        Ok(LogOffset::new(end))
+    /// Drops an unfinished record at the end; the store goes on following.
+    pub(crate) fn drop_unfinished(&self) -> LogOffset {
+        let mut appender = lock(self.appending.appender);
+        appender.keep_unfinished(Vec::new());
+        LogOffset::new(self.state.appended.get())
     }
 
     /// Takes appends again. Everything that counts is durable when this returns.

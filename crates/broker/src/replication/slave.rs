@@ -234,7 +234,7 @@ impl Shell {
             Action::Report(attempt, offset) => self.report = Some((attempt, offset)),
             Action::Compare(at, bytes) => return vec![self.compare(at, &body[..bytes as usize])],
             Action::Append(at, bytes) => return self.append(at, &body[body.len() - bytes as usize..]),
-            Action::CutIncomplete => return vec![self.settle().map_or(Event::LogFailed, Event::Cut)],
+            Action::CutIncomplete => return vec![Event::Cut(self.settle())],
             Action::Cut(to) => return vec![self.cut(to)],
             Action::SaveEpochs(epochs) => self.epoch_file.save(&self.broker, epochs),
             Action::Consistent => self.broker.role.agree(),
@@ -251,24 +251,18 @@ impl Shell {
         Vec::new()
     }
 
-    /// Drops the beginning of a record at the log's end, which never becomes durable by itself, and makes the log durable, so that
-    /// everything there is can be reported. Returns where the log ends then.
-    fn settle(&self) -> Option<LogOffset> {
-        match self.broker.store.drop_unfinished() {
-            Ok(end) => {
-                self.await_flush();
-                Some(end)
-            }
-            Err(error) => {
-                tracing::error!(%error, "the log cannot be made durable before the master is followed");
-                None
-            }
+    /// Drops the beginning of a record at the log's end, which never becomes durable by itself; with sync flush the machine is told
+    /// when the rest is on disk. Returns where the log ends then.
+    fn settle(&self) -> LogOffset {
+        let end = self.broker.store.drop_unfinished();
+        if self.is_sync_flush {
+            self.await_flush();
         }
     }
 
     /// Settles the log before a connection to a master without epochs, and finds its last record.
     fn settled(&self) -> Event {
-        let Some(end) = self.settle() else { return Event::LogFailed };
+        let end = self.settle();
         match self.broker.store.last_record_range() {
             Ok(last_record) => Event::Settled(end, last_record),
             Err(error) => {

@@ -58,8 +58,7 @@ pub enum SlaveEvent {
 /// What the shell of a slave has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SlaveAction {
-    /// Drop the beginning of a record at the log's end, make the log durable, say [`SlaveEvent::Settled`], and connect to this
-    /// address.
+    /// Drop the beginning of a record at the log's end, say [`SlaveEvent::Settled`], and connect to this address.
     Connect(Attempt, String),
     /// Send a report of this offset. It may replace a report that has not left yet.
     Report(Attempt, LogOffset),
@@ -150,7 +149,6 @@ impl Slave {
             SlaveEvent::Compared(differs_at) => self.compared(now_ms, differs_at, out),
             SlaveEvent::Settled { end, last_record } => {
                 self.log.cut(end);
-                self.log.flush(end);
                 self.last_record = last_record;
             }
             SlaveEvent::Appended(end) => {

@@ -186,10 +186,13 @@ impl Broker {
 
     /// Before a connection is made: drops the beginning of a record at the log's end, and finds the last record.
     fn settled(&mut self) -> SlaveEvent {
-        let settled = self.store.stop_following().and_then(|end| self.store.start_following().map(|()| end));
-        match (settled, self.store.last_record_range()) {
-            (Ok(end), Ok(last_record)) => SlaveEvent::Settled { end, last_record },
-            _ => SlaveEvent::LogFailed,
+        let end = self.store.drop_unfinished();
+        if self.settings.is_sync_flush() {
+            self.await_flush();
+        }
+        match self.store.last_record_range() {
+            Ok(last_record) => SlaveEvent::Settled { end, last_record },
+            Err(_) => SlaveEvent::LogFailed,
         }
     }
 

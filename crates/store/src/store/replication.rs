@@ -32,12 +32,9 @@ impl Store {
         self.parts.follower().stop_following()
     }
 
-    /// Drops an unfinished record at the end of the log of a store that follows, waits until everything else is durable, and
-    /// returns where the log ends then. No append gets in meanwhile.
-    ///
-    /// # Errors
-    /// [`AppendError::NoSpace`] or [`AppendError::Fenced`] when the log could not be made durable.
-    pub fn drop_unfinished(&self) -> Result<LogOffset, AppendError> {
+    /// Drops an unfinished record at the end of the log of a store that follows, and returns where the log ends then.
+    #[must_use]
+    pub fn drop_unfinished(&self) -> LogOffset {
         self.parts.follower().drop_unfinished()
     }
 
