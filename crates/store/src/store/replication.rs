@@ -7,7 +7,7 @@ use crate::error::{AppendError, FollowError, ReadError};
 use crate::watermark::{UNLIMITED, WaitOutcome, Watermark};
 use std::ops::Range;
 use std::time::Duration;
-use wire::record::{MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN, peek};
+use wire::record::{MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN, RecordError, peek};
 use wire::units::LogOffset;
 
 /// Callback for the outcome of a wait. Called once; it must be quick.
@@ -95,18 +95,23 @@ impl Store {
         Ok(())
     }
 
-    /// Where the newest record lies in the log; `None` when none is known ([`Self::last_record`]). Blocks for the disk.
+    /// Where the newest record lies in the log; `None` for a log without records, or whose newest one retention has deleted.
+    /// Blocks for the disk.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// As [`Self::read`]; [`ReadError::Record`] when something else lies there.
     pub fn last_record_range(&self) -> Result<Option<Range<LogOffset>>, ReadError> {
         let Some(at) = self.last_record().filter(|at| *at >= self.min()) else { return Ok(None) };
         let (reader, mut head) = (self.parts.reader(), Vec::new());
         let _ = reader.read(at, reader.sendable(at, RECORD_BYTES_MIN), &mut head, false)?;
-        Ok(match peek(&head) {
-            Some((size, MAGIC_V1 | MAGIC_V2)) => Some(at..at + u64::from(size)),
-            _ => None,
-        })
+        match peek(&head) {
+            Some((size, MAGIC_V1 | MAGIC_V2)) => Ok(Some(at..at + u64::from(size))),
+            Some((_, found)) => Err(ReadError::Record { at, source: RecordError::Magic { found } }),
+            None => {
+                let source = RecordError::Truncated { needed: RECORD_BYTES_MIN, found: head.len() };
+                Err(ReadError::Record { at, source })
+            }
+        }
     }
 
     /// The first position at which the log is not as `bytes` from `at` on; `None` when it is. Blocks for the disk.
