@@ -39,7 +39,7 @@ use machine::{Action, Event as MachineEvent, Received};
 const BUFFER_BYTES: usize = 512 << 10;
 
 /// Most slaves that are connected at once, and most that are being greeted: those behind them wait to be accepted. One more that is
-/// connected takes the place of a connection on which no slave has said where its log ends; without one it is closed at once.
+/// connected takes the place of a connection on which no slave has introduced itself or reported; without one it is closed at once.
 const SLAVES_MAX: usize = 64;
 
 /// Most events of connections that wait for the thread; the connections wait then.
@@ -174,6 +174,16 @@ pub(super) async fn run(
     shell.step(MachineEvent::Stop);
 }
 
+/// The oldest of these connections of the machine that has most of them: so many connections of one machine keep no slave of
+/// another one out.
+fn oldest_of_most(connections: impl Iterator<Item = (PeerId, IpAddr)>) -> Option<PeerId> {
+    let mut by_machine = BTreeMap::<IpAddr, Vec<PeerId>>::new();
+    for (id, machine) in connections {
+        by_machine.entry(machine).or_default().push(id);
+    }
+    by_machine.into_values().max_by_key(Vec::len)?.into_iter().min()
+}
+
 /// What controllers decide next; never for a classic master.
 async fn next(decided: &mut Option<mpsc::Receiver<Decided>>) -> Option<Decided> {
     match decided {
@@ -256,14 +266,13 @@ impl Shell {
         self.step(MachineEvent::Connected(id));
     }
 
-    /// The oldest connection on which no slave has reported, of the machine that has most of them: so many connections of one machine
-    /// keep no slave of another one out.
+    /// The connection that makes room for another one.
     fn idle_peer(&self) -> Option<PeerId> {
-        let mut by_machine = BTreeMap::<IpAddr, Vec<PeerId>>::new();
-        for (id, peer) in self.peers.iter().filter(|(_, peer)| !peer.progress.has_reported()) {
-            by_machine.entry(peer.progress.remote.ip()).or_default().push(*id);
-        }
-        by_machine.into_values().max_by_key(Vec::len)?.first().copied()
+        let is_idle = |progress: &SlaveProgress| {
+            !progress.has_reported() && progress.broker.load(Ordering::Relaxed) == 0
+        };
+        let idle = self.peers.iter().filter(|(_, peer)| is_idle(&peer.progress));
+        oldest_of_most(idle.map(|(id, peer)| (*id, peer.progress.remote.ip())))
     }
 
     fn take(&mut self, id: PeerId, event: Event) {

@@ -1,4 +1,5 @@
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use wire::ha::{BrokerId, Epoch};
 use wire::units::LogOffset;
 
 use super::machine::Received;
-use super::{Decided, Machine, MachineEvent, Shell, range};
+use super::{Decided, Machine, MachineEvent, Shell, oldest_of_most, range};
 use crate::clock::Clock;
 use crate::state::TableVersions;
 use crate::table_changes;
@@ -27,6 +28,19 @@ fn slaves_of_an_elected_master_get_only_what_is_on_disk() {
     assert!(store.appended() > LogOffset::ZERO);
     assert_eq!(range(store, false).end, store.appended());
     assert_eq!(range(store, true).end, LogOffset::ZERO);
+}
+
+#[test]
+fn room_for_a_slave_is_made_by_the_machine_that_has_most_silent_connections() {
+    let machine = |last| IpAddr::from([10, 0, 0, last]);
+    let idle =
+        |list: &[(u64, u8)]| oldest_of_most(list.iter().map(|(id, last)| (PeerId(*id), machine(*last))));
+    assert_eq!(
+        idle(&[(1, 1), (2, 2), (4, 2), (3, 2)]),
+        Some(PeerId(2)),
+        "not the older one of another machine"
+    );
+    assert_eq!(idle(&[]), None);
 }
 
 const OWN: BrokerId = BrokerId::new(1);
