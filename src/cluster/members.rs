@@ -45,13 +45,13 @@ impl Kind {
     }
 
     /// The brokers in the order of their ports: the set of each, and its number there.
-    fn seats(self) -> impl Iterator<Item = (&'static str, u16)> {
+    fn broker_numbers(self) -> impl Iterator<Item = (&'static str, u16)> {
         self.sets().iter().flat_map(move |set| (0..self.brokers_per_set()).map(move |number| (*set, number)))
     }
 
     /// Names of the members that are brokers.
     pub fn brokers(self) -> impl Iterator<Item = String> {
-        self.seats().map(|(set, number)| format!("{set}-{number}"))
+        self.broker_numbers().map(|(set, number)| format!("{set}-{number}"))
     }
 }
 
@@ -166,7 +166,7 @@ pub fn members(
     let mut stages = vec![vec![name_server(kind, ports, hosts, given)]];
     let (mut first, mut slaves) = (Vec::new(), Vec::new());
     let mut port = Some(ports.broker).filter(|port| *port > 2);
-    for (index, (set, number)) in (0..).zip(kind.seats()) {
+    for (index, (set, number)) in (0..).zip(kind.broker_numbers()) {
         let expected = || Error::new("--broker-port", "the ports of all brokers must be from 3 to 65532");
         let own = port.filter(|port| *port <= u16::MAX - 3).ok_or_else(expected)?;
         port = own.checked_add(BROKER_PORTS);

@@ -26,14 +26,14 @@ pub struct Process {
 
 impl Process {
     /// Writes the member's settings to `NAME.conf` in the directory of the cluster and starts it with these further arguments,
-    /// by the words before them if there are any. What it prints goes to `NAME.log` there.
+    /// by the words of `launcher` if there are any. What it prints goes to `NAME.log` there.
     ///
     /// # Errors
     /// A file cannot be written, or the program cannot be started.
     pub fn start(
         member: Member,
         home: &Path,
-        (by, arguments): (&[String], &[OsString]),
+        (launcher, arguments): (&[String], &[OsString]),
     ) -> Result<Self, Error> {
         let name = &member.name;
         let failed =
@@ -44,7 +44,7 @@ impl Process {
         write_settings(&conf, &member).map_err(failed)?;
         let output = File::options().create(true).append(true).open(&log).map_err(failed)?;
         let errors = output.try_clone().map_err(failed)?;
-        let mut words: Vec<OsString> = by.iter().map(OsString::from).collect();
+        let mut words: Vec<OsString> = launcher.iter().map(OsString::from).collect();
         words.push(std::env::current_exe().map_err(failed)?.into());
         let child = Command::new(&words[0])
             .args(&words[1..])

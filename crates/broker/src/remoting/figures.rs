@@ -101,7 +101,7 @@ pub(super) fn replication(r: &Request<'_>) -> Result<Answer, Refusal> {
         "inSyncSlaveNums": in_sync,
         "master": !broker.role.is_slave(),
         "masterCommitLogMaxOffset": if broker.role.is_slave() { 0 } else { end },
-        // Vostok's own: slaves compare clocks.
+        // No field of RocketMQ's `HARuntimeInfo`: Vostok's slaves compare it with their own clock.
         "nowMs": now_ms,
     })))
 }

@@ -71,9 +71,9 @@ pub enum SlaveAction {
     },
     /// Append the last bytes of the frame's body at this offset, and say [`SlaveEvent::Appended`]. An empty log begins there.
     Append {
-        /// Where they go: the end of the log, or where an empty log begins.
+        /// Where the bytes go: the end of the log, or where an empty log begins.
         at: LogOffset,
-        /// How many of the body are appended.
+        /// How many bytes of the body are appended.
         bytes: u32,
     },
     /// Close the connection and log the reason.
