@@ -92,15 +92,15 @@ pub(crate) struct Upstream {
 }
 
 /// Difference of two brokers' clocks that an operator is told of, in milliseconds.
-const SKEW_MS: i64 = 1000;
+const SKEW_MS: u64 = 1000;
 
 impl Upstream {
     /// Notes what the master's clock said, asked at `asked_ms` and answered at `answered_ms` of the own clock. Logs when the two
     /// begin to differ, or agree again.
     pub(crate) fn note_clock(&self, master_ms: i64, asked_ms: i64, answered_ms: i64) {
-        let skew_ms = master_ms - master_ms.clamp(asked_ms, answered_ms.max(asked_ms));
+        let skew_ms = master_ms.saturating_sub(master_ms.clamp(asked_ms, answered_ms.max(asked_ms)));
         let before_ms = self.skew_ms.swap(skew_ms, Ordering::Relaxed);
-        let differ = |ms: i64| ms.abs() > SKEW_MS;
+        let differ = |ms: i64| ms.unsigned_abs() > SKEW_MS;
         match self.skew() {
             Some(text) if !differ(before_ms) => tracing::warn!("{text}"),
             None if differ(before_ms) => {
@@ -113,13 +113,19 @@ impl Upstream {
     /// How the clocks of this broker and its master differ, and what to do; `None` when they agree within a second.
     pub(crate) fn skew(&self) -> Option<String> {
         let skew_ms = self.skew_ms.load(Ordering::Relaxed);
-        (skew_ms.abs() > SKEW_MS).then(|| {
+        (skew_ms.unsigned_abs() > SKEW_MS).then(|| {
             let side = if skew_ms > 0 { "ahead of" } else { "behind" };
             format!(
                 "the master's clock is {:.1} s {side} this broker's: synchronize them (NTP), because delayed messages and retention go by the clock of the master of the day",
-                skew_ms.abs() as f64 / 1000.0
+                skew_ms.unsigned_abs() as f64 / 1000.0
             )
         })
+    }
+
+    /// Forgets what was known of the former master.
+    pub(crate) fn forget(&self) {
+        self.skew_ms.store(0, Ordering::Relaxed);
+        self.note_trouble(String::new());
     }
 
     /// Notes why this slave does not follow, and what to do.

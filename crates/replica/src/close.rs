@@ -29,10 +29,10 @@ pub enum CloseReason {
     },
     /// A slave's log is longer than the master's: they have diverged, and appending would mix two histories.
     #[error(
-        "the slave's log ends at {reported}, behind the master's end {end}: it must be emptied or cut first"
+        "the slave asks for the log from {reported}, behind the master's end {end}: its log must be emptied or cut first"
     )]
     AheadOfMaster {
-        /// End of the slave's log.
+        /// The slave's first report: the end of its log, or where its last record begins.
         reported: LogOffset,
         /// End of the master's log.
         end: LogOffset,

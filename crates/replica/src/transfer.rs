@@ -59,7 +59,7 @@ pub struct LogRange {
 pub enum Warning {
     /// A slave wants what retention has deleted. It gets heartbeats only, until it is set up again.
     #[error(
-        "its log ends at {wanted}, and this log begins at {minimum} since older files were deleted: empty the slave's store, or copy this one's"
+        "it asks for the log from {wanted}, and this log begins at {minimum} since older files were deleted: empty the slave's store, or copy this one's"
     )]
     BelowMinimum {
         /// What the slave wants next.

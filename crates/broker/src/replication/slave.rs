@@ -37,7 +37,7 @@ const REPORT_BYTES: usize = 64 << 10;
 const WAKE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long a slave may know no master before that is logged.
-const LONELY_MS: u64 = 15_000;
+const MASTER_UNKNOWN_MS: u64 = 15_000;
 
 /// The connection to the master.
 struct Link {
@@ -61,7 +61,7 @@ pub(super) struct Shell {
     /// Whether only what is on disk is reported (`flushDiskType`, which may change while the thread runs).
     is_sync_flush: bool,
     /// When it is logged that no master is known; `None` while one is known, and once it is logged.
-    lonely_at_ms: Option<u64>,
+    unknown_at_ms: Option<u64>,
 }
 
 impl Shell {
@@ -76,7 +76,7 @@ impl Shell {
             flushed: Arc::default(),
             is_flush_awaited: Arc::default(),
             is_sync_flush: broker.durability.waits_for_flush(),
-            lonely_at_ms: Some(LONELY_MS),
+            unknown_at_ms: Some(MASTER_UNKNOWN_MS),
             broker,
         }
     }
@@ -101,6 +101,7 @@ impl Shell {
             let (clock, wake_at_ms) = (self.clock, self.wake_at_ms);
             tokio::select! {
                 _ = addresses.changed() => {
+                    self.broker.replicas.upstream.forget();
                     let address = self.master(&addresses.borrow_and_update());
                     self.step(Event::Master(address)).await;
                 }
@@ -120,7 +121,7 @@ impl Shell {
                 _ = wake.tick() => {
                     wakes.look(&self.broker);
                     self.look_at_flush_mode().await;
-                    self.note_loneliness(addresses.borrow().ha.is_none());
+                    self.note_unknown_master(addresses.borrow().ha.is_none());
                 }
             }
         }
@@ -138,11 +139,12 @@ impl Shell {
     }
 
     /// Logs that no master is known, once it is so for long.
-    fn note_loneliness(&mut self, is_unknown: bool) {
+    fn note_unknown_master(&mut self, is_unknown: bool) {
+        let now_ms = self.clock.now_ms();
         if !is_unknown || !self.broker.config.replication.master.is_empty() {
-            self.lonely_at_ms = None;
-        } else if self.lonely_at_ms.is_some_and(|at_ms| self.clock.now_ms() >= at_ms) {
-            self.lonely_at_ms = None;
+            self.unknown_at_ms = Some(now_ms + MASTER_UNKNOWN_MS);
+        } else if self.unknown_at_ms.is_some_and(|at_ms| now_ms >= at_ms) {
+            self.unknown_at_ms = None;
             let config = &self.broker.config;
             let text = "no name server knows its master: the master is down, or its brokerName, brokerClusterName or namesrvAddr differ";
             tracing::warn!(
@@ -228,6 +230,13 @@ impl Shell {
             Action::Connect(attempt, address) => {
                 let settled = (!self.machine.is_of_elected()).then(|| self.settled());
                 let connected = self.connect(attempt, &address).await;
+                if let (Some(Event::Settled(_, Some(record))), Event::Connected(_)) = (&settled, &connected) {
+                    let text = format!(
+                        "it waits for the master's record at {}, where its own last one lies; while it waits, the master's log ends there",
+                        record.start
+                    );
+                    self.broker.replicas.upstream.note_trouble(text);
+                }
                 return settled.into_iter().chain([connected]).collect();
             }
             Action::Greet(attempt, bytes) => return self.write(attempt, &bytes).await.into_iter().collect(),
@@ -258,6 +267,7 @@ impl Shell {
         if self.is_sync_flush {
             self.await_flush();
         }
+        end
     }
 
     /// Settles the log before a connection to a master without epochs, and finds its last record.
@@ -314,6 +324,7 @@ impl Shell {
         match connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
             Ok(stream) => {
                 tracing::info!(master = address, "connected to the master");
+                self.broker.replicas.upstream.note_trouble(String::new());
                 self.link = Some(Link { attempt, stream, received: Vec::with_capacity(READ_BYTES) });
                 Event::Connected(attempt)
             }
