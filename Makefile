@@ -19,6 +19,7 @@ test: lint unit build
 
 lint:
 	$(CARGO) fmt --all --check
+	$(CARGO) tree --locked --manifest-path fuzz/Cargo.toml >/dev/null
 	$(CARGO) clippy --workspace --all-targets --all-features --locked -- -D warnings
 
 # promtool checks metrics and alert rules.
