@@ -3,15 +3,15 @@
 //!
 //! The master moves a position once the copy of a message is in its log. A slave that noted the position and lost its master
 //! before it had the copy would never deliver that message. So after it has asked for the positions it asks where the master's log
-//! ends, and notes them once its own log has reached that end.
+//! ends, and notes them once its own log is on disk up to that end.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use net::{ConnectionHandle, Workers};
 use serde::Deserialize;
-use store::WaitOutcome;
 use store::timer::TimerCheck;
+use store::{FlushOutcome, WaitOutcome};
 use tokio::sync::oneshot;
 use wire::body::{DelayOffsetTable, KvTable};
 use wire::codes::{request, response};
@@ -122,14 +122,22 @@ async fn log_end(broker: &Broker, peer: &ConnectionHandle) -> Result<Option<LogO
     end.and_then(LogOffset::from_i64).map(Some).ok_or(SyncError::Field(FIELD))
 }
 
-/// Whether the own log has this end in time.
+/// Whether the own log has this end in time, and has it on disk: a position that outlives the copies before it would be that of
+/// messages that never come.
 async fn reaches(broker: &Broker, end: LogOffset) -> bool {
     let (sender, outcome) = oneshot::channel();
     let done = move |outcome| {
         let _ = sender.send(matches!(outcome, WaitOutcome::Reached));
     };
     broker.store.when_appended(end, PATIENCE, Box::new(done));
-    outcome.await.unwrap_or(false)
+    outcome.await.unwrap_or(false) && is_flushed(broker, end).await
+}
+
+/// Whether the own log comes to the disk in time, up to `end`.
+async fn is_flushed(broker: &Broker, end: LogOffset) -> bool {
+    let (sender, outcome) = oneshot::channel();
+    broker.store.when_flushed(end, Box::new(move |outcome| drop(sender.send(outcome))));
+    matches!(outcome.await, Ok(FlushOutcome::Flushed))
 }
 
 fn adopt(broker: &Broker, address: &str, positions: Positions) -> Result<(), SyncError> {
@@ -183,6 +191,10 @@ mod tests {
         assert!(tokio::time::timeout(Duration::from_millis(20), &mut wait).await.is_err());
         follow(whole - 1, whole);
         assert!(wait.await);
+        assert!(
+            slave.broker.store.flushed() >= end,
+            "a power cut may take the copies, and leave the positions"
+        );
     }
 
     #[test]
