@@ -5,6 +5,7 @@
 //! before it had the copy would never deliver that message. So after it has asked for the positions it asks where the master's log
 //! ends, and notes them once its own log is on disk up to that end.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +30,10 @@ const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
 /// How long the own log may take to reach the end that the master's had; then the positions are asked for again.
 const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Interval in which the master is asked something while its log is waited for: so its end is noticed, and the connection is not
+/// closed as unused.
+const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Bytes of the checkpoint of timed messages (`TimerCheckpoint`).
 const CHECKPOINT_BYTES: usize = 56;
@@ -79,9 +84,29 @@ async fn take(broker: &Broker, address: &str, peer: &ConnectionHandle) -> Result
     let delays = ask(broker, peer, request::GET_ALL_DELAY_OFFSET).await?;
     let timers = timers(broker, peer).await?;
     match log_end(broker, peer).await? {
-        Some(end) if reaches(broker, end).await => adopt(broker, address, Positions { delays, timers }),
+        Some(end) if has_copies(broker, peer, end).await? => {
+            adopt(broker, address, Positions { delays, timers })
+        }
         _ => Ok(()),
     }
+}
+
+/// Whether this broker gets the log up to `end` from the master that is at the other end of the connection. One that starts again
+/// behind the same address may have lost what lies before `end`, and go on with something else. The master that was asked first
+/// answers over this connection, and no other.
+async fn has_copies(broker: &Broker, peer: &ConnectionHandle, end: LogOffset) -> Result<bool, SyncError> {
+    let mut reached = pin!(reaches(broker, end));
+    let has_end = loop {
+        tokio::select! {
+            has_end = &mut reached => break has_end,
+            () = tokio::time::sleep(PROBE_INTERVAL) => {
+                if log_end(broker, peer).await?.is_none() {
+                    return Ok(false);
+                }
+            }
+        }
+    };
+    Ok(has_end && log_end(broker, peer).await?.is_some())
 }
 
 async fn timers(broker: &Broker, peer: &ConnectionHandle) -> Result<Option<TimerCheck>, SyncError> {
@@ -195,6 +220,19 @@ mod tests {
             slave.broker.store.flushed() >= end,
             "a power cut may take the copies, and leave the positions"
         );
+    }
+
+    #[tokio::test]
+    async fn positions_of_a_master_whose_connection_has_ended_are_not_noted() {
+        let slave = slave();
+        let peer = ConnectionHandle::detached(1, "10.0.0.1:10911".parse().unwrap());
+        let end = slave.broker.store.appended();
+        let ends = async {
+            tokio::task::yield_now().await;
+            peer.abort();
+        };
+        let (noted, ()) = tokio::join!(has_copies(&slave.broker, &peer, end), ends);
+        assert!(matches!(noted, Err(SyncError::Call(_))), "another one may be there: {noted:?}");
     }
 
     #[test]
