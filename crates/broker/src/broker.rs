@@ -67,6 +67,8 @@ pub struct Broker {
     pub(crate) locks: Locks,
     pub(crate) schedule: Schedule,
     pub(crate) timer: TimerState,
+    /// Held while a slave notes positions of delayed and timed messages, and while the timer's files are opened.
+    pub(crate) noting_positions: Mutex<()>,
     pub(crate) poll_timeouts: PollTimeouts,
     pub(crate) disk_pool: DiskPool,
     pub(crate) metadata_queue: MetadataQueue,
@@ -185,6 +187,7 @@ impl Broker {
             clients: Clients::default(),
             locks: Locks::default(),
             timer: TimerState::default(),
+            noting_positions: Mutex::default(),
             poll_timeouts: PollTimeouts::default(),
             metadata_queue: MetadataQueue::default(),
             registration_acks: RegistrationAcks::default(),

@@ -3,7 +3,7 @@
 //! deposed.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use store::OpenError;
 use store::timer::TimerFiles;
@@ -48,11 +48,13 @@ impl<E: Engine> Engine for WhileMaster<E> {
     }
 }
 
-/// The timer's files, unless there is no timer.
+/// The timer's files, unless there is no timer. A broker that was slave must have forgotten its master's address: from then on
+/// nobody notes that master's positions in the files.
 ///
 /// # Errors
 /// The files cannot be opened or made.
 pub(crate) fn open_timer(broker: &Broker) -> Result<Option<TimerFiles>, OpenError> {
+    let _nobody_notes = broker.noting_positions.lock().unwrap_or_else(PoisonError::into_inner);
     let config = &broker.config;
     let files = config.timers.files(&config.store, config.retention.reserved_ms);
     config.timers.enabled.then(|| TimerFiles::open(files, broker.files.disk().clone())).transpose()

@@ -6,7 +6,7 @@
 //! ends, and notes them once its own log is on disk up to that end.
 
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use net::{ConnectionHandle, Workers};
@@ -166,10 +166,11 @@ async fn is_flushed(broker: &Broker, end: LogOffset) -> bool {
 }
 
 fn adopt(broker: &Broker, address: &str, positions: Positions) -> Result<(), SyncError> {
-    // Held meanwhile: this broker opens the timer's files only after it has given up its master's address.
-    let addresses = broker.replicas.master();
-    let master = addresses.borrow();
-    if master.broker.as_deref() != Some(address) || !broker.role.is_slave() {
+    // Held while files are written: a broker that becomes master forgets its master's address, and then takes this lock before it
+    // opens the timer's files. So nothing is written into files that are open. Only the thread of the role waits for this lock.
+    let _noting = broker.noting_positions.lock().unwrap_or_else(PoisonError::into_inner);
+    let master = broker.replicas.master().borrow().broker.clone();
+    if master.as_deref() != Some(address) || !broker.role.is_slave() {
         return Err(SyncError::Master);
     }
     if let Some(check) = positions.timers {
@@ -233,6 +234,24 @@ mod tests {
         };
         let (noted, ()) = tokio::join!(has_copies(&slave.broker, &peer, end), ends);
         assert!(matches!(noted, Err(SyncError::Call(_))), "another one may be there: {noted:?}");
+    }
+
+    #[test]
+    fn noting_positions_waits_for_the_opening_of_the_files_and_holds_up_no_one_else() {
+        let slave = slave();
+        let broker = &slave.broker;
+        let opening = broker.noting_positions.lock().unwrap();
+        std::thread::scope(|scope| {
+            let adopting = scope.spawn(|| adopt(broker, MASTER, positions()));
+            // Long enough for that thread to reach the lock.
+            std::thread::sleep(Duration::from_millis(20));
+            let learning = scope.spawn(|| broker.replicas.learn(Some("10.0.0.2:10911"), None));
+            crate::testing::until("another master is known", || learning.is_finished());
+            assert!(!adopting.is_finished());
+            drop(opening);
+            assert!(adopting.join().unwrap().is_err(), "these are positions of the master before");
+        });
+        assert_eq!(broker.schedule.offset(3), 0);
     }
 
     #[test]
