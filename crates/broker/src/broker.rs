@@ -36,8 +36,8 @@ use crate::role::Role;
 use crate::rpc_latency::RpcLatency;
 use crate::slow::{SlowOperations, WaitCause};
 use crate::state::{
-    Acting, ClientCalls, Light, MetadataQueue, Modes, PollTimeouts, Pops, Ranking, RegistrationAcks,
-    Retention, Routes, Schedule, Stats, TableCopies, TimerState, Transactions,
+    Acting, ClientCalls, DeliveryNotes, Light, MetadataQueue, Modes, PollTimeouts, Pops, Ranking,
+    RegistrationAcks, Retention, Routes, Schedule, Stats, TableCopies, TimerState, Transactions,
 };
 use crate::supervisor::Supervisor;
 use crate::topics::{Queue, Topics};
@@ -67,8 +67,8 @@ pub struct Broker {
     pub(crate) locks: Locks,
     pub(crate) schedule: Schedule,
     pub(crate) timer: TimerState,
-    /// Held while a slave notes positions of delayed and timed messages, and while the timer's files are opened.
-    pub(crate) noting_positions: Mutex<()>,
+    /// Up to where the log proves which positions of delayed and timed messages.
+    pub(crate) delivery_notes: DeliveryNotes,
     pub(crate) poll_timeouts: PollTimeouts,
     pub(crate) disk_pool: DiskPool,
     pub(crate) metadata_queue: MetadataQueue,
@@ -129,6 +129,7 @@ pub(crate) struct Loaded {
     pub groups: Groups,
     pub offsets: Offsets,
     pub schedule: Schedule,
+    pub delivery_notes: DeliveryNotes,
     pub modes: Modes,
     pub disk_pool: DiskPool,
 }
@@ -160,6 +161,10 @@ impl Loaded {
             groups: Groups::load(files.file("subscriptionGroup.json"))?.with_light(light),
             offsets: if light { Offsets::load_light(&files) } else { Offsets::load(&files) }?,
             schedule: Schedule::load(files.file("delayOffset.json"))?,
+            delivery_notes: DeliveryNotes::load(
+                files.at(config.store.root.join("vostok/deliveryNotes")),
+                store.appended(),
+            ),
             modes: Modes::load(files.file("messageRequestMode.json"))?,
             topics,
             store,
@@ -172,8 +177,20 @@ impl Loaded {
 
 impl Broker {
     pub(crate) fn new(loaded: Loaded, arrivals: Arrivals, ip: IpAddr, port: u16) -> Arc<Self> {
-        let Loaded { clock, config, gate, store, files, topics, groups, offsets, schedule, modes, disk_pool } =
-            loaded;
+        let Loaded {
+            clock,
+            config,
+            gate,
+            store,
+            files,
+            topics,
+            groups,
+            offsets,
+            schedule,
+            delivery_notes,
+            modes,
+            disk_pool,
+        } = loaded;
         let mut sent_properties = Vec::new();
         properties::append(&mut sent_properties, key::MSG_REGION, config.region_id.as_bytes());
         let trace: &[u8] = if config.trace_on { b"true" } else { b"false" };
@@ -187,7 +204,7 @@ impl Broker {
             clients: Clients::default(),
             locks: Locks::default(),
             timer: TimerState::default(),
-            noting_positions: Mutex::default(),
+            delivery_notes,
             poll_timeouts: PollTimeouts::default(),
             metadata_queue: MetadataQueue::default(),
             registration_acks: RegistrationAcks::default(),

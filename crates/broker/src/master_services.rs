@@ -3,7 +3,7 @@
 //! deposed.
 
 use std::io;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use store::OpenError;
 use store::timer::TimerFiles;
@@ -54,7 +54,7 @@ impl<E: Engine> Engine for WhileMaster<E> {
 /// # Errors
 /// The files cannot be opened or made.
 pub(crate) fn open_timer(broker: &Broker) -> Result<Option<TimerFiles>, OpenError> {
-    let _nobody_notes = broker.noting_positions.lock().unwrap_or_else(PoisonError::into_inner);
+    let _nobody_notes = broker.delivery_notes.lock();
     let config = &broker.config;
     let files = config.timers.files(&config.store, config.retention.reserved_ms);
     config.timers.enabled.then(|| TimerFiles::open(files, broker.files.disk().clone())).transpose()

@@ -6,7 +6,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use store::{FlushOutcome, Store};
 use wire::units::LogOffset;
 
+use crate::broker::Broker;
 use crate::engine::{Engine, Next, Wakeup};
+use crate::state::DeliveryNote;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -50,6 +52,26 @@ impl Engine for PositionWrites {
     /// Runs the jobs that are left.
     fn stop(&mut self) {
         self.jobs.try_iter().for_each(|job| job());
+    }
+}
+
+/// How far this master has delivered, and where its log ends, which has the copies.
+pub(crate) fn delivered(broker: &Broker, now_ms: i64) -> DeliveryNote {
+    let timers = *broker.timer.checkpoint();
+    let delays = broker.schedule.offsets();
+    // Read last: copies are in the log before the positions behind their messages are told.
+    DeliveryNote::new(broker.store.appended(), now_ms, timers, delays)
+}
+
+/// Keeps what this master has delivered, for the case that it is deposed and the end of its log is cut off. The log must be on disk
+/// up to the note's end.
+pub(crate) fn keep(broker: &Broker, note: DeliveryNote) {
+    if !broker.config.is_controlled() {
+        return;
+    }
+    let kept = broker.delivery_notes.add(&mut broker.delivery_notes.lock(), note);
+    if let Err(error) = kept {
+        tracing::warn!(%error, "positions of delayed and timed messages are kept in memory only");
     }
 }
 

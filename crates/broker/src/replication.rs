@@ -201,5 +201,12 @@ impl Clock {
     }
 }
 
+/// Cuts the log of a store that follows off at `to`, as the thread `ha-slave` does.
+#[cfg(test)]
+pub(crate) fn cut_log(broker: &Broker, to: wire::units::LogOffset) {
+    positions::lower(broker, to).unwrap();
+    broker.store.truncate(to).unwrap();
+}
+
 #[cfg(test)]
 mod connection_tests;

@@ -12,12 +12,12 @@ use store::{AppendError, Batch, Message, Numbered, PushError, Unit};
 use wire::body::topic::{PERM_READ, PERM_WRITE, TopicConfig};
 use wire::properties::{self, key};
 use wire::record::RecordView;
-use wire::units::QueueOffset;
+use wire::units::{LogOffset, QueueOffset};
 
 use crate::broker::Broker;
 use crate::engine::{Engine, Every, Next};
 use crate::names;
-use crate::position_writer::{PositionWriter, wait_flushed};
+use crate::position_writer::{self, PositionWriter, wait_flushed};
 use crate::refusal::PutError;
 use crate::system_topics::is_system_topic;
 use crate::topics::{Queue, Topic};
@@ -55,7 +55,7 @@ impl Engine for DelayLevels {
         let next_ms = deliver_due(&self.broker, now_ms);
         let under_way = self.saving.as_ref().is_some_and(|done| done.try_recv() == Err(TryRecvError::Empty));
         if !under_way && self.saved.is_due(now_ms, SAVE_MS) {
-            self.saving = save(&self.broker, &self.position_writer);
+            self.saving = save(&self.broker, &self.position_writer, now_ms);
         }
         Next::At(next_ms).or(Next::At(now_ms + SAVE_MS))
     }
@@ -63,18 +63,20 @@ impl Engine for DelayLevels {
 
 /// Has the position writer write changed positions once the copies before them are on disk. The returned receiver is
 /// disconnected when that is done; `None` when nothing changed.
-fn save(broker: &Arc<Broker>, position_writer: &PositionWriter) -> Option<Receiver<()>> {
+fn save(broker: &Arc<Broker>, position_writer: &PositionWriter, now_ms: i64) -> Option<Receiver<()>> {
     let offsets = broker.schedule.changed()?;
-    let end = broker.store.appended();
+    let note = position_writer::delivered(broker, now_ms);
     let (sender, done) = channel();
     let broker = broker.clone();
     position_writer.run(move || {
         let _sender = sender;
-        if wait_flushed(&broker.store, end)
-            && let Err(error) = broker.schedule.write(offsets, broker.now_ms())
-        {
+        if !wait_flushed(&broker.store, LogOffset::new(note.end)) {
+            return;
+        }
+        if let Err(error) = broker.schedule.write(offsets, broker.now_ms()) {
             tracing::error!(%error, "positions of delayed messages could not be written; it is tried again");
         }
+        position_writer::keep(&broker, note);
     });
     Some(done)
 }

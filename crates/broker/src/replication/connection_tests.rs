@@ -18,6 +18,7 @@ use wire::units::LogOffset;
 
 use super::master::{self, ToControllers};
 use super::{Worker, slave};
+use crate::state::DeliveryNote;
 use crate::supervisor::SupervisedWork;
 use crate::testing::Fixture;
 
@@ -329,6 +330,40 @@ fn a_slave_tells_how_far_it_is_while_it_takes_what_it_has_received() {
     for time in ["lastReadTimestamp", "lastWriteTimestamp"] {
         assert!(status["haClientRuntimeInfo"][time].as_i64() > Some(0), "{time}: {status}");
     }
+}
+
+#[test]
+fn a_slave_delivers_again_what_was_cut_off_its_log() {
+    let master = Fixture::new();
+    let mut ends = Vec::new();
+    for body in [&[1; 500], &[2; 500]] {
+        master.put("T", 0, body, b"");
+        ends.push(master.broker.store.appended());
+    }
+    let mut log = Vec::new();
+    let whole = usize::try_from(ends[1].get()).unwrap();
+    master.broker.store.read_log_blocking(LogOffset::ZERO, whole, &mut log).unwrap();
+    let machine = |config| {
+        let handshake =
+            Handshake { broker_id: BrokerId::new(2), is_from_last_file: false, is_learner: false };
+        let (epochs, end) = (epochs(), ends[1]);
+        let start = SlaveStart { handshake, epochs, end, flushed: LogOffset::ZERO, confirm: LogOffset::ZERO };
+        slave::Machine::OfElected(Box::new(switch::Slave::new(config, start)))
+    };
+    let slave = Slave::run(&log, machine);
+    let broker = &slave.fixture.broker;
+    let level = |offset| [(3, offset)].into();
+    for (end, offset) in [(ends[0], 5), (ends[1], 9)] {
+        let note = DeliveryNote::new(end, 10_000 * offset, None, level(offset));
+        broker.delivery_notes.add(&mut broker.delivery_notes.lock(), note).unwrap();
+        broker.schedule.set_offset(3, offset);
+    }
+    let mut stream = slave.accept();
+    let mut sent = Vec::new();
+    HandshakeReply { end: ends[0], epochs: epochs().entries().to_vec() }.encode(&mut sent);
+    stream.write_all(&sent).unwrap();
+    crate::testing::until("the log is cut", || broker.store.appended() == ends[0]);
+    assert_eq!(broker.schedule.offset(3), 5, "the copies of the messages from 5 on are gone");
 }
 
 /// A frame of a classic master.

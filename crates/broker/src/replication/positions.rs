@@ -4,14 +4,17 @@
 //! The master moves a position once the copy of a message is in its log. A slave that noted the position and lost its master
 //! before it had the copy would never deliver that message. So after it has asked for the positions it asks where the master's log
 //! ends, and notes them once its own log is on disk up to that end.
+//!
+//! The end of a log that a new master does not have is cut off, and copies may go with it: then the positions become those that the
+//! rest of the log proves ([`crate::state::DeliveryNotes`]).
 
 use std::pin::pin;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use net::{ConnectionHandle, Workers};
 use serde::Deserialize;
-use store::timer::TimerCheck;
+use store::timer::{TimerCheck, TimerConfig};
 use store::{FlushOutcome, WaitOutcome};
 use tokio::sync::oneshot;
 use wire::body::{DelayOffsetTable, KvTable};
@@ -21,6 +24,7 @@ use wire::units::LogOffset;
 use super::metadata::{SyncError, ask, ask_bytes, note};
 use crate::broker::Broker;
 use crate::register::Silent;
+use crate::state::DeliveryNote;
 
 /// Pause between two questions: messages that the master delivered in between are delivered again by a slave that replaces it.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -44,6 +48,10 @@ struct Positions {
     delays: DelayOffsetTable,
     /// `None` when the master serves no timed messages, or is too old to know any.
     timers: Option<TimerCheck>,
+    /// Where the master's log ended then.
+    end: LogOffset,
+    /// How often the own log had been cut before the master was asked.
+    cuts: u64,
 }
 
 /// Takes the positions of the master again and again until the workers stop.
@@ -81,11 +89,13 @@ pub(super) async fn run(broker: Arc<Broker>, workers: Workers) {
 
 /// Asks the master for its positions, and notes them once this broker has the copies before them.
 async fn take(broker: &Broker, address: &str, peer: &ConnectionHandle) -> Result<(), SyncError> {
+    // A log that is cut after it has reached the end may reach it again with something else.
+    let cuts = broker.delivery_notes.lock().cuts();
     let delays = ask(broker, peer, request::GET_ALL_DELAY_OFFSET).await?;
     let timers = timers(broker, peer).await?;
     match log_end(broker, peer).await? {
         Some(end) if has_copies(broker, peer, end).await? => {
-            adopt(broker, address, Positions { delays, timers })
+            adopt(broker, address, Positions { delays, timers, end, cuts })
         }
         _ => Ok(()),
     }
@@ -167,18 +177,40 @@ async fn is_flushed(broker: &Broker, end: LogOffset) -> bool {
 
 fn adopt(broker: &Broker, address: &str, positions: Positions) -> Result<(), SyncError> {
     // Held while files are written: a broker that becomes master forgets its master's address, and then takes this lock before it
-    // opens the timer's files. So nothing is written into files that are open. Only the thread of the role waits for this lock.
-    let _noting = broker.noting_positions.lock().unwrap_or_else(PoisonError::into_inner);
+    // opens the timer's files. So nothing is written into files that are open. Only the threads of the role wait for this lock.
+    let mut noted = broker.delivery_notes.lock();
     let master = broker.replicas.master().borrow().broker.clone();
     if master.as_deref() != Some(address) || !broker.role.is_slave() {
         return Err(SyncError::Master);
     }
+    if noted.cuts() != positions.cuts {
+        return Ok(());
+    }
+    let delays = positions.delays.offset_table.clone();
+    let note = DeliveryNote::new(positions.end, broker.now_ms(), positions.timers, delays);
+    broker.delivery_notes.add(&mut noted, note)?;
     if let Some(check) = positions.timers {
-        let config = &broker.config;
-        let files = config.timers.files(&config.store, config.retention.reserved_ms);
-        files.note_master(&**broker.files.disk(), &check).map_err(SyncError::Timers)?;
+        timer_config(broker).note_master(&**broker.files.disk(), &check).map_err(SyncError::Timers)?;
     }
     Ok(broker.schedule.adopt(positions.delays)?)
+}
+
+/// Lowers the positions to those that the log proves up to `to`, durably. To be called before the log is cut off there: messages
+/// whose copies go with the rest are delivered again. Without an earlier note all messages are that the log still has.
+///
+/// # Errors
+/// A file cannot be written: the log must not be cut.
+pub(super) fn lower(broker: &Broker, to: LogOffset) -> Result<(), SyncError> {
+    let mut noted = broker.delivery_notes.lock();
+    let proven = broker.delivery_notes.cut(&mut noted, to)?;
+    let check = proven.as_ref().and_then(DeliveryNote::timer_check);
+    timer_config(broker).note_cut(&**broker.files.disk(), check.as_ref()).map_err(SyncError::Timers)?;
+    Ok(broker.schedule.lower(&proven.unwrap_or_default().delays)?)
+}
+
+fn timer_config(broker: &Broker) -> TimerConfig {
+    let config = &broker.config;
+    config.timers.files(&config.store, config.retention.reserved_ms)
 }
 
 #[cfg(test)]
@@ -199,7 +231,8 @@ mod tests {
     fn positions() -> Positions {
         let timers = TimerCheck { read_ms: 7000, master_queue_offset: 5, ..TimerCheck::default() };
         let offset_table = [(3, 9)].into();
-        Positions { delays: DelayOffsetTable { offset_table, ..Default::default() }, timers: Some(timers) }
+        let delays = DelayOffsetTable { offset_table, ..Default::default() };
+        Positions { delays, timers: Some(timers), end: LogOffset::ZERO, cuts: 0 }
     }
 
     #[tokio::test]
@@ -240,7 +273,7 @@ mod tests {
     fn noting_positions_waits_for_the_opening_of_the_files_and_holds_up_no_one_else() {
         let slave = slave();
         let broker = &slave.broker;
-        let opening = broker.noting_positions.lock().unwrap();
+        let opening = broker.delivery_notes.lock();
         std::thread::scope(|scope| {
             let adopting = scope.spawn(|| adopt(broker, MASTER, positions()));
             // Long enough for that thread to reach the lock.
@@ -252,6 +285,46 @@ mod tests {
             assert!(adopting.join().unwrap().is_err(), "these are positions of the master before");
         });
         assert_eq!(broker.schedule.offset(3), 0);
+    }
+
+    #[test]
+    fn positions_are_those_that_a_cut_log_proves() {
+        let mut slave = slave();
+        let adopt_at = |slave: &Fixture, end, number: i64| {
+            let timers =
+                TimerCheck { read_ms: number * 1000, master_queue_offset: number, ..TimerCheck::default() };
+            let offset_table = [(3, number), (4, 2 * number)].into();
+            let delays = DelayOffsetTable { offset_table, ..Default::default() };
+            let cuts = slave.broker.delivery_notes.lock().cuts();
+            adopt(
+                &slave.broker,
+                MASTER,
+                Positions { delays, timers: Some(timers), end: LogOffset::new(end), cuts },
+            )
+        };
+        let positions = |slave: &Fixture| {
+            let check = std::fs::read(slave.broker.config.store.root.join("config/timercheck")).unwrap();
+            let check = TimerCheck::from_bytes(&check);
+            let offset = |level| slave.broker.schedule.offset(level);
+            (check.read_ms, check.master_queue_offset, offset(3), offset(4))
+        };
+        lower(&slave.broker, LogOffset::ZERO).unwrap();
+        assert!(!slave.broker.config.store.root.join("config/timercheck").exists());
+        adopt_at(&slave, 100, 5).unwrap();
+        adopt_at(&slave, 200, 7).unwrap();
+        adopt_at(&slave, 300, 9).unwrap();
+        lower(&slave.broker, LogOffset::new(300)).unwrap();
+        assert_eq!(positions(&slave), (9000, 9, 9, 18));
+        lower(&slave.broker, LogOffset::new(299)).unwrap();
+        assert_eq!(positions(&slave), (5000, 5, 5, 10), "the note of 200 was replaced by that of 300");
+        // A cut while the log was waited for.
+        let old = Positions { cuts: 0, ..self::positions() };
+        adopt(&slave.broker, MASTER, old).unwrap();
+        assert_eq!(positions(&slave), (5000, 5, 5, 10));
+        lower(&slave.broker, LogOffset::new(99)).unwrap();
+        assert_eq!(positions(&slave), (5000, 0, 0, 0), "all is delivered again rather than lost");
+        slave = slave.reopened();
+        assert_eq!(positions(&slave), (5000, 0, 0, 0));
     }
 
     #[test]

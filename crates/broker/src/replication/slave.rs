@@ -17,8 +17,8 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
 use wire::units::LogOffset;
 
-use super::Clock;
 use super::files::EpochFile;
+use super::{Clock, positions};
 use crate::broker::Broker;
 use crate::replicas::MasterAddresses;
 pub(super) use machine::Machine;
@@ -299,6 +299,12 @@ impl Shell {
     fn cut(&self, to: LogOffset) -> Event {
         let store = &self.broker.store;
         let end = store.appended();
+        // Before the log is cut: a crash in between only has messages delivered again.
+        if let Err(error) = positions::lower(&self.broker, to) {
+            tracing::error!(%to, %error, "the log cannot be cut to what the master has");
+            self.broker.replicas.upstream.note_trouble(error.to_string());
+            return Event::LogFailed;
+        }
         match store.truncate(to) {
             Ok(()) => {
                 tracing::warn!(from = %to, to = %end, "what the master does not have was cut off the log");

@@ -100,6 +100,26 @@ impl Schedule {
         self.adopt(file)
     }
 
+    /// The delivery positions of all levels.
+    pub(crate) fn offsets(&self) -> BTreeMap<i32, i64> {
+        self.table().offsets.clone()
+    }
+
+    /// Lowers positions to these, a level that has none of them to zero; waits for the disk when there are any to lower.
+    ///
+    /// # Errors
+    /// When the file cannot be written; the positions are then as before.
+    pub(crate) fn lower(&self, proven: &BTreeMap<i32, i64>) -> Result<(), persist::Error> {
+        let mut file = {
+            let table = self.table();
+            DelayOffsetTable { offset_table: table.offsets.clone(), ..table.file.clone() }
+        };
+        for (level, offset) in &mut file.offset_table {
+            *offset = proven.get(level).copied().unwrap_or(0).min(*offset);
+        }
+        self.adopt(file)
+    }
+
     /// Writes the positions if they changed. The whole log must be on disk.
     pub(crate) fn save(&self, now_ms: i64) -> Result<(), persist::Error> {
         self.changed().map_or(Ok(()), |offsets| self.write(offsets, now_ms))

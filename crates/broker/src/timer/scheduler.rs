@@ -17,7 +17,7 @@ use super::fetch::{Chain, Fetch, Fetched, Job};
 use crate::broker::Broker;
 use crate::engine::{Engine, Next};
 use crate::names;
-use crate::position_writer::{PositionWriter, wait_flushed};
+use crate::position_writer::{self, PositionWriter, wait_flushed};
 use crate::state::UnreadableSince;
 use crate::topics::Queue;
 
@@ -345,13 +345,17 @@ impl Scheduler {
     fn start_save(&mut self, now_ms: i64) -> io::Result<()> {
         let Some(save) = self.begin_save(now_ms)? else { return Ok(()) };
         // The end of the log, behind every copy delivered so far: a saved position must not outlive these copies.
-        let end = self.broker.store.appended();
+        let note = position_writer::delivered(&self.broker, now_ms);
+        let end = LogOffset::new(note.end);
         let (sender, receiver) = channel();
         let broker = self.broker.clone();
         self.saves.running = Some((save.position(), receiver));
         self.saves.position_writer.run(move || {
             // Sending fails when the timer has stopped, which does not matter.
             let _ = sender.send(write(&broker, end, save));
+            if broker.store.flushed() >= end {
+                position_writer::keep(&broker, note);
+            }
             broker.timer.wakeup().wake();
         });
         Ok(())

@@ -14,6 +14,7 @@ use super::fetch::{Fetch, Fetcher};
 use super::put::{Asked, timed};
 use super::scheduler::Scheduler;
 use super::timed::asked_ms;
+use crate::clock::Clock;
 use crate::config::Timers;
 use crate::engine::{Engine, Next};
 use crate::names;
@@ -482,6 +483,43 @@ fn a_message_without_room_for_more_properties_is_delivered_as_it_is() {
 fn told(fixture: &Fixture) -> (i64, i64) {
     let checkpoint = fixture.broker.timer.checkpoint().expect("the timer has begun");
     (checkpoint.read_ms, checkpoint.master_queue_offset)
+}
+
+#[test]
+fn a_deposed_master_delivers_again_what_is_cut_off_its_log() {
+    let (clock, directory) = (Clock::standing(1_000_000), tempfile::tempdir().unwrap());
+    let fixture = Fixture::timed(std::sync::Arc::new(RealDisk), clock.clone(), directory, |config| {
+        config.replication.controller.is_enabled = true;
+    });
+    let start = start_ms(&fixture);
+    let mut timer = scheduler(&fixture, |_| {});
+    put(&fixture, "a", start + 3500, &[]);
+    put(&fixture, "b", start + 17_500, &[]);
+    let mut run = |now_ms| {
+        wind(&mut timer, now_ms);
+        // A save begins, is written, and its outcome is taken.
+        timer.scheduler.advance(now_ms + 1001);
+        timer.writes.round(now_ms + 1001);
+        wind(&mut timer, now_ms + 1001);
+    };
+    run(start);
+    run(start + 4000);
+    let proven = fixture.broker.store.appended();
+    run(start + 18_000);
+    assert_eq!(delivered(&fixture), ["a", "b"]);
+    timer.stop();
+    fixture.broker.store.start_following().unwrap();
+    crate::replication::cut_log(&fixture.broker, proven);
+    fixture.broker.store.stop_following().unwrap();
+    assert_eq!(delivered(&fixture), ["a"]);
+    // The queue has grown again when this broker is master the next time.
+    put(&fixture, "c", start + 22_500, &[]);
+    put(&fixture, "d", start + 23_500, &[]);
+    clock.set(start + 20_000);
+    let mut timer = scheduler(&fixture, |_| {});
+    wind(&mut timer, start + 30_000);
+    assert_eq!(delivered(&fixture), ["a", "b", "c", "d"]);
+    timer.stop();
 }
 
 #[test]

@@ -76,6 +76,19 @@ impl TimerConfig {
         disk.create_dir_all(&self.root.join("config"))?;
         TimerCheck { log_position: 0, queue_offset: 0, ..*master }.write(disk, &self.check_path()).map(drop)
     }
+
+    /// Notes durably on a slave, before the end of its log is cut off, what the rest of the log proves to be delivered; `None` when
+    /// nothing is known of that, so that all messages that the log still has are delivered again. Does nothing when no delivery was
+    /// noted. The files must not be open.
+    ///
+    /// # Errors
+    /// The error of the failed file operation.
+    pub fn note_cut(&self, disk: &dyn Disk, proven: Option<&TimerCheck>) -> io::Result<()> {
+        let Some((check, _)) = TimerCheck::load(disk, &self.check_path())? else { return Ok(()) };
+        let none = TimerCheck { read_ms: check.read_ms, ..TimerCheck::default() };
+        let proven = proven.copied().unwrap_or(none);
+        TimerCheck { log_position: 0, queue_offset: 0, ..proven }.write(disk, &self.check_path())?.sync()
+    }
 }
 
 /// Who wrote the `timercheck` file, if there is one.
