@@ -28,7 +28,8 @@ pub struct TimerCheck {
     /// Queue offset of the next message of the timer queue to process.
     pub queue_offset: i64,
     /// Queue offset: earlier messages in slots before `read_ms` were delivered, by this broker or by a master that it followed.
-    /// More than `queue_offset` until the timer queue was read again up to there.
+    /// It is larger than `queue_offset` while a new master reads the timer queue again: messages between the two offsets have no
+    /// units here yet, and those of them that are due before `read_ms` need none.
     pub master_queue_offset: i64,
     /// `DataVersion`: state version, timestamp, counter.
     pub version: [i64; 3],
