@@ -25,6 +25,13 @@ fn message(body: &[u8]) -> Message<'_> {
     }
 }
 
+/// Properties with a unique key and a key that differ as those of real messages do.
+fn keyed(number: u32) -> String {
+    format!(
+        "KEYS\u{1}order-{number}\u{2}UNIQ_KEY\u{1}7F00000100ABCD18B4AAC2{number:010}\u{2}WAIT\u{1}true\u{2}TAGS\u{1}TagA\u{2}MSG_REGION\u{1}DefaultRegion\u{2}TRACE_ON\u{1}true\u{2}CLUSTER\u{1}DefaultCluster\u{2}"
+    )
+}
+
 fn open(flush: FlushMode) -> (tempfile::TempDir, Store) {
     open_with(flush, true)
 }
@@ -133,9 +140,7 @@ fn follows() {
     let body = vec![b'x'; 1024];
     let mut batch = master.batch();
     for number in 0..MESSAGES {
-        let properties = format!(
-            "KEYS\u{1}order-{number}\u{2}UNIQ_KEY\u{1}7F00000100ABCD18B4AAC2{number:010}\u{2}WAIT\u{1}true\u{2}TAGS\u{1}TagA\u{2}MSG_REGION\u{1}DefaultRegion\u{2}TRACE_ON\u{1}true\u{2}CLUSTER\u{1}DefaultCluster\u{2}"
-        );
+        let properties = keyed(number);
         let message = Message { properties: properties.as_bytes(), ..message(&body) };
         batch.push(&queues[(number % 8) as usize], &message).unwrap();
         if batch.len() == 16 {
@@ -216,10 +221,7 @@ fn keys() {
         let body = vec![b'x'; 1024];
         let mut batch = store.batch();
         for number in 0..MESSAGES {
-            // Unique keys and keys differ as those of real messages do.
-            let properties = format!(
-                "KEYS\u{1}order-{number}\u{2}UNIQ_KEY\u{1}7F00000100ABCD18B4AAC2{number:010}\u{2}WAIT\u{1}true\u{2}TAGS\u{1}TagA\u{2}MSG_REGION\u{1}DefaultRegion\u{2}TRACE_ON\u{1}true\u{2}CLUSTER\u{1}DefaultCluster\u{2}"
-            );
+            let properties = keyed(number);
             let message = Message { properties: properties.as_bytes(), ..message(&body) };
             batch.push(&queues[(number % 8) as usize], &message).unwrap();
             if batch.len() == 16 {
