@@ -60,7 +60,7 @@ pub(super) struct Shell {
     is_flush_awaited: Arc<AtomicBool>,
     /// Whether only what is on disk is reported (`flushDiskType`, which may change while the thread runs).
     is_sync_flush: bool,
-    /// When it is logged that no master is known; `None` while one is known, and once it is logged.
+    /// When it is logged that no master is known, unless one is by then; `None` once it is logged.
     unknown_at_ms: Option<u64>,
 }
 
