@@ -102,6 +102,24 @@ impl Fixture {
         directory: TempDir,
         change: impl FnOnce(&mut Config),
     ) -> Self {
+        let open = |config, disk| Store::open(config, disk).unwrap();
+        Self::with_store(disk, clock, directory, change, open)
+    }
+
+    /// Opens a broker whose store does in [`Store::run_due`] what it has threads for otherwise, such as flushes.
+    pub(crate) fn without_store_threads(change: impl FnOnce(&mut Config)) -> Self {
+        let open = |config, disk| Store::open_without_threads(config, disk, Instant::now()).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        Self::with_store(Arc::new(RealDisk), Clock::default(), directory, change, open)
+    }
+
+    fn with_store(
+        disk: Arc<dyn Disk>,
+        clock: Clock,
+        directory: TempDir,
+        change: impl FnOnce(&mut Config),
+        open: impl FnOnce(store::Config, Arc<dyn Disk>) -> Store,
+    ) -> Self {
         let (mut config, _) = Config::from_properties(b"").unwrap();
         config.set_store_root(directory.path());
         config.broker_ip1 = ADDRESS.ip().to_string();
@@ -113,7 +131,7 @@ impl Fixture {
         let files = ConfigFiles::new(disk.clone(), directory.path().join("config"));
         let topics = Topics::load(files.file("topics.json")).unwrap();
         config.store.batched_topics = crate::restore::batched(&topics, &config, &*disk).unwrap();
-        let store = Arc::new(Store::open(config.store.clone(), disk).unwrap());
+        let store = Arc::new(open(config.store.clone(), disk));
         let disk_pool = DiskPool::new(1);
         let loaded = Loaded::read(config, topics, store, files.clone(), disk_pool).unwrap();
         let arrivals = Arrivals { pulls: crate::pull::arrived, pops: crate::pop::arrived };

@@ -308,6 +308,8 @@ impl Shell {
         match store.truncate(to) {
             Ok(()) => {
                 tracing::warn!(from = %to, to = %end, "what the master does not have was cut off the log");
+                // A wait for what was cut off has failed with it. That is no failure of the disk, after which nobody waits again.
+                self.is_flush_awaited.store(false, Ordering::Release);
                 self.await_flush();
                 Event::Cut(to)
             }
@@ -440,3 +442,6 @@ impl Wakes {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,48 @@
+use std::time::Instant;
+
+use replica::classic;
+use replica::slave_log::SlaveConfig;
+use store::FlushMode;
+
+use super::*;
+use crate::testing::Fixture;
+
+/// The log of a master with these messages, and where each of them ends.
+fn log_of(bodies: &[&[u8]]) -> (Vec<u8>, Vec<LogOffset>) {
+    let master = Fixture::new();
+    let store = &master.broker.store;
+    let mut ends = Vec::new();
+    for body in bodies {
+        master.put("T", 0, body, b"");
+        ends.push(store.appended());
+    }
+    let (mut log, end) = (Vec::new(), usize::try_from(store.appended().get()).unwrap());
+    store.read_log_blocking(LogOffset::ZERO, end, &mut log).unwrap();
+    (log, ends)
+}
+
+/// The thread's state on a broker that follows.
+fn shell(fixture: &Fixture) -> Shell {
+    fixture.broker.store.start_following().unwrap();
+    let slave = classic::Slave::new(SlaveConfig::default(), LogOffset::ZERO, LogOffset::ZERO);
+    Shell::new(fixture.broker.clone(), Machine::Classic(slave))
+}
+
+#[tokio::test]
+async fn a_slave_waits_for_the_disk_again_after_a_cut_during_a_wait() {
+    let (log, ends) = log_of(&[&[1; 500], &[2; 500]]);
+    let slave = Fixture::without_store_threads(|config| config.store.flush = FlushMode::Sync);
+    let store = &slave.broker.store;
+    let mut shell = shell(&slave);
+    store.follow(LogOffset::ZERO, &log).unwrap();
+    assert_eq!(shell.settle(), ends[1], "nothing is on disk yet, so the slave waits");
+    assert!(matches!(shell.cut(ends[0]), Event::Cut(to) if to == ends[0]));
+    shell.flushed.notified().await;
+
+    let at = usize::try_from(ends[0].get()).unwrap();
+    assert!(matches!(shell.append(ends[0], &log[at..])[..], [Event::Appended(end)] if end == ends[1]));
+    store.run_due(Instant::now());
+    assert_eq!(store.flushed(), ends[1]);
+    let told = tokio::time::timeout(Duration::from_secs(10), shell.flushed.notified()).await;
+    assert!(told.is_ok(), "the master is never told of what came to the disk after the cut");
+}
