@@ -2,8 +2,9 @@
 //! peers are sockets of the test, on ports that the system gives.
 
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::time::Duration;
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
 
 use replica::classic;
 use replica::epochs::EpochList;
@@ -28,6 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 struct Master {
     fixture: Fixture,
     port: u16,
+    listener: TcpListener,
     _worker: Worker,
     _proposals: mpsc::UnboundedReceiver<(std::collections::BTreeSet<BrokerId>, SetEpoch)>,
     _decided: mpsc::Sender<master::Decided>,
@@ -45,7 +47,7 @@ impl Master {
         broker.durability.wait_for_slaves();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         listener.set_nonblocking(true).unwrap();
-        let port = listener.local_addr().unwrap().port();
+        let (port, same) = (listener.local_addr().unwrap().port(), listener.try_clone().unwrap());
         let (config, log) = (&broker.config.replication, master::range(&broker.store, false));
         let (proposer, proposals) = mpsc::unbounded_channel();
         let (decide, decided) = mpsc::channel(1);
@@ -70,13 +72,19 @@ impl Master {
         let serving = broker.clone();
         let run = move |stopped| master::run(serving, listener, machine, controllers, stopped);
         let worker = Worker::start(&broker, (SupervisedWork::Replicate, "ha-master"), run).unwrap();
-        Self { fixture, port, _worker: worker, _proposals: proposals, _decided: decide }
+        Self { fixture, port, listener: same, _worker: worker, _proposals: proposals, _decided: decide }
     }
 
     fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream
+    }
+
+    /// Accepting a connection fails from now on, as in a process without a free file descriptor.
+    fn stop_accepting(&self) {
+        let port = OwnedFd::from(self.listener.try_clone().unwrap());
+        TcpStream::from(port).shutdown(Shutdown::Both).unwrap();
     }
 
     /// The connection on which `bytes` come ends, and nobody has anything by that.
@@ -147,6 +155,29 @@ fn connections_that_say_nothing_keep_no_slave_out() {
     }
     assert_eq!(broker.replicas.slaves().len(), 64, "their number is bounded all the same");
     drop(silent);
+}
+
+#[test]
+fn a_port_that_accepts_nobody_holds_up_no_slave() {
+    let master = Master::start(false);
+    let store = &master.fixture.broker.store;
+    let mut slave = master.connect();
+    let (mut frame, mut end) = (Vec::new(), 0);
+    let mut follow = |frame: &mut Vec<u8>| {
+        slave.write_all(&end.to_be_bytes()).unwrap();
+        let next = store.appended().get();
+        frame.resize(12 + usize::try_from(next - end).unwrap(), 0);
+        slave.read_exact(frame).unwrap();
+        end = next;
+    };
+    follow(&mut frame);
+    master.stop_accepting();
+    let began = Instant::now();
+    for _ in 0..100 {
+        master.fixture.put("T", 0, b"next", b"");
+        follow(&mut frame);
+    }
+    assert!(began.elapsed() < Duration::from_secs(4), "a slave waits each time that nobody is accepted");
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod sending;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,9 +21,10 @@ use replica::acks::Ticket;
 use replica::in_sync::SetEpoch;
 use replica::transfer::{LogRange, PeerId};
 use store::{Store, WaitOutcome};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::Instant;
 use wire::ha::BrokerId;
 
 use super::Clock;
@@ -47,6 +49,9 @@ const EVENTS_MAX: usize = 1024;
 
 /// Pause before a port that another program has is tried again.
 const BIND_PAUSE: Duration = Duration::from_secs(1);
+
+/// Pause before a connection is accepted again after that failed, as it does without a free file descriptor.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// How long one wait for growth of the log lasts; then it is repeated.
 const GROWTH_WAIT: Duration = Duration::from_secs(600);
@@ -131,6 +136,7 @@ pub(super) async fn run(
     let (mut decided, proposals) = controllers.map(|to| (to.decided, to.proposals)).unzip();
     let tls = broker.config.replication.tls.clone();
     let mut greetings = JoinSet::new();
+    let mut accepts_from = None;
     let (mut copies, mut silent) = (broker.table_copies.changes(), broker.table_copies.silent());
     let mut shell = Shell::new(broker, machine, proposals, events);
     shell.step(MachineEvent::Log(shell.range()));
@@ -141,15 +147,16 @@ pub(super) async fn run(
         let (clock, wake_at_ms) = (shell.clock, shell.wake_at_ms);
         tokio::select! {
             _ = stopped.changed() => break,
-            accepted = listener.accept(), if greetings.len() < SLAVES_MAX => match accepted {
-                Ok((stream, _)) => {
+            accepted = accept(&listener, accepts_from), if greetings.len() < SLAVES_MAX => match accepted {
+                Ok(stream) => {
+                    accepts_from = None;
                     let _ = stream.set_nodelay(true);
                     let tls = tls.clone();
                     greetings.spawn(async move { tls.accept(stream).await });
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a slave could not be accepted");
-                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    accepts_from = Some(Instant::now() + ACCEPT_PAUSE);
                 }
             },
             Some(Ok(greeted)) = greetings.join_next() => match greeted {
@@ -172,6 +179,14 @@ pub(super) async fn run(
         }
     }
     shell.step(MachineEvent::Stop);
+}
+
+/// The next connection, and none before `from`. The slaves that are connected are served meanwhile.
+async fn accept(listener: &TcpListener, from: Option<Instant>) -> io::Result<TcpStream> {
+    if let Some(from) = from {
+        tokio::time::sleep_until(from).await;
+    }
+    listener.accept().await.map(|(stream, _)| stream)
 }
 
 /// The oldest of these connections of the machine that has most of them: so many connections of one machine keep no slave of
