@@ -6,12 +6,12 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use net::Stream;
 use replica::close::CloseReason;
 use replica::slave_log::Attempt;
-use store::FlushOutcome;
+use store::{AppendError, FlushOutcome, FollowError, Store};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
@@ -32,6 +32,11 @@ const READ_BYTES: usize = 256 << 10;
 
 /// Bytes after which the master is told how far the log is, although more was received: answers may wait for them.
 const REPORT_BYTES: usize = 64 << 10;
+
+/// Pause before bytes are appended again for which the queues had no room, and how long that goes on. The master closes a connection
+/// that is silent for longer.
+const ROOM_PAUSE: Duration = Duration::from_millis(10);
+const ROOM_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Interval in which consumers that wait at queues of a slave are looked at.
 const WAKE_INTERVAL: Duration = Duration::from_millis(100);
@@ -242,7 +247,7 @@ impl Shell {
             Action::Greet(attempt, bytes) => return self.write(attempt, &bytes).await.into_iter().collect(),
             Action::Report(attempt, offset) => self.report = Some((attempt, offset)),
             Action::Compare(at, bytes) => return vec![self.compare(at, &body[..bytes as usize])],
-            Action::Append(at, bytes) => return self.append(at, &body[body.len() - bytes as usize..]),
+            Action::Append(at, bytes) => return self.append(at, &body[body.len() - bytes as usize..]).await,
             Action::CutIncomplete => return vec![Event::Cut(self.settle())],
             Action::Cut(to) => return vec![self.cut(to)],
             Action::SaveEpochs(epochs) => self.epoch_file.save(&self.broker, epochs),
@@ -344,14 +349,13 @@ impl Shell {
         }
     }
 
-    fn append(&mut self, at: LogOffset, body: &[u8]) -> Vec<Event> {
-        let store = &self.broker.store;
+    async fn append(&mut self, at: LogOffset, body: &[u8]) -> Vec<Event> {
         // Bytes whose epoch the file does not name would count as those of another epoch after a restart.
         if !self.epoch_file.retry(&self.broker) {
-            return vec![Event::Appended(store.followed()), Event::LogFailed];
+            return vec![Event::Appended(self.broker.store.followed()), Event::LogFailed];
         }
-        let appended = store.follow(at, body);
-        let end = Event::Appended(store.followed());
+        let appended = append_with_room(&self.broker.store, at, body).await;
+        let end = Event::Appended(self.broker.store.followed());
         match appended {
             Ok(()) => {
                 if self.is_sync_flush {
@@ -406,6 +410,21 @@ impl Shell {
         }
         self.link = None;
         Some(Event::Closed(attempt))
+    }
+}
+
+/// Appends bytes of the master's log. While more queue units wait for the disk than may, as with a slave that catches up, the bytes wait
+/// too: a slave that ended the connection instead would only lose time.
+async fn append_with_room(store: &Store, at: LogOffset, body: &[u8]) -> Result<(), FollowError> {
+    let until = Instant::now() + ROOM_PATIENCE;
+    let before = store.followed();
+    loop {
+        let appended = store.follow(at, body);
+        let lacks_room = matches!(appended, Err(FollowError::Store(AppendError::Busy { .. })));
+        if !lacks_room || store.followed() != before || Instant::now() >= until {
+            return appended;
+        }
+        tokio::time::sleep(ROOM_PAUSE).await;
     }
 }
 

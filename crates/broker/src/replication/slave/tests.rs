@@ -1,5 +1,3 @@
-use std::time::Instant;
-
 use replica::classic;
 use replica::slave_log::SlaveConfig;
 use store::FlushMode;
@@ -40,9 +38,28 @@ async fn a_slave_waits_for_the_disk_again_after_a_cut_during_a_wait() {
     shell.flushed.notified().await;
 
     let at = usize::try_from(ends[0].get()).unwrap();
-    assert!(matches!(shell.append(ends[0], &log[at..])[..], [Event::Appended(end)] if end == ends[1]));
+    assert!(matches!(shell.append(ends[0], &log[at..]).await[..], [Event::Appended(end)] if end == ends[1]));
     store.run_due(Instant::now());
     assert_eq!(store.flushed(), ends[1]);
     let told = tokio::time::timeout(Duration::from_secs(10), shell.flushed.notified()).await;
     assert!(told.is_ok(), "the master is never told of what came to the disk after the cut");
+}
+
+#[tokio::test]
+async fn a_slave_that_catches_up_waits_for_room_in_its_queues() {
+    let (log, ends) = log_of(&[&[1; 500], &[2; 500]]);
+    let slave = Fixture::without_store_threads(|config| config.store.unwritten_units_max = 0);
+    let store = slave.broker.store.clone();
+    let mut shell = shell(&slave);
+    let at = usize::try_from(ends[0].get()).unwrap();
+    shell.append(LogOffset::ZERO, &log[..at]).await;
+    let writes = async {
+        // Long enough for the first attempt.
+        tokio::task::yield_now().await;
+        assert_eq!(store.followed(), ends[0], "the unit of the first message waits for its file");
+        let now = Instant::now();
+        (1..5).for_each(|minute| drop(store.run_due(now + Duration::from_secs(60 * minute))));
+    };
+    let (told, ()) = tokio::join!(shell.append(ends[0], &log[at..]), writes);
+    assert!(matches!(told[..], [Event::Appended(end)] if end == ends[1]), "{told:?}");
 }
