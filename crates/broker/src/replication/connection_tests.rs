@@ -4,8 +4,11 @@
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use net::tls::Security;
+use net::{Budget, ReplicationTls};
 use replica::classic;
 use replica::epochs::EpochList;
 use replica::in_sync::{CommittedSet, SetEpoch};
@@ -19,6 +22,7 @@ use wire::units::LogOffset;
 
 use super::master::{self, ToControllers};
 use super::{Worker, slave};
+use crate::config::Config;
 use crate::state::DeliveryNote;
 use crate::supervisor::SupervisedWork;
 use crate::testing::Fixture;
@@ -41,7 +45,14 @@ fn epochs() -> EpochList {
 
 impl Master {
     fn start(is_elected: bool) -> Self {
-        let fixture = Fixture::with(|config| config.replication.in_sync_replicas = 2);
+        Self::start_with(is_elected, |_| {})
+    }
+
+    fn start_with(is_elected: bool, change: impl FnOnce(&mut Config)) -> Self {
+        let fixture = Fixture::with(|config| {
+            config.replication.in_sync_replicas = 2;
+            change(config);
+        });
         fixture.put("T", 0, &[7; 5000], b"");
         let broker = fixture.broker.clone();
         broker.durability.wait_for_slaves();
@@ -154,6 +165,22 @@ fn connections_that_say_nothing_keep_no_slave_out() {
         slave.read_exact(&mut frame).unwrap();
     }
     assert_eq!(broker.replicas.slaves().len(), 64, "their number is bounded all the same");
+    drop(silent);
+}
+
+#[test]
+fn connections_that_begin_no_tls_handshake_keep_no_slave_out() {
+    let security = Security { replication: Some(Arc::default()), ..Security::default() };
+    let master = Master::start_with(false, |config| {
+        config.replication.tls = ReplicationTls::new(&security, &Budget::unbounded());
+    });
+    let silent: Vec<_> = (0..200).map(|_| master.connect()).collect();
+    let mut late = master.connect();
+    let began = Instant::now();
+    late.write_all(&0_u64.to_be_bytes()).unwrap();
+    let end = usize::try_from(master.fixture.broker.store.appended().get()).unwrap();
+    late.read_exact(&mut vec![0; 12 + end]).unwrap();
+    assert!(began.elapsed() < Duration::from_secs(10), "it has waited until greetings took too long");
     drop(silent);
 }
 

@@ -3,6 +3,7 @@
 
 mod admission;
 mod connection;
+mod greetings;
 mod in_sync;
 mod machine;
 mod sending;
@@ -10,7 +11,6 @@ mod sending;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,10 +21,9 @@ use replica::acks::Ticket;
 use replica::in_sync::SetEpoch;
 use replica::transfer::{LogRange, PeerId};
 use store::{Store, WaitOutcome};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, watch};
-use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::Instant;
+use tokio::task::JoinHandle;
 use wire::ha::BrokerId;
 
 use super::Clock;
@@ -33,6 +32,7 @@ use crate::broker::Broker;
 use crate::replicas::SlaveProgress;
 use admission::Admission;
 use connection::{Event, read, write};
+use greetings::Greetings;
 pub(crate) use machine::Decided;
 pub(super) use machine::Machine;
 use machine::{Action, Event as MachineEvent, Received};
@@ -40,8 +40,8 @@ use machine::{Action, Event as MachineEvent, Received};
 /// Bytes put together for one connection from which on no further frame is added before the socket has taken them.
 const BUFFER_BYTES: usize = 512 << 10;
 
-/// Most slaves that are connected at once, and most that are being greeted: those behind them wait to be accepted. One more that is
-/// connected takes the place of a connection on which no slave has introduced itself or reported; without one it is closed at once.
+/// Most slaves that are connected at once, and most connections that are being greeted. One slave more takes the place of a connection on
+/// which no slave has introduced itself or reported; without one it is closed at once.
 const SLAVES_MAX: usize = 64;
 
 /// Most events of connections that wait for the thread; the connections wait then.
@@ -49,9 +49,6 @@ const EVENTS_MAX: usize = 1024;
 
 /// Pause before a port that another program has is tried again.
 const BIND_PAUSE: Duration = Duration::from_secs(1);
-
-/// Pause before a connection is accepted again after that failed, as it does without a free file descriptor.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// How long one wait for growth of the log lasts; then it is repeated.
 const GROWTH_WAIT: Duration = Duration::from_secs(600);
@@ -134,9 +131,7 @@ pub(super) async fn run(
     };
     let (events, mut received) = mpsc::channel(EVENTS_MAX);
     let (mut decided, proposals) = controllers.map(|to| (to.decided, to.proposals)).unzip();
-    let tls = broker.config.replication.tls.clone();
-    let mut greetings = JoinSet::new();
-    let mut accepts_from = None;
+    let mut greetings = Greetings::new(listener, broker.config.replication.tls.clone());
     let (mut copies, mut silent) = (broker.table_copies.changes(), broker.table_copies.silent());
     let mut shell = Shell::new(broker, machine, proposals, events);
     shell.step(MachineEvent::Log(shell.range()));
@@ -147,22 +142,7 @@ pub(super) async fn run(
         let (clock, wake_at_ms) = (shell.clock, shell.wake_at_ms);
         tokio::select! {
             _ = stopped.changed() => break,
-            accepted = accept(&listener, accepts_from), if greetings.len() < SLAVES_MAX => match accepted {
-                Ok(stream) => {
-                    accepts_from = None;
-                    let _ = stream.set_nodelay(true);
-                    let tls = tls.clone();
-                    greetings.spawn(async move { tls.accept(stream).await });
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "a slave could not be accepted");
-                    accepts_from = Some(Instant::now() + ACCEPT_PAUSE);
-                }
-            },
-            Some(Ok(greeted)) = greetings.join_next() => match greeted {
-                Ok((stream, remote)) => shell.accept(stream, remote),
-                Err(error) => tracing::warn!(%error, "a slave could not be greeted (tls.replication.mode)"),
-            },
+            (stream, remote) = greetings.next() => shell.accept(stream, remote),
             Some((peer, event)) = received.recv() => shell.take(peer, event),
             Some(event) = next(&mut decided) => shell.step(MachineEvent::Decided(event)),
             () = admission::news(&mut copies, shell.admission.is_some()) => {}
@@ -179,14 +159,6 @@ pub(super) async fn run(
         }
     }
     shell.step(MachineEvent::Stop);
-}
-
-/// The next connection, and none before `from`. The slaves that are connected are served meanwhile.
-async fn accept(listener: &TcpListener, from: Option<Instant>) -> io::Result<TcpStream> {
-    if let Some(from) = from {
-        tokio::time::sleep_until(from).await;
-    }
-    listener.accept().await.map(|(stream, _)| stream)
 }
 
 /// The oldest of these connections of the machine that has most of them: so many connections of one machine keep no slave of
