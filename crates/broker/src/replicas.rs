@@ -70,6 +70,11 @@ impl SlaveProgress {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Whether the other end has spoken as a slave does.
+    pub(crate) fn is_slave(&self) -> bool {
+        self.has_reported() || self.broker.load(Ordering::Relaxed) != 0
+    }
+
     /// Whether the slave has said where its log ends, so that the log flows to it.
     pub(crate) fn has_reported(&self) -> bool {
         self.has_reported.load(Ordering::Acquire)

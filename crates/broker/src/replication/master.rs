@@ -5,6 +5,7 @@ mod admission;
 mod connection;
 mod greetings;
 mod in_sync;
+mod line_limit;
 mod machine;
 mod sending;
 #[cfg(test)]
@@ -33,6 +34,7 @@ use crate::replicas::SlaveProgress;
 use admission::Admission;
 use connection::{Event, read, write};
 use greetings::Greetings;
+use line_limit::LineLimit;
 pub(crate) use machine::Decided;
 pub(super) use machine::Machine;
 use machine::{Action, Event as MachineEvent, Received};
@@ -90,6 +92,8 @@ struct Shell {
     wake_at_ms: Option<u64>,
     last_peer: u64,
     growth: Growth,
+    /// Connections for which there was no room.
+    overflow: LineLimit,
 }
 
 /// The wait for growth of the log. Without a slave nobody waits, and an append costs one atomic load.
@@ -210,6 +214,7 @@ impl Shell {
             wake_at_ms: None,
             last_peer: 0,
             growth: Growth { notify: Arc::default(), is_awaited: Arc::default() },
+            overflow: LineLimit::default(),
             broker,
         }
     }
@@ -225,19 +230,11 @@ impl Shell {
     }
 
     fn accept(&mut self, stream: Stream, remote: SocketAddr) {
-        if self.peers.len() >= SLAVES_MAX {
-            let Some(idle) = self.idle_peer() else {
-                return tracing::warn!(%remote, "a slave is refused: {SLAVES_MAX} are connected");
-            };
-            if let Some(gone) = self.remove(idle) {
-                let slave = gone.progress.remote;
-                tracing::warn!(%slave, "a connection that is no slave's yet is closed for another one: {SLAVES_MAX} are connected");
-                self.step(MachineEvent::Closed(idle));
-            }
+        if self.peers.len() >= SLAVES_MAX && !self.make_room(remote) {
+            return;
         }
         self.last_peer += 1;
         let id = PeerId(self.last_peer);
-        tracing::info!(%remote, "a slave has connected");
         let (reader, writer) = tokio::io::split(stream);
         let (outgoing, buffers) = mpsc::channel(1);
         let tasks = [
@@ -253,19 +250,31 @@ impl Shell {
         self.step(MachineEvent::Connected(id));
     }
 
-    /// The connection that makes room for another one.
-    fn idle_peer(&self) -> Option<PeerId> {
-        let is_idle = |progress: &SlaveProgress| {
-            !progress.has_reported() && progress.broker.load(Ordering::Relaxed) == 0
+    /// Closes a connection that is no slave's yet for one from `remote`; false when all are slaves'.
+    fn make_room(&mut self, remote: SocketAddr) -> bool {
+        let line = self.overflow.note(self.clock.now_ms());
+        let idle = self.peers.iter().filter(|(_, peer)| !peer.progress.is_slave());
+        let Some(idle) = oldest_of_most(idle.map(|(id, peer)| (*id, peer.progress.remote.ip()))) else {
+            line.inspect(|connections| {
+                tracing::warn!(%remote, connections, "a slave is refused: {SLAVES_MAX} are connected");
+            });
+            return false;
         };
-        let idle = self.peers.iter().filter(|(_, peer)| is_idle(&peer.progress));
-        oldest_of_most(idle.map(|(id, peer)| (*id, peer.progress.remote.ip())))
+        if let Some(gone) = self.remove(idle) {
+            let slave = gone.progress.remote;
+            line.inspect(|connections| {
+                tracing::warn!(%slave, connections, "a connection that is no slave's yet is closed for another one: {SLAVES_MAX} are connected");
+            });
+            self.step(MachineEvent::Closed(idle));
+        }
+        true
     }
 
     fn take(&mut self, id: PeerId, event: Event) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         match event {
             Event::Received(received) => {
+                let is_new = !peer.progress.is_slave();
                 if let Received::Handshake(handshake) = received {
                     peer.progress.broker.store(handshake.broker_id.get(), Ordering::Relaxed);
                 }
@@ -273,6 +282,9 @@ impl Shell {
                 self.step(MachineEvent::Log(self.range()));
                 self.step(MachineEvent::Received(id, received));
                 self.note_progress(id);
+                if let Some(peer) = self.peers.get(&id).filter(|peer| is_new && peer.progress.is_slave()) {
+                    tracing::info!(remote = %peer.progress.remote, "a slave has connected");
+                }
             }
             Event::Malformed(error) => self.step(MachineEvent::Malformed(id, error)),
             Event::Written => {
@@ -352,7 +364,9 @@ impl Shell {
 
     fn forget(&mut self, id: PeerId) {
         if let Some(gone) = self.remove(id) {
-            tracing::info!(slave = %gone.progress.remote, "a slave has disconnected");
+            if gone.progress.is_slave() {
+                tracing::info!(slave = %gone.progress.remote, "a slave has disconnected");
+            }
             self.step(MachineEvent::Closed(id));
         }
     }
