@@ -32,6 +32,8 @@ pub enum SlaveEvent {
     Frame(Attempt, Header),
     /// How the comparison of a [`SlaveAction::Compare`] ended: the first position at which the master's bytes are others.
     Compared(Option<LogOffset>),
+    /// Bytes were received that do not end a frame yet.
+    Part(Attempt),
     /// What the master sent is no frame.
     Malformed(Attempt, FrameError),
     /// Before a connection is made: the log ends with a whole record, or with the blank record behind it.
@@ -142,6 +144,7 @@ impl Slave {
                 self.start(now_ms, out);
             }
             SlaveEvent::Closed(attempt) if self.is_current(attempt) => self.pause(now_ms),
+            SlaveEvent::Part(attempt) if self.is_current(attempt) => self.last_read_ms = now_ms,
             SlaveEvent::Malformed(attempt, error) if self.is_current(attempt) => {
                 self.close(now_ms, error.into(), out);
             }

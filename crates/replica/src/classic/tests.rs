@@ -102,6 +102,7 @@ fn slave_event(words: &[&str]) -> SlaveEvent {
         "master" => SlaveEvent::Master((words[1] != "none").then(|| words[1].to_owned())),
         "connected" => SlaveEvent::Connected(attempt(1)),
         "closed" => SlaveEvent::Closed(attempt(1)),
+        "part" => SlaveEvent::Part(attempt(1)),
         "frame" => {
             let body_bytes = u32::try_from(number(words[3])).expect("small");
             SlaveEvent::Frame(attempt(1), Header { offset: offset(words[2]), body_bytes })
@@ -132,6 +133,11 @@ fn run_slave(script: &str, config: SlaveConfig, end: u64) {
 #[test]
 fn a_slave_follows() {
     run_slave("classic/scripts/slave.txt", SlaveConfig::default(), 0);
+}
+
+#[test]
+fn a_slave_waits_for_a_frame_that_comes_slowly() {
+    run_slave("classic/scripts/slave_slow.txt", SlaveConfig::default(), 900);
 }
 
 #[test]

@@ -45,6 +45,8 @@ pub enum SlaveEvent {
     Reply(Attempt, HandshakeReply),
     /// A whole transfer was received.
     Transfer(Attempt, TransferHeader),
+    /// Bytes were received that do not end a frame yet.
+    Part(Attempt),
     /// What the master sent is no frame.
     Malformed(Attempt, FrameError),
     /// The log now ends here, with all that was to be appended.
@@ -169,6 +171,7 @@ impl Slave {
             SlaveEvent::Transfer(attempt, header) if self.is_current(attempt) => {
                 self.transfer(now_ms, header, out);
             }
+            SlaveEvent::Part(attempt) if self.is_current(attempt) => self.last_read_ms = now_ms,
             SlaveEvent::Malformed(attempt, error) if self.is_current(attempt) => {
                 self.close(now_ms, error.into(), out);
             }

@@ -138,6 +138,7 @@ fn slave_event(words: &[&str]) -> SlaveEvent {
         "cut" => SlaveEvent::Cut(offset(words[1])),
         "connected" => SlaveEvent::Connected(attempt(1)),
         "closed" => SlaveEvent::Closed(attempt(1)),
+        "part" => SlaveEvent::Part(attempt(1)),
         "reply" => {
             let reply = HandshakeReply { end: offset(words[2]), epochs: entries(words[3]) };
             SlaveEvent::Reply(attempt(1), reply)

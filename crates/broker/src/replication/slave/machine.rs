@@ -38,6 +38,8 @@ pub(super) enum Event {
     Connected(Attempt),
     Closed(Attempt),
     Frame(Attempt, Frame),
+    /// Bytes were received that do not end a frame yet.
+    Part(Attempt),
     Malformed(Attempt, FrameError),
     /// The log ends with a whole record, and its last record lies here.
     Settled(LogOffset, Option<Range<LogOffset>>),
@@ -143,6 +145,7 @@ fn of_classic(event: Event) -> Option<classic::SlaveEvent> {
         Event::Connected(attempt) => To::Connected(attempt),
         Event::Closed(attempt) => To::Closed(attempt),
         Event::Frame(attempt, Frame::Classic(header)) => To::Frame(attempt, header),
+        Event::Part(attempt) => To::Part(attempt),
         Event::Malformed(attempt, error) => To::Malformed(attempt, error),
         Event::Settled(end, last_record) => To::Settled { end, last_record },
         Event::Compared(differs_at) => To::Compared(differs_at),
@@ -164,6 +167,7 @@ fn of_elected(event: Event) -> Option<switch::SlaveEvent> {
         Event::Closed(attempt) => To::Closed(attempt),
         Event::Frame(attempt, Frame::Switch(MasterFrame::Reply(reply))) => To::Reply(attempt, reply),
         Event::Frame(attempt, Frame::Switch(MasterFrame::Transfer(header))) => To::Transfer(attempt, header),
+        Event::Part(attempt) => To::Part(attempt),
         Event::Malformed(attempt, error) => To::Malformed(attempt, error),
         Event::Appended(end) => To::Appended(end),
         Event::Cut(end) => To::Cut(end),
