@@ -206,6 +206,24 @@ fn only_pages_of_the_console_change_anything() {
 }
 
 #[test]
+fn no_file_of_the_machine_is_written_or_read_for_a_browser() {
+    let console = Console::start(tempfile::tempdir().unwrap());
+    let config = console.server.setup().data.join("config");
+    eventually("the broker is registered", || {
+        Some(()).filter(|()| console.ask("/api/v1/brokers", &[], None).body.contains("DefaultCluster"))
+    });
+    let before = std::fs::read(config.join("subscriptionGroup.json")).ok();
+    let export =
+        format!("cluster=DefaultCluster&groups=true&directory={}", encoded(config.to_str().unwrap()));
+    assert_eq!(console.ask(&format!("/op/export/metadata?{export}"), &[], None).status, 404);
+    assert_eq!(std::fs::read(config.join("subscriptionGroup.json")).ok(), before, "the broker's own table");
+    assert_eq!(console.ask("/op/message/dump-compaction?file=/dev/null", &[], None).status, 404);
+    assert_eq!(console.ask("/api/v1/op/client/status?group=CG", &[], None).status, 400, "a file for each");
+    assert!(!console.ask("/operations", &[], None).body.contains("/op/export/"));
+    assert!(console.server.terminate().success());
+}
+
+#[test]
 fn roles_bound_what_a_login_may_do() {
     let home = tempfile::tempdir().unwrap();
     let [viewer, admin] =

@@ -12,7 +12,7 @@ use crate::refusal::Refusal;
 use crate::request::Fields;
 use crate::users::{Role, Sessions, Users};
 use crate::words::Lang;
-use admin::{Arguments, Cluster, Effect, Operation, Planned};
+use admin::{Argument, Arguments, Cluster, Effect, Operation, Planned};
 use http::StatusCode;
 use net::tls::ServerTls;
 use serde_json::Value;
@@ -23,6 +23,8 @@ use std::sync::{Arc, Mutex};
 
 /// Nouns whose changes are an administrator's.
 const ADMIN_NOUNS: [&str; 5] = ["broker", "namesrv", "kv", "user", "acl"];
+/// Arguments that name files and directories of the machine on which the console runs.
+const FILE_ARGUMENTS: [&str; 4] = ["directory", "file", "password-file", "path"];
 /// Most answers that are kept for other visitors.
 const ANSWERS_MAX: usize = 64;
 
@@ -169,6 +171,10 @@ impl App {
         if !who.may(operation) {
             return Err(denied(who));
         }
+        if (operation.noun, operation.verb) == ("client", "status") && arguments.get("client").is_none() {
+            // Without a member the operation writes a file for each.
+            return Err(Refusal::wrong("expected the id of a client"));
+        }
         servers::check(self, who, arguments).await?;
         let session = self.cluster.session(is_dry_run);
         let answer = operation.perform(&session, arguments).await?.value();
@@ -204,13 +210,26 @@ fn denied(who: &Visitor) -> Refusal {
     Refusal::forbidden(format!("{} has the role {} and may not do this", who.name, who.role.name()))
 }
 
-/// The operation of a noun and a verb.
+/// Whether an argument names a file or directory of the console's machine, which visitors cannot give.
+pub(crate) fn is_file(argument: &Argument) -> bool {
+    FILE_ARGUMENTS.contains(&argument.name)
+}
+
+/// Whether the console performs an operation for visitors: not those that write what they find to files, or cannot do without a
+/// file. The files would be those of the console's machine, read and written with the rights of the broker that runs beside it.
+pub(crate) fn is_offered(operation: &Operation) -> bool {
+    let needs_file = operation.arguments.iter().any(|it| it.is_required() && is_file(it));
+    operation.noun != "export" && !needs_file
+}
+
+/// The operation of a noun and a verb, if it is offered to visitors.
 pub(crate) fn find(noun: &str, verb: &str) -> Result<&'static Operation, Refusal> {
     admin::operation(noun, verb)
+        .filter(|operation| is_offered(operation))
         .ok_or_else(|| Refusal::missing(format!("there is no operation {noun} {verb}")))
 }
 
-/// Values for the arguments of an operation; others are passed over. No file of the server is read for a visitor.
+/// Values for the arguments of an operation; others are passed over. No file of the server is read or written for a visitor.
 pub(crate) fn arguments<'a>(
     operation: &Operation,
     given: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -218,7 +237,7 @@ pub(crate) fn arguments<'a>(
     let mut arguments = Arguments::default();
     for (name, value) in given {
         let known = operation.arguments.iter().find(|argument| argument.name == name);
-        if let Some(argument) = known.filter(|it| !value.is_empty() && it.name != "password-file") {
+        if let Some(argument) = known.filter(|it| !value.is_empty() && !is_file(it)) {
             arguments.set(argument.name, value);
         }
     }
@@ -257,5 +276,27 @@ mod tests {
         let given =
             arguments(create, [("password-file", "/etc/passwd"), ("user", "alice"), ("foreign", "x")]);
         assert_eq!((given.get("password-file"), given.get("user")), (None, Some("alice")));
+    }
+
+    #[test]
+    fn operations_that_read_or_write_files_are_not_offered() {
+        for (noun, verb) in [
+            ("export", "metadata"),
+            ("export", "configs"),
+            ("export", "metrics"),
+            ("message", "dump-compaction"),
+            ("topic", "create-list"),
+            ("group", "create-list"),
+            ("rocksdb", "print"),
+        ] {
+            assert_eq!(
+                find(noun, verb).err().map(|it| it.status),
+                Some(StatusCode::NOT_FOUND),
+                "{noun} {verb}"
+            );
+        }
+        let to_json = find("rocksdb", "to-json").unwrap();
+        let given = arguments(to_json, [("path", "/etc"), ("file", "/etc/passwd"), ("broker", "a")]);
+        assert_eq!((given.get("path"), given.get("file"), given.get("broker")), (None, None, Some("a")));
     }
 }

@@ -1,7 +1,7 @@
 //! All operations of the table, each with a form: what only looks is answered at once, what changes something is previewed,
 //! and what destroys wants the name typed.
 
-use crate::app::{App, Done, Visitor, arguments_of, find};
+use crate::app::{App, Done, Visitor, arguments_of, find, is_file, is_offered};
 use crate::refusal::Refusal;
 use crate::request::Fields;
 use crate::view::{Page, answer, table, token};
@@ -24,7 +24,8 @@ fn effect(lang: Lang, effect: Effect) -> &'static str {
 /// The page of all operations, as links to their forms.
 pub(super) fn list(who: &Visitor) -> Page {
     let lang = who.lang;
-    let all = OPERATIONS.into_iter().flatten().filter(|operation| who.may(operation));
+    let all =
+        OPERATIONS.into_iter().flatten().filter(|operation| is_offered(operation) && who.may(operation));
     let body = html! {
         ul.operations { @for operation in all {
             li { a href=(format!("/op/{}/{}", operation.noun, operation.verb)) { (operation.noun) " " (operation.verb) }
@@ -143,7 +144,7 @@ fn line(operation: &Operation, arguments: &Arguments) -> String {
 fn inputs(who: &Visitor, operation: &Operation, fields: &Fields, note: Option<&str>) -> Markup {
     let lang = who.lang;
     let (noun, verb, is_look) = (operation.noun, operation.verb, operation.effect == Effect::Look);
-    let shown = operation.arguments.iter().filter(|it| it.name != "password-file");
+    let shown = operation.arguments.iter().filter(|it| !is_file(it));
     html! {
         p { (lang.about(operation)) " (" (effect(lang, operation.effect)) ")" }
         @if let Some(note) = note { p { (note) } }
