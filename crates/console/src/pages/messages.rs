@@ -14,11 +14,13 @@ pub(super) const LIMIT: &str = "50";
 /// Time back to which messages are looked for unless another is given, ms.
 const RECENT_MS: i64 = 3_600_000;
 
-/// A time of a form, `2026-01-31T12:00`, as operations take it; milliseconds are passed on.
+/// A time of a form in UTC, `2026-01-31T12:00` or with seconds and more, as operations take it. Other texts are passed on:
+/// milliseconds, and times as the pages show them.
 pub(super) fn time_of(text: &str) -> String {
-    match (text.split_once('T'), text.matches(':').count()) {
-        (Some((day, time)), 1) => format!("{day}#{time}:00:000"),
-        (Some((day, time)), 2) => format!("{day}#{time}:000"),
+    match (text.contains('T') && !text.ends_with('Z'), text.matches(':').count(), text.contains('.')) {
+        (true, 1, false) => format!("{text}:00.000Z"),
+        (true, 2, false) => format!("{text}.000Z"),
+        (true, 2, true) => format!("{text}Z"),
         _ => text.to_owned(),
     }
 }
@@ -143,7 +145,18 @@ mod tests {
         assert!(shown("{\"a\":1}", None).contains("\n  &quot;a&quot;: 1"));
         assert!(shown("<b>", None).contains("&lt;b&gt;"));
         assert!(shown("\u{fffd}", Some("00ff")).contains("00 ff"));
-        assert_eq!(time_of("2026-01-31T12:00"), "2026-01-31#12:00:00:000");
-        assert_eq!((time_of("17"), time_of("")), ("17".to_owned(), String::new()));
+    }
+
+    #[test]
+    fn times_of_forms_are_in_utc_wherever_the_console_runs() {
+        let noon_ms = admin::parse_time("2026-01-31T12:00:00.000Z").unwrap();
+        for text in ["2026-01-31T12:00", "2026-01-31T12:00:00", "2026-01-31T12:00:00.000"] {
+            // Without a zone an operation takes a time for one of the machine's zone.
+            assert!(time_of(text).ends_with('Z'), "{text}");
+            assert_eq!(admin::parse_time(&time_of(text)), Some(noon_ms), "{text}");
+        }
+        for text in ["17", "", "2026-01-31T12:00:00.000Z", "2026-01-31#12:00:00:000", "T"] {
+            assert_eq!(time_of(text), text);
+        }
     }
 }
