@@ -69,6 +69,13 @@ pub(crate) fn check_origin(headers: &HeaderMap, has_tls: bool) -> Result<(), Ref
     }
 }
 
+/// A path of this server to which a browser may be sent on; nothing for an address elsewhere. Browsers take a backslash for a slash,
+/// and pass over tabs and line ends.
+pub(crate) fn own_path(text: &str) -> Option<&str> {
+    let is_own = text.starts_with('/') && !text.starts_with("//");
+    (is_own && !text.contains('\\') && !text.contains(char::is_control)).then_some(text)
+}
+
 /// Makes the tokens without which nothing is changed: each belongs to one cookie.
 pub(crate) struct Tokens(hmac::Key);
 
@@ -133,6 +140,24 @@ mod tests {
         assert!(check_origin(&HeaderMap::new(), false).is_err());
         let with_tls = |origin: &str| check_origin(&headers("a", origin), true).is_ok();
         assert!(with_tls("https://a") && !with_tls("http://a"));
+    }
+
+    #[test]
+    fn browsers_are_sent_on_to_own_pages_only() {
+        for own in ["/", "/topic?name=%5C&by=//x", "/a//b"] {
+            assert_eq!(own_path(own), Some(own));
+        }
+        for elsewhere in [
+            "",
+            "x",
+            "//evil.example",
+            "/\\evil.example",
+            "/\t/evil.example",
+            "/\n/evil.example",
+            "http://evil.example",
+        ] {
+            assert_eq!(own_path(elsewhere), None, "{elsewhere:?}");
+        }
     }
 
     #[test]

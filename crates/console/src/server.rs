@@ -2,7 +2,7 @@
 
 use crate::answers::now_ms;
 use crate::app::{App, Visitor};
-use crate::guard::{self, check_host, check_origin};
+use crate::guard::{self, check_host, check_origin, own_path};
 use crate::pages::{self, Reply};
 use crate::refusal::Refusal;
 use crate::request::{Fields, cookie, header_text, query};
@@ -99,7 +99,7 @@ async fn get(app: &App, who: &Visitor, address: Address<'_>, fields: &Fields) ->
     };
     match path {
         "/language" => {
-            let back = fields.get("back").filter(|back| back.starts_with('/') && !back.starts_with("//"));
+            let back = fields.get("back").and_then(own_path);
             Ok(Reply::Redirect(back.unwrap_or("/").to_owned()))
         }
         "/login" => Ok(Reply::Redirect("/".to_owned())),

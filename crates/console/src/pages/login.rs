@@ -3,6 +3,7 @@
 use super::Reply;
 use crate::answers::now_ms;
 use crate::app::{App, Visitor};
+use crate::guard::own_path;
 use crate::refusal::Refusal;
 use crate::request::Fields;
 use crate::users::random_hex;
@@ -56,7 +57,7 @@ pub(super) async fn begin(app: &App, who: &Visitor, form: &Fields) -> Result<Rep
         return Ok(login(who, form, Some(who.lang.say("Name or password is wrong"))));
     }
     app.note(&attempted, "login", "done")?;
-    let next = form.get("next").filter(|next| next.starts_with('/') && !next.starts_with("//"));
+    let next = form.get("next").and_then(own_path);
     let cookie = random_hex(32).map_err(|error| Refusal::wrong(error.to_string()))?;
     app.sessions.lock().expect("short section").begin(cookie.clone(), &name, now_ms());
     Ok(Reply::LoggedIn { cookie, to: next.unwrap_or("/").to_owned() })
