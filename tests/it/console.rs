@@ -253,6 +253,40 @@ fn roles_bound_what_a_login_may_do() {
 }
 
 #[test]
+fn a_link_from_another_site_leads_to_its_page_and_ends_no_session() {
+    let home = tempfile::tempdir().unwrap();
+    let password = login(home.path(), "root", "admin");
+    let console = Console::start(home);
+    let session = console.log_in("root", &password);
+    let cookie = format!("Cookie: {}", session.0);
+    // Browsers keep a cookie with SameSite=Strict back when another site leads here.
+    let linked = console.ask("/topic?name=a%26b", &[], None);
+    let login = "/login?next=%2Ftopic%3Fname%3Da%2526b";
+    assert!(
+        linked.status == 303 && linked.head.contains(&format!("location: {login}\r\n")),
+        "{}",
+        linked.head
+    );
+    assert!(!linked.head.contains("set-cookie"), "it would replace the session's: {}", linked.head);
+    let sent_on = console.ask(login, &[], None);
+    let again = format!("{login}&again=1");
+    assert!(sent_on.head.contains(&format!("refresh: 0; url={again}\r\n")), "{}", sent_on.head);
+    assert!(!sent_on.head.contains("set-cookie"), "{}", sent_on.head);
+    let shown = console.ask(&again, &[&cookie], None);
+    assert!(shown.head.contains("location: /topic?name=a%26b\r\n"), "{}", shown.head);
+    let stranger = console.ask(&again, &[], None);
+    assert!(
+        stranger.body.contains("name=\"password\"") && stranger.head.contains("set-cookie"),
+        "{}",
+        stranger.head
+    );
+    let session = console.session(&again);
+    let form = format!("name=root&password={password}&next=%2Ftopic%3Fname%3Da%2526b");
+    let entered = console.post("/login", &session, &form);
+    assert!(entered.head.contains("location: /topic?name=a%26b\r\n"), "{}", entered.head);
+}
+
+#[test]
 fn a_console_for_others_wants_a_login() {
     let home = tempfile::tempdir().unwrap();
     let setup = setup(home.path(), "0.0.0.0:0");

@@ -55,6 +55,8 @@ pub(crate) const SOURCES: [&str; 19] = [
 pub(crate) enum Reply {
     Page(Page),
     Redirect(String),
+    /// A page that sends itself on to another one of the console.
+    Refresh(String),
     /// A page that the lab wrote.
     Report(String),
     /// A session began, or ended and another without a user began.

@@ -62,13 +62,26 @@ async fn answered(app: &App, peer: IpAddr, request: Request<Incoming>) -> Respon
         Ok(found) => found,
         Err(error) => return text(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", error.to_string()),
     };
-    let cookies = new_cookies(app, &parts.headers, &fields, &mut who);
     let address = Address { path: &path, query: parts.uri.query().unwrap_or_default() };
+    let has_cookie = cookie(&parts.headers, SESSION).is_some();
+    let mut cookies = new_cookies(&fields, &mut who);
+    if (is_known || path == "/login") && cookie(&parts.headers, SESSION) != Some(&who.cookie) {
+        cookies.push(session_cookie(app, &who.cookie));
+    }
     let reply = match (parts.method, is_known) {
         (Method::GET | Method::HEAD, true) => get(app, &who, address, &fields).await,
-        (Method::GET | Method::HEAD, false) if path == "/login" => Ok(pages::login(&who, &fields, None)),
+        (Method::GET | Method::HEAD, false) if path == "/login" => {
+            // Browsers keep the cookie of a session back when another site leads here, but not when this page sends itself on.
+            let may_have_session =
+                !has_cookie && fields.get("next").is_some() && fields.get("again").is_none();
+            match may_have_session {
+                true => Ok(Reply::Refresh(format!("/login{}", fields.with("again", "1")))),
+                false => Ok(pages::login(&who, &fields, None)),
+            }
+        }
         (Method::GET | Method::HEAD, false) if !is_api => {
-            Ok(Reply::Redirect(format!("/login{}", query([("next", path.as_str())]))))
+            let whole = parts.uri.path_and_query().map_or(path.as_str(), |whole| whole.as_str());
+            Ok(Reply::Redirect(format!("/login{}", query([("next", whole)]))))
         }
         (Method::POST, is_known) if is_known || path == "/login" => {
             match form(app, (&who, is_known), &parts.headers, body).await {
@@ -102,7 +115,10 @@ async fn get(app: &App, who: &Visitor, address: Address<'_>, fields: &Fields) ->
             let back = fields.get("back").and_then(own_path);
             Ok(Reply::Redirect(back.unwrap_or("/").to_owned()))
         }
-        "/login" => Ok(Reply::Redirect("/".to_owned())),
+        "/login" => {
+            let next = fields.get("next").and_then(own_path);
+            Ok(Reply::Redirect(next.unwrap_or("/").to_owned()))
+        }
         "/report" => pages::report(app, fields).map(Reply::Report),
         path => pages::get(app, who, path, fields).await.map(Reply::Page),
     }
@@ -129,12 +145,9 @@ fn visitor(app: &App, headers: &HeaderMap, address: IpAddr) -> io::Result<(Visit
     Ok((who, has_login || is_open))
 }
 
-/// Cookies that the browser does not have yet. `lang` of the query chooses the language.
-fn new_cookies(app: &App, headers: &HeaderMap, fields: &Fields, who: &mut Visitor) -> Vec<String> {
+/// The cookie of the language that `lang` of the query chooses.
+fn new_cookies(fields: &Fields, who: &mut Visitor) -> Vec<String> {
     let mut cookies = Vec::new();
-    if cookie(headers, SESSION) != Some(&who.cookie) {
-        cookies.push(session_cookie(app, &who.cookie));
-    }
     if let Some(lang) = fields.get("lang").and_then(Lang::of) {
         who.lang = lang;
         cookies.push(format!("{LANGUAGE}={}; Path=/; SameSite=Strict; Max-Age=31536000", lang.code()));
@@ -181,6 +194,17 @@ fn answer(
 ) -> Response {
     let mut response = match reply {
         Ok(Reply::Redirect(to)) => redirect(&to),
+        Ok(Reply::Refresh(to)) => {
+            // A new cookie would take the place of the one that the browser keeps back.
+            cookies.clear();
+            let body = html! { p { a href=(to) { (who.lang.say("Log in")) } } };
+            let page = Page::new(who.lang.say("Log in"), Value::Null, body);
+            let mut response = shown(who, address, is_api, StatusCode::OK, &page);
+            if let Ok(value) = format!("0; url={to}").parse() {
+                response.headers_mut().insert(header::REFRESH, value);
+            }
+            response
+        }
         Ok(Reply::LoggedIn { cookie, to }) => {
             cookies = vec![session_cookie(app, &cookie)];
             redirect(&to)
