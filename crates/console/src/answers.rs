@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What stands for what a visitor may not see.
-const HIDDEN: &str = "(not shown)";
+pub(crate) const HIDDEN: &str = "(not shown)";
 
 /// The time in ms since the epoch.
 pub(crate) fn now_ms() -> i64 {

@@ -1,6 +1,6 @@
 //! Messages: found by key, id, or topic and time; one message with its body, consumption and trace.
 
-use crate::answers::rows;
+use crate::answers::{HIDDEN, rows};
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
 use crate::request::Fields;
@@ -89,7 +89,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
     let body = html! {
         div.actions { (operation_link(who, lang.say("Let a member consume it"), ("message", "consume-directly"), &[("topic", topic), ("id", &place)])) }
         (answer(lang, &plain))
-        h2 { (lang.say("Body")) } (content(&message))
+        h2 { (lang.say("Body")) } (content(lang, &message))
         h2 { (lang.say("Properties")) } (answer(lang, &message["properties"]))
         h2 { (lang.say("Consumption")) } (table(lang, rows(&message["tracks"])))
         h2 { (lang.say("Trace")) }
@@ -102,9 +102,12 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
     Ok(Page::new(format!("{}: {id}", lang.say("Message")), data, body))
 }
 
-/// The body: JSON indented, text as it is, other bytes as hexadecimal digits.
-fn content(message: &Value) -> Markup {
+/// The body: JSON indented, text as it is, other bytes as hexadecimal digits; a sentence for those who may not see it.
+fn content(lang: Lang, message: &Value) -> Markup {
     let text = message["body"].as_str().unwrap_or_default();
+    if text == HIDDEN {
+        return html! { p { (lang.say("Your login does not show bodies of messages")) } };
+    }
     let decoded = match (message["body_hex"].as_str(), serde_json::from_str::<Value>(text)) {
         (Some(hex), _) => {
             let lines = hex.as_bytes().chunks(64).map(|line| {
@@ -140,11 +143,13 @@ mod tests {
 
     #[test]
     fn bodies_are_decoded() {
-        let shown =
-            |body: &str, hex: Option<&str>| content(&json!({"body": body, "body_hex": hex})).into_string();
+        let shown = |body: &str, hex: Option<&str>| {
+            content(Lang::Zh, &json!({"body": body, "body_hex": hex})).into_string()
+        };
         assert!(shown("{\"a\":1}", None).contains("\n  &quot;a&quot;: 1"));
         assert!(shown("<b>", None).contains("&lt;b&gt;"));
         assert!(shown("\u{fffd}", Some("00ff")).contains("00 ff"));
+        assert_eq!(shown(HIDDEN, Some(HIDDEN)), "<p>您的账号无权查看消息体</p>");
     }
 
     #[test]

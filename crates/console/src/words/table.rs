@@ -172,6 +172,7 @@ pub(super) const WORDS: &[(&str, &str)] = &[
     ("At most 50 messages are shown", "最多显示 50 条消息"),
     ("Message", "消息"),
     ("Body", "消息体"),
+    ("Your login does not show bodies of messages", "您的账号无权查看消息体"),
     ("Properties", "属性"),
     ("Consumption", "消费轨迹"),
     ("Trace", "消息轨迹"),
