@@ -180,6 +180,29 @@ fn a_topic_is_created_and_a_message_sent_and_found_by_its_key() {
 }
 
 #[test]
+fn forms_that_change_a_topic_or_a_group_begin_with_what_they_have() {
+    let console = Console::start(tempfile::tempdir().unwrap());
+    let session = console.session("/op/topic/create");
+    let topic = "topic=Orders&cluster=DefaultCluster&read-queues=3&write-queues=3&perm=4&order=true&_step=go";
+    assert_eq!(console.post("/op/topic/create", &session, topic).status, 200);
+    let group = "group=CG&cluster=DefaultCluster&retry-max=3&broadcast=true&from-min=true&_step=go";
+    assert_eq!(console.post("/op/group/create", &session, group).status, 200);
+    let page = eventually("the topic is known", || {
+        Some(console.ask("/topic?name=Orders", &[], None)).filter(|page| page.status == 200)
+    });
+    let link = "/op/topic/create?topic=Orders&amp;cluster=DefaultCluster&amp;read-queues=3&amp;write-queues=3&amp;perm=4&amp;order=true";
+    assert!(page.body.contains(link), "{}", page.body);
+    let page = console.ask("/group?name=CG", &[], None).body;
+    let link =
+        page.split("/op/group/create?").nth(1).unwrap_or_else(|| panic!("{page}")).split('"').next().unwrap();
+    for given in ["group=CG", "cluster=DefaultCluster", "retry-max=3", "broadcast=true", "from-min=true"] {
+        assert!(link.split("&amp;").any(|it| it == given), "{given} is not in {link}");
+    }
+    let form = console.ask(&format!("/op/group/create?{}", link.replace("&amp;", "&")), &[], None).body;
+    assert!(form.contains("name=\"retry-max\" value=\"3\""), "{form}");
+}
+
+#[test]
 fn only_pages_of_the_console_change_anything() {
     let console = Console::start(tempfile::tempdir().unwrap());
     let session = console.session("/op/topic/create");

@@ -35,6 +35,37 @@ async fn lags(app: &App, who: &Visitor) -> Result<(BTreeMap<String, i64>, Vec<St
     Ok((lags, failures))
 }
 
+/// Arguments of `group create` by the settings of a group that they set.
+const SETTINGS: [(&str, &str); 10] = [
+    ("consumeEnable", "enable"),
+    ("consumeFromMinEnable", "from-min"),
+    ("consumeBroadcastEnable", "broadcast"),
+    ("consumeMessageOrderly", "orderly"),
+    ("retryQueueNums", "retry-queues"),
+    ("retryMaxTimes", "retry-max"),
+    ("groupRetryPolicy", "retry-policy"),
+    ("brokerId", "broker-id"),
+    ("whichBrokerWhenConsumeSlowly", "slow-broker-id"),
+    ("notifyConsumerIdsChangedEnable", "notify"),
+];
+
+/// The settings of a group on the first broker that told them, as arguments of the operation that changes them: it replaces all
+/// settings, and what is left out of its form becomes the default.
+fn values(settings: &[Value]) -> Vec<(&'static str, String)> {
+    let Some(first) = settings.first() else { return Vec::new() };
+    let of_broker = |row: &&Value| row["cluster"] == first["cluster"] && row["broker"] == first["broker"];
+    let value = |row: &Value| match &row["value"] {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        other => Some(other.to_string()),
+    };
+    let found = settings.iter().filter(of_broker).filter_map(|row| {
+        let (_, argument) = SETTINGS.iter().find(|(key, _)| row["key"] == *key)?;
+        Some((*argument, value(row)?))
+    });
+    found.collect()
+}
+
 /// The page of consumer groups, searched and in pages.
 pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Refusal> {
     let lang = who.lang;
@@ -92,8 +123,13 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
     });
     let topic = topic.unwrap_or_default();
     let offsets = [("group", name), ("topic", topic.as_str()), ("time", "now")];
-    let master = masters(app, who).await.unwrap_or_default().into_iter().next().unwrap_or_default();
-    let create = [("group", name), ("broker", master.as_str())];
+    let known = settings.as_ref().map_or(&[][..], |settings| rows(settings));
+    // All masters of the cluster are changed: members do not notice which of them has other settings.
+    let cluster = known.first().and_then(|row| row["cluster"].as_str()).unwrap_or_default();
+    let group = [("group", name), ("cluster", cluster)];
+    let values = values(known);
+    let changed: Vec<(&str, &str)> =
+        group.into_iter().chain(values.iter().map(|(name, value)| (*name, value.as_str()))).collect();
     let parts = [
         (lang.say("Progress"), &progress),
         (lang.say("Members"), &members),
@@ -106,8 +142,8 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
             (operation_link(who, lang.say("Skip messages"), ("offset", "skip"), &offsets[..2]))
             (operation_link(who, lang.say("Clone offsets"), ("offset", "clone"), &[("source", name), ("topic", &topic)]))
             a.button href=(format!("/dlq{}", crate::request::query(given))) { (lang.say("Dead letters")) }
-            (operation_link(who, lang.say("Change the group"), ("group", "create"), &create))
-            (operation_link(who, lang.say("Delete the group"), ("group", "delete"), &create))
+            (operation_link(who, lang.say("Change the group"), ("group", "create"), &changed))
+            (operation_link(who, lang.say("Delete the group"), ("group", "delete"), &group))
         }
         h2 { (lang.say("Lag in the past hours")) }
         (charts(lang, &past))
@@ -201,4 +237,29 @@ pub(super) async fn clients(app: &App, who: &Visitor, fields: &Fields) -> Result
     let data =
         json!({"found": part.found(), "producers": part.rows, "consumers": members, "failures": failures});
     Ok(Page::new(lang.say("Clients"), data, body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_form_that_changes_a_group_has_its_settings() {
+        let row = |broker: &str, key: &str, value: Value| json!({"cluster": "C", "broker": broker, "key": key, "value": value});
+        let policy = json!({"type": "CUSTOMIZED"});
+        let settings = [
+            row("a", "consumeBroadcastEnable", json!(true)),
+            row("a", "retryMaxTimes", json!(3)),
+            row("a", "groupRetryPolicy", policy.clone()),
+            row("a", "subscriptionDataSet", Value::Null),
+            row("b", "retryMaxTimes", json!(16)),
+        ];
+        let expected = [("broadcast", "true"), ("retry-max", "3"), ("retry-policy", &*policy.to_string())];
+        assert_eq!(values(&settings), expected.map(|(name, value)| (name, value.to_owned())));
+        assert!(values(&[]).is_empty());
+        let create = admin::operation("group", "create").unwrap();
+        for (_, argument) in SETTINGS {
+            assert!(create.arguments.iter().any(|it| it.name == argument), "{argument}");
+        }
+    }
 }

@@ -6,7 +6,9 @@ use crate::answers::rows;
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
 use crate::request::{Fields, query};
-use crate::view::{Page, answer, columns_table, columns_with_values, field, operation_link, table, taken};
+use crate::view::{
+    Page, answer, cell_text, columns_table, columns_with_values, field, operation_link, table, taken,
+};
 use crate::words::Lang;
 use maud::{Markup, html};
 use serde_json::{Value, json};
@@ -15,6 +17,9 @@ use serde_json::{Value, json};
 const TOPICS: List = List { operation: ("topic", "list"), name: "topic", path: "/topics" };
 /// What is shown of a topic; figures are told by brokers of Vostok only.
 const COLUMNS: [&str; 6] = ["topic", "type", "read_queues", "write_queues", "perm", "messages"];
+
+/// Namespace of the name servers in which ordered topics have their queues (`NamesrvUtil`).
+const ORDERED: &str = "ORDER_TOPIC_CONFIG";
 
 /// Kinds of topics, which their names tell (`TopicService` of RocketMQ's dashboard), with what their names begin with, in order.
 const KINDS: [(&str, &[&str]); 4] = [
@@ -85,15 +90,20 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
     let cluster = rows(&route).first().and_then(|row| row["cluster"].as_str()).unwrap_or_default();
     let count = |name: &str| rows(&route).first().map_or(String::new(), |row| row[name].to_string());
     let (read, write) = (count("read_queues"), count("write_queues"));
+    let perm = rows(&route).first().map_or(String::new(), |row| perm_bits(&cell_text(&row["perm"])));
+    // A change sets all of this: what is left out of the form becomes the default.
+    let order = app.look(who, ("kv", "get"), &[("namespace", ORDERED), ("key", name)], 1000).await;
     let changed = [
         ("topic", name),
         ("cluster", cluster),
         ("read-queues", read.as_str()),
         ("write-queues", write.as_str()),
+        ("perm", perm.as_str()),
+        ("order", if order.is_ok() { "true" } else { "" }),
     ];
     let shown = |value: &Result<Value, Refusal>| match value {
         Ok(Value::Object(members)) if members.contains_key("queues") => html! {
-            p { (lang.column("put_tps")) ": " (crate::view::cell_text(&members["put_tps"])) }
+            p { (lang.column("put_tps")) ": " (cell_text(&members["put_tps"])) }
             (heat(lang, rows(&members["queues"])))
         },
         Ok(value) => answer(lang, value),
@@ -116,6 +126,22 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
     Ok(Page::new(format!("{}: {name}", lang.say("Topic")), data, body))
 }
 
+/// A permission such as `RW-` as the number that operations take; empty for another text.
+fn perm_bits(text: &str) -> String {
+    let bit = |letter| match letter {
+        'R' => Some(4),
+        'W' => Some(2),
+        'X' => Some(1),
+        '-' => Some(0),
+        _ => None,
+    };
+    text.chars()
+        .map(bit)
+        .sum::<Option<i32>>()
+        .filter(|_| !text.is_empty())
+        .map_or(String::new(), |bits| bits.to_string())
+}
+
 /// The queues with a bar each for how many messages it holds, beside the number.
 fn heat(lang: Lang, queues: &[Value]) -> Markup {
     let held = |row: &Value| {
@@ -131,7 +157,7 @@ fn heat(lang: Lang, queues: &[Value]) -> Markup {
                 } }
                 tbody { @for row in queues { tr {
                     @for name in ["broker", "queue", "min_offset", "max_offset", "last_updated"] {
-                        td.number[row[name].is_number()] { (crate::view::cell_text(&row[name])) }
+                        td.number[row[name].is_number()] { (cell_text(&row[name])) }
                     }
                     td.number { meter min="0" max=(most) value=(held(row)) {} " " (held(row)) }
                 } } }
@@ -143,6 +169,14 @@ fn heat(lang: Lang, queues: &[Value]) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn permissions_are_given_to_forms_as_numbers() {
+        assert_eq!(
+            ["RW-", "R--", "-W-", "RWX", "---", "", "null"].map(perm_bits),
+            ["6", "4", "2", "7", "0", "", ""]
+        );
+    }
 
     #[test]
     fn names_tell_the_kind_of_a_topic() {
