@@ -276,6 +276,24 @@ fn roles_bound_what_a_login_may_do() {
 }
 
 #[test]
+fn a_new_password_ends_the_sessions_of_the_one_before() {
+    let home = tempfile::tempdir().unwrap();
+    let [viewer, admin] =
+        [("eve", "viewer"), ("root", "admin")].map(|(name, role)| login(home.path(), name, role));
+    let console = Console::start(home);
+    let (eve, root) = (console.log_in("eve", &viewer), console.log_in("root", &admin));
+    let status = |session: &(String, String)| {
+        console.ask("/api/v1/topics", &[&format!("Cookie: {}", session.0)], None).status
+    };
+    assert_eq!(status(&eve), 200);
+    assert_eq!(console.post("/logins", &root, "what=set&name=eve&role=viewer").status, 200);
+    assert_eq!((status(&eve), status(&root)), (401, 200));
+    let demoted = console.post("/logins", &root, "what=set&name=root&role=viewer");
+    assert!(demoted.status == 400 && demoted.body.contains("nobody would be admin"), "{}", demoted.body);
+    assert_eq!(status(&root), 200);
+}
+
+#[test]
 fn a_link_from_another_site_leads_to_its_page_and_ends_no_session() {
     let home = tempfile::tempdir().unwrap();
     let password = login(home.path(), "root", "admin");

@@ -172,6 +172,11 @@ impl Sessions {
     pub fn end(&mut self, cookie: &str) {
         self.0.remove(cookie);
     }
+
+    /// Ends all sessions of a user.
+    pub fn end_all_of(&mut self, user: &str) {
+        self.0.retain(|_, (name, _)| name != user);
+    }
 }
 
 #[cfg(test)]

@@ -74,19 +74,23 @@ pub(super) async fn change(app: &App, who: &Visitor, form: &Fields) -> Result<Pa
         ));
     }
     let failed = |error: std::io::Error| Refusal::wrong(error.to_string());
-    if form.text("what") == "remove" {
-        let is_last = users.all().all(|(other, user)| other == name || user.role != Role::Admin);
-        if is_last {
-            return Err(Refusal::wrong("nobody would be admin any more"));
-        }
+    let removes = form.text("what") == "remove";
+    let is_last = users.all().all(|(other, user)| other == name || user.role != Role::Admin);
+    if is_last && (removes || role != Role::Admin) {
+        return Err(Refusal::wrong("nobody would be admin any more"));
+    }
+    if removes {
         app.note(who, &format!("console user {name} remove"), "begun")?;
         users.remove(name).map_err(failed)?;
         *app.users.lock().expect("short section") = users;
+        app.sessions.lock().expect("short section").end_all_of(name);
         return logins(app, who, None);
     }
     app.note(who, &format!("console user {name} {}", role.name()), "begun")?;
     let password = users.set(name, role, form.get("bodies").is_some()).map_err(failed)?;
     *app.users.lock().expect("short section") = users;
+    // A new password is given because somebody else may know the one before.
+    app.sessions.lock().expect("short section").end_all_of(name);
     logins(app, who, Some((name, password)))
 }
 
