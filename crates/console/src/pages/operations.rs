@@ -9,6 +9,7 @@ use crate::words::Lang;
 use admin::{Argument, Arguments, Effect, Kind, OPERATIONS, Operation};
 use maud::{Markup, html};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// Rows of a list unless the visitor asks for more.
 const ROWS: &str = "100";
@@ -132,13 +133,22 @@ fn name_to_type<'a>(operation: &Operation, arguments: &'a Arguments) -> &'a str 
 fn line(operation: &Operation, arguments: &Arguments) -> String {
     let given = operation.arguments.iter().filter_map(|argument| {
         let value = arguments.get(argument.name)?;
-        let is_hidden = argument.name.contains("password") || argument.name == "body";
+        let is_hidden = argument.name.contains("password")
+            || argument.name == "body"
+            || argument.name == "value" && is_secret_setting(arguments);
         let value: String =
             if is_hidden { "(not shown)".to_owned() } else { value.chars().take(200).collect() };
         Some(format!("{}={value}", argument.name))
     });
     let given = given.collect::<Vec<_>>().join(" ");
     format!("{} {} {given}", operation.noun, operation.verb)
+}
+
+/// Whether the arguments give a setting a value that may be a secret, such as a key's password.
+fn is_secret_setting(arguments: &Arguments) -> bool {
+    let (Some(key), Some(value)) = (arguments.get("key"), arguments.get("value")) else { return false };
+    let setting = BTreeMap::from([(key.to_owned(), value.to_owned())]);
+    admin::without_secrets(setting.clone()) != setting
 }
 
 fn inputs(who: &Visitor, operation: &Operation, fields: &Fields, note: Option<&str>) -> Markup {
@@ -197,6 +207,11 @@ mod tests {
         let arguments = arguments_of(create, &Fields::parse("user=alice&password=planted&broker=b"));
         let text = line(create, &arguments);
         assert!(text.contains("user=alice") && !text.contains("planted"), "{text}");
+        let set = find("broker", "set").unwrap();
+        let setting = |form: &str| line(set, &arguments_of(set, &Fields::parse(form)));
+        let text = setting("broker=b&key=tls.server.keyPassword&value=planted");
+        assert!(text.contains("key=tls.server.keyPassword") && !text.contains("planted"), "{text}");
+        assert!(setting("broker=b&key=fileReservedTime&value=48").contains("value=48"));
         let delete = find("topic", "delete").unwrap();
         let arguments = arguments_of(delete, &Fields::parse("topic=T&cluster=C"));
         assert_eq!(name_to_type(delete, &arguments), "T");
