@@ -87,21 +87,34 @@ fn long_lists_are_paged_by_the_broker() {
     assert_eq!(operation.as_array().unwrap().len(), 100, "an operation shows no whole list either");
 }
 
-/// A name server and broker in one that counts what it is asked.
-fn counting(asked: &Asked) -> SocketAddr {
+/// A name server and broker in one that counts what it is asked. The name server knows a second broker by this address.
+fn counting(asked: &Asked, second: Option<&'static str>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let asked = asked.clone();
     thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
             let asked = asked.clone();
-            thread::spawn(move || serve(stream, address, &asked));
+            thread::spawn(move || serve(stream, &brokers(address, second), &asked));
         }
     });
     address
 }
 
-fn serve(mut stream: TcpStream, address: SocketAddr, asked: &Asked) {
+fn brokers(address: SocketAddr, second: Option<&str>) -> String {
+    let one = |name: &str, address: &str| {
+        format!(
+            "\"{name}\":{{\"brokerAddrs\":{{\"0\":\"{address}\"}},\"brokerName\":\"{name}\",\"cluster\":\"C\"}}"
+        )
+    };
+    let (table, names) = match second {
+        None => (one("a", &address.to_string()), "\"a\""),
+        Some(second) => (format!("{},{}", one("a", &address.to_string()), one("b", second)), "\"a\",\"b\""),
+    };
+    format!("{{\"brokerAddrTable\":{{{table}}},\"clusterAddrTable\":{{\"C\":[{names}]}}}}")
+}
+
+fn serve(mut stream: TcpStream, brokers: &str, asked: &Asked) {
     let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
     while let Ok(count @ 1..) = stream.read(&mut buffer) {
         bytes.extend_from_slice(&buffer[..count]);
@@ -110,13 +123,7 @@ fn serve(mut stream: TcpStream, address: SocketAddr, asked: &Asked) {
             let command = Command::decode(&mut frame).unwrap();
             *asked.lock().unwrap().entry(command.code).or_default() += 1;
             let (code, body) = match command.code {
-                request::GET_BROKER_CLUSTER_INFO => (
-                    response::SUCCESS,
-                    format!(
-                        "{{\"brokerAddrTable\":{{\"a\":{{\"brokerAddrs\":{{\"0\":\"{address}\"}},\"brokerName\":\"a\",\
-                         \"cluster\":\"C\"}}}},\"clusterAddrTable\":{{\"C\":[\"a\"]}}}}"
-                    ),
-                ),
+                request::GET_BROKER_CLUSTER_INFO => (response::SUCCESS, brokers.to_owned()),
                 request::GET_BROKER_RUNTIME_INFO => (response::SUCCESS, "{\"table\":{}}".to_owned()),
                 _ => (response::REQUEST_CODE_NOT_SUPPORTED, String::new()),
             };
@@ -129,16 +136,33 @@ fn serve(mut stream: TcpStream, address: SocketAddr, asked: &Asked) {
     }
 }
 
-#[test]
-fn ten_viewers_of_the_overview_cost_the_brokers_what_one_costs() {
-    let asked = Asked::default();
-    let address = counting(&asked);
+/// A console in a process of its own.
+fn alone(name_server: SocketAddr) -> Console {
     let home = tempfile::tempdir().unwrap();
     let mut setup = setup(home.path(), "127.0.0.1:0");
     setup.roles = "console".to_owned();
     setup.with_conf = false;
-    setup.arguments.extend(["-n".to_owned(), address.to_string()]);
-    let console = Console::of(home, setup.spawn().unwrap());
+    setup.arguments.extend(["-n".to_owned(), name_server.to_string()]);
+    Console::of(home, setup.spawn().unwrap())
+}
+
+#[test]
+fn pages_of_all_masters_name_those_that_do_not_answer() {
+    // Nothing listens there.
+    let console = alone(counting(&Asked::default(), Some("127.0.0.1:1")));
+    eventually("the brokers are sampled", || {
+        (data(&console, "/live")["brokers"].as_array()?.len() == 2).then_some(())
+    });
+    for path in ["/storage", "/delays", "/pops", "/clients", "/proxies"] {
+        let failures = data(&console, path)["failures"].to_string();
+        assert!(failures.contains("b 127.0.0.1:1: "), "{path}: {failures}");
+    }
+}
+
+#[test]
+fn ten_viewers_of_the_overview_cost_the_brokers_what_one_costs() {
+    let asked = Asked::default();
+    let console = alone(counting(&asked, None));
     let samples =
         || asked.lock().unwrap().get(&request::GET_BROKER_RUNTIME_INFO).copied().unwrap_or_default();
     let at = || data(&console, "/live")["at_ms"].as_i64().unwrap();

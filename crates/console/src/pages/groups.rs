@@ -197,7 +197,7 @@ fn charts(lang: Lang, past: &[Lag]) -> Markup {
 
 /// Connected producers of all masters, and the members of a group that is named.
 pub(super) async fn clients(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Refusal> {
-    let (lang, mut producers, mut failures) = (who.lang, Vec::new(), Vec::new());
+    let (lang, mut producers, mut failures) = (who.lang, Vec::new(), silent(app));
     for broker in masters(app, who).await? {
         match app.look(who, ("client", "list-producers"), &[("broker", &broker)], 1000).await {
             Ok(Value::Array(rows)) => producers.extend(rows),

@@ -1,6 +1,6 @@
 //! Proxies, as far as brokers know them. No server has a list of proxies: they are known by what they ask brokers for.
 
-use super::runtime::{masters, shown_failures};
+use super::runtime::{masters, shown_failures, silent};
 use crate::answers::rows;
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
@@ -16,7 +16,7 @@ const PRODUCER: &str = "rmq-proxy-producer-client";
 
 /// The proxies in cluster mode that brokers know.
 pub(super) async fn proxies(app: &App, who: &Visitor) -> Result<Page, Refusal> {
-    let (lang, mut failures) = (who.lang, Vec::new());
+    let (lang, mut failures) = (who.lang, silent(app));
     // Refused where nobody of the group is online, or no proxy ever made its topic.
     let members = app.look(who, ("client", "consumers"), &[("group", SYNCER)], 1000).await;
     let members = members.map(|answer| rows(&answer["members"]).to_vec()).unwrap_or_default();

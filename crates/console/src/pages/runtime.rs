@@ -15,7 +15,7 @@ const RUNTIME_MS: i64 = 2000;
 /// The runtime figures of a broker by name.
 pub(super) type Runtime = BTreeMap<String, String>;
 
-/// Names of the masters.
+/// Names of the masters that answer.
 pub(super) async fn masters(app: &App, who: &Visitor) -> Result<Vec<String>, Refusal> {
     let brokers = app.look(who, ("cluster", "list"), &[], NAMES_MS).await?;
     let masters = rows(&brokers).iter().filter(|row| row["id"] == 0 && row["error"].is_null());
@@ -32,12 +32,12 @@ pub(super) fn silent(app: &App) -> Vec<String> {
     silent.collect()
 }
 
-/// Runtime figures of all masters by name; and what was refused.
+/// Runtime figures of all masters by name; and what was refused, or by whom nothing was answered.
 pub(super) async fn runtimes(
     app: &App,
     who: &Visitor,
 ) -> Result<(BTreeMap<String, Runtime>, Vec<String>), Refusal> {
-    let (mut found, mut failures) = (BTreeMap::new(), Vec::new());
+    let (mut found, mut failures) = (BTreeMap::new(), silent(app));
     let masters = masters(app, who).await?;
     if masters.len() > MASTERS_MAX {
         failures.push(format!("{MASTERS_MAX} / {}", masters.len()));
