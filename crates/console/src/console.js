@@ -27,6 +27,14 @@ function refresh(id, rows, columns) {
   return true;
 }
 
+// Takes tables from the page as it is now, when their rows have become more or fewer.
+async function replace(ids) {
+  const answer = await fetch("/");
+  if (!answer.ok || answer.redirected) throw new Error(answer.status);
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  ids.forEach((id) => document.getElementById(id).replaceChildren(...page.getElementById(id).childNodes));
+}
+
 function draw(points, ring) {
   const span = [600e3, 21600e3, 604800e3][ring];
   const end = Date.now();
@@ -61,8 +69,12 @@ if (chart) {
       document.querySelector("[data-live=in]").textContent = live.in_tps.toFixed(1);
       document.querySelector("[data-live=out]").textContent = live.out_tps.toFixed(1);
       document.getElementById("taken").textContent = live.at + (live.error ? " ✗ " + live.error : "");
-      refresh("brokers", live.brokers, [[0, "cluster"], [1, "broker"], [3, "address"], [5, "in_tps"], [6, "out_tps"], [7, "disk_ratio"], [8, "error"]]);
-      refresh("topics", live.topics, [[0, "topic"], [1, "in_tps"]]);
+      const tables = [
+        ["brokers", [[0, "cluster"], [1, "broker"], [3, "address"], [5, "in_tps"], [6, "out_tps"], [7, "disk_ratio"], [8, "error"]]],
+        ["topics", [[0, "topic"], [1, "in_tps"]]],
+      ];
+      const other = tables.filter(([id, columns]) => !refresh(id, live[id], columns)).map(([id]) => id);
+      if (other.length > 0) await replace(other);
       if (ring === 0 && (points.length === 0 || live.at_ms > points[points.length - 1].at_ms)) {
         points.push(live);
         points = points.slice(-601);
