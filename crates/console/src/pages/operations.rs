@@ -123,10 +123,28 @@ fn preview(lang: Lang, done: &Done) -> Markup {
     }
 }
 
+/// The first argument that is given.
+fn first_given<'a>(operation: &Operation, arguments: &'a Arguments) -> Option<&'a str> {
+    operation.arguments.iter().find_map(|argument| arguments.get(argument.name))
+}
+
 /// What has to be typed before something is destroyed: the first argument that is given.
 fn name_to_type<'a>(operation: &Operation, arguments: &'a Arguments) -> &'a str {
-    let given = operation.arguments.iter().find_map(|argument| arguments.get(argument.name));
-    given.unwrap_or(operation.verb)
+    first_given(operation, arguments).unwrap_or(operation.verb)
+}
+
+/// What a form says has to be typed. Before anything is filled in nobody knows the name.
+fn confirmation(lang: Lang, operation: &Operation, arguments: &Arguments) -> Markup {
+    let needs_name = operation.arguments.iter().any(Argument::is_required);
+    html! {
+        @match first_given(operation, arguments) {
+            Some(name) => { (lang.say("This cannot be undone. Type")) " " code { (name) } " " (lang.say("to confirm")) },
+            None => {
+                (lang.say("This cannot be undone. To confirm, type once more what is in the first field that is filled in"))
+                @if !needs_name { " (" (lang.say("if none is")) ": " code { (operation.verb) } ")" }
+            },
+        }
+    }
 }
 
 /// The operation with its arguments, without secrets.
@@ -162,8 +180,7 @@ fn inputs(who: &Visitor, operation: &Operation, fields: &Fields, note: Option<&s
             @if !is_look { (token(who)) }
             @for argument in shown { (input(lang, argument, fields.text(argument.name))) }
             @if operation.effect == Effect::Destroy {
-                @let wanted = name_to_type(operation, &arguments_of(operation, fields)).to_owned();
-                label { span { (lang.say("This cannot be undone. Type")) " " code { (wanted) } " " (lang.say("to confirm")) } input name="_confirm" autocomplete="off"; }
+                label { span { (confirmation(lang, operation, &arguments_of(operation, fields))) } input name="_confirm" autocomplete="off"; }
             }
             div.actions {
                 @if is_look { button { (lang.say("Look")) } }
@@ -215,5 +232,18 @@ mod tests {
         let delete = find("topic", "delete").unwrap();
         let arguments = arguments_of(delete, &Fields::parse("topic=T&cluster=C"));
         assert_eq!(name_to_type(delete, &arguments), "T");
+    }
+
+    #[test]
+    fn a_form_asks_for_no_other_name_than_is_wanted() {
+        let text = |verb: (&str, &str), form: &str| {
+            let operation = find(verb.0, verb.1).unwrap();
+            confirmation(Lang::En, operation, &arguments_of(operation, &Fields::parse(form))).into_string()
+        };
+        assert!(text(("topic", "delete"), "cluster=C&topic=T").contains("Type <code>T</code> to confirm"));
+        let empty = text(("topic", "delete"), "");
+        assert!(empty.contains("the first field that is filled in") && !empty.contains("<code>"), "{empty}");
+        let optional = text(("broker", "clean-log"), "");
+        assert!(optional.contains("(if none is: <code>clean-log</code>)"), "{optional}");
     }
 }

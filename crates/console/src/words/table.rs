@@ -185,6 +185,11 @@ pub(super) const WORDS: &[(&str, &str)] = &[
     ("destroys", "不可恢复"),
     ("This cannot be undone. Type", "此操作不可撤销。请输入"),
     ("to confirm", "以确认"),
+    (
+        "This cannot be undone. To confirm, type once more what is in the first field that is filled in",
+        "此操作不可撤销。请再次输入第一个已填写字段的内容以确认",
+    ),
+    ("if none is", "若均未填写"),
     ("Requests that would be sent", "将要发送的请求"),
     ("Nothing was changed", "未做任何变更"),
     ("Done", "完成"),
