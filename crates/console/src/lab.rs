@@ -40,9 +40,14 @@ const fn modes(name: &'static str, text: &'static str, arguments: &'static [&'st
 }
 
 /// What can be started.
-pub(crate) const KINDS: [Kind; 5] = [
+pub(crate) const KINDS: [Kind; 6] = [
     failover("kill", "Failover of 1m2s: kill the master", &["--local", "1m2s", "--fault", "leader-kill"]),
     failover("pause", "Failover of 1m2s: pause the master", &["--local", "1m2s", "--fault", "leader-pause"]),
+    failover(
+        "partition",
+        "Failover of 1m2s: cut the master off (needs root)",
+        &["--local", "1m2s", "--fault", "partition"],
+    ),
     failover("switch", "Failover of 1m2s: planned switch", &["--local", "1m2s", "--fault", "switch"]),
     modes("async", "Throughput of 2m2s, asynchronous replication", &["--local", "2m2s", "--repl", "async"]),
     modes("sync", "Throughput of 2m2s, synchronous double write", &["--local", "2m2s", "--repl", "sync"]),
@@ -232,6 +237,11 @@ mod tests {
         let of = |form: &str| arguments(&Fields::parse(form));
         let kill = of("kind=kill&threads=8&rounds=2&duration=9").unwrap().join(" ");
         assert_eq!(kill, "lab failover --local 1m2s --fault leader-kill --threads 8 --size 1024 --rounds 2");
+        let partition = of("kind=partition").unwrap().join(" ");
+        assert!(
+            partition.starts_with("lab failover --local 1m2s --fault partition --threads 64"),
+            "{partition}"
+        );
         let sync = of("kind=sync&size=16").unwrap().join(" ");
         assert_eq!(sync, "lab modes --local 2m2s --repl sync --threads 64 --size 16 --duration 30");
         for wrong in

@@ -336,6 +336,7 @@ pub(super) const WORDS: &[(&str, &str)] = &[
     ("Scenario", "场景"),
     ("Failover of 1m2s: kill the master", "1m2s 故障切换：杀死 Master"),
     ("Failover of 1m2s: pause the master", "1m2s 故障切换：暂停 Master"),
+    ("Failover of 1m2s: cut the master off (needs root)", "1m2s 故障切换：隔离 Master（需要 root）"),
     ("Failover of 1m2s: planned switch", "1m2s 故障切换：计划内切换"),
     ("Throughput of 2m2s, asynchronous replication", "2m2s 吞吐量，异步复制"),
     ("Throughput of 2m2s, synchronous double write", "2m2s 吞吐量，同步双写"),
