@@ -62,11 +62,13 @@ impl Users {
     pub fn read(home: &Path) -> io::Result<Self> {
         let file = home.join("users.json");
         let users = match std::fs::read(&file) {
-            Ok(text) => serde_json::from_slice(&text)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
-            Err(error) => return Err(error),
+            Ok(text) => serde_json::from_slice(&text).map_err(io::Error::from),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(BTreeMap::new()),
+            Err(error) => Err(error),
         };
-        Ok(Self { file, users })
+        // A server that does not start for it says which file that is.
+        let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", file.display()));
+        Ok(Self { users: users.map_err(named)?, file })
     }
 
     /// Whether nobody has to log in.
@@ -197,6 +199,14 @@ mod tests {
         assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(!std::fs::read_to_string(&file).unwrap().contains(&password));
         assert!(users.remove("alice").unwrap() && !users.remove("alice").unwrap());
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_named() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::write(home.path().join("users.json"), "{").unwrap();
+        let error = Users::read(home.path()).unwrap_err().to_string();
+        assert!(error.contains("users.json: ") && error.contains("EOF"), "{error}");
     }
 
     #[test]
