@@ -63,6 +63,22 @@ fn every_page_is_served_in_both_languages_and_as_json() {
 }
 
 #[test]
+fn a_search_by_time_finds_the_messages_of_all_queues() {
+    let console = Console::start(tempfile::tempdir().unwrap());
+    let mut connection = open(console.server.setup().broker());
+    // More than a page shows in the first queue, and one before all of them in another.
+    connection.stored(&send_header("Orders", 3), b"the first of all");
+    std::iter::repeat_n((), 60).for_each(|()| _ = connection.stored(&send_header("Orders", 0), b"many"));
+    let found = eventually("the topic is known", || {
+        let found = console.ask("/api/v1/messages?topic=Orders&by=time", &[], None).body;
+        let found: serde_json::Value = serde_json::from_str(&found).unwrap();
+        Some(found).filter(serde_json::Value::is_array)
+    });
+    let found = found.as_array().unwrap();
+    assert!(found.len() == 50 && found.iter().any(|row| row["body"] == "the first of all"), "{found:?}");
+}
+
+#[test]
 fn chosen_dead_letters_are_given_to_their_group_once_more() {
     let console = Console::start(tempfile::tempdir().unwrap());
     let mut connection = open(console.server.setup().broker());

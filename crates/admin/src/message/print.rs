@@ -69,27 +69,39 @@ pub(super) async fn queue(session: &Session, arguments: &Arguments) -> Result<Pr
     let id = arguments.parse("queue")?.unwrap_or_default();
     let queue = MessageQueue::new(arguments.need("topic")?, arguments.need("broker")?, id);
     let mut printed = Printed { messages: Vec::new(), queues: Vec::new(), is_topic: false };
-    add(session, arguments, &queue, &mut printed).await?;
+    add(session, arguments, (&queue, limit(arguments)?), &mut printed).await?;
     Ok(printed)
 }
 
+/// The messages of all queues, one queue after another. With a limit of the operator's own those that were stored first, in the order
+/// of their store times, because the first queue alone may have as many.
 pub(crate) async fn topic(session: &Session, arguments: &Arguments) -> Result<Printed, Error> {
     let route = session.client.route(arguments.need("topic")?).await?;
+    let limit = limit(arguments)?;
+    let is_by_time = arguments.get("limit").is_some();
     let mut printed = Printed { messages: Vec::new(), queues: Vec::new(), is_topic: true };
     for queue in &route.subscribe {
-        add(session, arguments, queue, &mut printed).await?;
+        let most = if is_by_time { limit } else { limit - printed.messages.len() };
+        add(session, arguments, (queue, most), &mut printed).await?;
+        if is_by_time {
+            printed.messages.sort_by_key(View::store_ms);
+            printed.messages.truncate(limit);
+        }
     }
     Ok(printed)
 }
 
-/// Reads a queue from its minimum offset, or from a time on, to its maximum offset or to a time.
+fn limit(arguments: &Arguments) -> Result<usize, Error> {
+    Ok(arguments.parse("limit")?.unwrap_or(LIMIT))
+}
+
+/// Reads a queue from its minimum offset, or from a time on, to its maximum offset or to a time, and so many messages at most.
 async fn add(
     session: &Session,
     arguments: &Arguments,
-    queue: &MessageQueue,
+    (queue, most): (&MessageQueue, usize),
     printed: &mut Printed,
 ) -> Result<(), Error> {
-    let limit = arguments.parse("limit")?.unwrap_or(LIMIT);
     let client = &session.client;
     let mut offset = client.min_offset(queue).await?;
     let mut end = client.max_offset(queue).await?;
@@ -101,8 +113,9 @@ async fn add(
     }
     let title = format!("minOffset={offset}, maxOffset={end}, {}", stats::queue_text(queue));
     let first = printed.messages.len();
+    let last = first.saturating_add(most);
     let expression = Some(arguments.get("tags").unwrap_or("*"));
-    while offset < end && printed.messages.len() < limit {
+    while offset < end && printed.messages.len() < last {
         let pulled =
             client.pull(&PullRequest { expression, ..PullRequest::new(TOOLS_GROUP, queue, offset) }).await?;
         let is_stuck = pulled.next_offset <= offset;
@@ -114,7 +127,7 @@ async fn add(
             break;
         }
     }
-    printed.messages.truncate(limit);
-    printed.queues.push((title, printed.messages.len() - first.min(printed.messages.len())));
+    printed.messages.truncate(last);
+    printed.queues.push((title, printed.messages.len() - first));
     Ok(())
 }

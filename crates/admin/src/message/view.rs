@@ -96,6 +96,11 @@ impl View {
         self
     }
 
+    /// When the message was stored, ms since the epoch.
+    pub fn store_ms(&self) -> i64 {
+        self.times.1
+    }
+
     /// The tag; empty without one.
     pub fn tag(&self) -> &str {
         self.tags.as_deref().unwrap_or_default()
