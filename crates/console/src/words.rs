@@ -1,5 +1,6 @@
 //! The words of the pages in English and Chinese. The English text is the key.
 
+mod help;
 mod table;
 
 use http::{HeaderMap, header};
@@ -57,6 +58,12 @@ impl Lang {
             Self::Zh => row_of(include_str!("../../../docs/admin.zh-CN.md"), &name),
         };
         row.and_then(|row| row.rsplit('|').next()).map_or(operation.about, str::trim)
+    }
+
+    /// What an argument of an operation means.
+    pub fn help(self, argument: &admin::Argument) -> &'static str {
+        let translated = help::HELP.iter().find(|(english, _)| self == Self::Zh && *english == argument.help);
+        translated.map_or(argument.help, |(_, text)| text)
     }
 
     /// What a check of the doctor says when it finds something, from the tables of `docs/doctor.md`; nothing for a check that is not there.

@@ -200,9 +200,9 @@ fn input(lang: Lang, argument: &Argument, value: &str) -> Markup {
         label.check[argument.kind == Kind::Switch] {
             @if argument.kind == Kind::Switch {
                 input type="checkbox" name=(argument.name) value="true" checked[value == "true"];
-                span { (argument.name) " - " (argument.help) }
+                span { (argument.name) " - " (lang.help(argument)) }
             } @else {
-                span { (argument.name) " - " (argument.help) " (" (note) ")" }
+                span { (argument.name) " - " (lang.help(argument)) " (" (note) ")" }
                 @if argument.name == "body" && argument.is_required() {
                     textarea name=(argument.name) rows="6" required { (value) }
                 } @else {
@@ -245,5 +245,17 @@ mod tests {
         assert!(empty.contains("the first field that is filled in") && !empty.contains("<code>"), "{empty}");
         let optional = text(("broker", "clean-log"), "");
         assert!(optional.contains("(if none is: <code>clean-log</code>)"), "{optional}");
+    }
+
+    #[test]
+    fn arguments_are_explained_in_chinese() {
+        let offered = admin::OPERATIONS.into_iter().flatten().filter(|it| is_offered(it));
+        for operation in offered {
+            for argument in operation.arguments.iter().filter(|it| !is_file(it)) {
+                let (english, chinese) = (Lang::En.help(argument), Lang::Zh.help(argument));
+                assert!(english == argument.help && !chinese.is_empty());
+                assert!(!chinese.is_ascii(), "{} {}: {english}", operation.noun, operation.verb);
+            }
+        }
     }
 }
