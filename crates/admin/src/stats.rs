@@ -106,6 +106,11 @@ pub(crate) fn queue_text(queue: &MessageQueue) -> String {
     format!("MessageQueue [topic={topic}, brokerName={broker_name}, queueId={queue_id}]")
 }
 
+/// A text as the name of one file: who chose the text, as a client chooses its id, does not choose the directory.
+pub(crate) fn file_name(text: &str) -> String {
+    text.replace('/', "_")
+}
+
 /// Writes a file and the directories above it.
 pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), Error> {
     path.parent().map(std::fs::create_dir_all).transpose()?;
@@ -181,5 +186,13 @@ mod tests {
         for wrong in ["message.type=FIFO", "+message.type", "-a=b"] {
             assert!(attributes(Some(wrong)).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn the_name_of_a_file_leads_to_no_other_directory() {
+        assert_eq!(file_name("10.0.0.1@7#8"), "10.0.0.1@7#8");
+        assert_eq!(file_name("../../etc/cron.d/x"), ".._.._etc_cron.d_x");
+        let joined = std::env::temp_dir().join(file_name("/etc/cron.d/x"));
+        assert_eq!(joined.parent(), Some(&*std::env::temp_dir()));
     }
 }

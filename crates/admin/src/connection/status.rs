@@ -31,7 +31,7 @@ pub(super) async fn status(session: &Session, arguments: &Arguments) -> Result<W
         let client = member.client_id;
         match stats::running_info(session, &broker, (group, &client), has_stack).await {
             Ok(info) => {
-                let file = format!("{}/{client}", session.now_ms);
+                let file = format!("{}/{}", session.now_ms, stats::file_name(&client));
                 stats::write_file(Path::new(&file), &format_info(&info))?;
                 let index = found.len() + 1;
                 let _ = writeln!(text, "{index:<10} {client:<40} {:<20} {file}", version(member.version));

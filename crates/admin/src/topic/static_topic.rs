@@ -86,7 +86,7 @@ fn write_backup(
         .iter()
         .map(|(name, mapped)| (name, json!({"mappingDetail": mapped.detail, "topicConfig": mapped.config})))
         .collect();
-    let path = std::env::temp_dir().join(format!("{topic}-{epoch}.{when}"));
+    let path = std::env::temp_dir().join(stats::file_name(&format!("{topic}-{epoch}.{when}")));
     let content =
         json!({"brokerConfigMap": details, "epoch": epoch, "topic": topic, "type": "CREATE_OR_UPDATE"});
     stats::write_file(&path, &content.to_string())?;
