@@ -217,8 +217,7 @@ impl Task {
     }
 
     fn heartbeat(&self, own: BrokerId) {
-        // Without the thread `role` this broker cannot be master, and the controllers have to take another one.
-        if self.broker.supervisor.demand(SupervisedWork::Role).is_err() {
+        if !can_lead(&self.broker) {
             return;
         }
         for controller in self.broker.config.replication.controller.controllers() {
@@ -243,6 +242,12 @@ impl Task {
             let _ = outcomes.send(AgentEvent::Saved);
         });
     }
+}
+
+/// Whether this broker can be master. One that cannot sends no heartbeats, so that the controllers take another one: without the
+/// thread `role` it takes no role any more, and a fenced store takes no messages until the broker is started again.
+fn can_lead(broker: &Broker) -> bool {
+    broker.supervisor.demand(SupervisedWork::Role).is_ok() && broker.store.fenced().is_none()
 }
 
 /// `BrokerHeartbeatRequestHeader`.
@@ -315,3 +320,6 @@ enum ControllerError {
     #[error(transparent)]
     Call(#[from] CallError),
 }
+
+#[cfg(test)]
+mod tests;

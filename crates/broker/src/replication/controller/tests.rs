@@ -1,0 +1,19 @@
+use store::{FakeDisk, FlushMode};
+
+use super::*;
+use crate::testing::{Fixture, until};
+
+#[test]
+fn a_broker_whose_disk_has_failed_sends_no_heartbeats() {
+    let disk = FakeDisk::new(512);
+    let fixture = Fixture::on(Arc::new(disk.clone()), tempfile::tempdir().unwrap(), |config| {
+        config.store.flush = FlushMode::Sync;
+    });
+    let broker = &fixture.broker;
+    fixture.put("T", 0, b"body", b"");
+    assert!(can_lead(broker));
+    disk.faults(|faults| faults.syncs_left = Some(0));
+    fixture.put("T", 0, b"body", b"");
+    until("the store is fenced", || broker.store.fenced().is_some());
+    assert!(!can_lead(broker), "the set would have a master that takes nothing, as long as its process runs");
+}
