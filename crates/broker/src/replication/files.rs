@@ -18,7 +18,7 @@ const UNCONFIRMED_IDENTITY: &str = "brokerIdentity-temp";
 /// Note: messages were acknowledged before they were on disk, so that a crash may cost the end of the log. The configuration
 /// may say something else when the broker starts again.
 const FLUSHED_LATER: &str = "vostok/flushedLater";
-/// Note: a crash may have cost the end of the log, and this broker has had no role since.
+/// Note: the end of the log may be lost, and this broker has had no role since.
 const MAY_HAVE_LOST: &str = "vostok/mayHaveLost";
 
 /// Why the files of controller mode cannot be used.
@@ -78,8 +78,9 @@ fn write_epochs(broker: &Broker, epochs: &EpochList) -> io::Result<()> {
     }
 }
 
-/// Whether the stop before this start, or an earlier one since which this broker had no role, may have cost the end of the log.
-/// Notes the answer durably, and what the flush mode means for the next start.
+/// Whether the stop before this start, or an earlier one since which this broker had no role, may have cost the end of the log; or
+/// files of the log are gone, as when its disk was replaced or not mounted. Notes the answer durably, and what the flush mode means
+/// for the next start.
 ///
 /// # Errors
 /// A note cannot be read or written.
@@ -89,7 +90,16 @@ pub(crate) fn load_may_have_lost(broker: &Broker) -> Result<bool, FilesError> {
     };
     let is_async = broker.config.store.flush == store::FlushMode::Async;
     let flushed_later = is_noted(FLUSHED_LATER)?;
-    let lost_now = broker.store.recovered().after_crash && (is_async || flushed_later);
+    let recovered = broker.store.recovered();
+    let lacks_files = recovered.end < recovered.reached_before;
+    if lacks_files {
+        tracing::error!(
+            end = recovered.end,
+            reached_before = recovered.reached_before,
+            "files of the log are gone: this broker is no member of the in-sync set until it has the log of its master again"
+        );
+    }
+    let lost_now = lacks_files || recovered.after_crash && (is_async || flushed_later);
     let may_have_lost = lost_now || is_noted(MAY_HAVE_LOST)?;
     if lost_now {
         note(broker, MAY_HAVE_LOST)?;

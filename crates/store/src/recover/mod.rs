@@ -64,6 +64,9 @@ pub struct Recovered {
     pub from: u64,
     /// Log position behind the last whole record: the next record goes here.
     pub end: u64,
+    /// Log position that the log had reached by the checkpoint, on disk or in the view of a controller's replicas. Behind `end`
+    /// when files of the log are gone.
+    pub reached_before: u64,
     /// Number of records that were read and indexed again.
     pub records: u64,
     /// Why reading ended, when it did not end at empty space.
@@ -97,6 +100,8 @@ impl Recovery<'_> {
         self.refuse_lost_log(&page)?;
         self.complete_truncation()?;
         let page = *lock(&self.state.page);
+        let reached = page.logics_physical_offset.max(page.newest_record()).max(page.confirm_phy_offset);
+        let reached_before = u64::try_from(reached).unwrap_or(0);
         self.load_digests()?;
         let (mut mounts_before, mut mounts) = (self.mounts_before(), self.mounts_now());
         let known = self.known_queues(&page)?;
@@ -139,8 +144,18 @@ impl Recovery<'_> {
             forget_following(self.state).map_err(OpenError::io(root))?;
         }
         let Lost { records: lost_behind_cut, files: removed_files } = lost;
-        let recovered =
-            Recovered { after_crash, from, end, records, cut, lost_behind_cut, removed_files, copies, gaps };
+        let recovered = Recovered {
+            after_crash,
+            from,
+            end,
+            reached_before,
+            records,
+            cut,
+            lost_behind_cut,
+            removed_files,
+            copies,
+            gaps,
+        };
         self.report(&recovered);
         Ok(recovered)
     }

@@ -110,3 +110,35 @@ fn a_crash_counts_by_the_flush_mode_before_it_until_the_broker_has_a_role() {
     let later = Fixture::at(clean.left(), with_flush(Async));
     assert!(lost(&later), "killed, and flushed later from now on");
 }
+
+#[test]
+fn a_broker_whose_log_files_are_gone_has_lost_something_although_it_stopped_cleanly() {
+    let controlled = |config: &mut Config| {
+        config.store.flush = store::FlushMode::Sync;
+        config.store.controller_mode = true;
+        config.store.segment_bytes = 1 << 14;
+    };
+    let lost = |fixture: &Fixture| load_may_have_lost(&fixture.broker).unwrap();
+    for kept_files in [0, 1] {
+        let fixture = Fixture::with(controlled);
+        for _ in 0..8 {
+            fixture.put("T", 0, &[7; 4000], b"");
+        }
+        // As a slave leaves it: a master's store without any log would not even be opened.
+        fixture.broker.store.start_following().unwrap();
+        fixture.broker.store.close().unwrap();
+        let whole = Fixture::at(fixture.left(), controlled);
+        assert!(!lost(&whole));
+        whole.broker.store.start_following().unwrap();
+        whole.broker.store.close().unwrap();
+        let directory = whole.left();
+        let mut files: Vec<_> = fs::read_dir(directory.path().join("commitlog"))
+            .unwrap()
+            .map(|file| file.unwrap().path())
+            .collect();
+        files.sort();
+        files.iter().skip(kept_files).for_each(|file| fs::remove_file(file).unwrap());
+        let emptied = Fixture::at(directory, controlled);
+        assert!(lost(&emptied), "{kept_files} files are kept");
+    }
+}
