@@ -409,11 +409,20 @@ impl Agent {
         out.push(AgentAction::Save(identity));
     }
 
-    /// Takes the role that a controller tells (`ReplicasManager.changeBrokerRole`). An older or equal epoch changes no role.
+    /// Takes the role that a controller tells (`ReplicasManager.changeBrokerRole`). An older epoch changes nothing, and the same one
+    /// no role; but its master may have another address now.
     fn adopt(&mut self, now_ms: u64, mastership: &Mastership, out: &mut Vec<AgentAction>) {
-        if mastership.epoch <= self.epoch {
-            if mastership.epoch == self.epoch && self.is_master() {
-                out.push(AgentAction::SetCommitted(mastership.in_sync.clone()));
+        if mastership.epoch < self.epoch {
+            return;
+        }
+        if mastership.epoch == self.epoch {
+            match &mastership.master {
+                _ if self.is_master() => out.push(AgentAction::SetCommitted(mastership.in_sync.clone())),
+                Some((master, Some(address))) if self.has_moved(*master, address) => {
+                    self.master = Some((*master, address.clone()));
+                    out.push(AgentAction::Follow(self.epoch, *master, address.clone()));
+                }
+                _ => {}
             }
             return;
         }
@@ -442,6 +451,11 @@ impl Agent {
         if std::mem::replace(&mut self.is_fenced, false) {
             out.push(AgentAction::Unfence);
         }
+    }
+
+    /// Whether the master is this broker as before, but at another address.
+    fn has_moved(&self, master: BrokerId, address: &str) -> bool {
+        self.master.as_ref().is_some_and(|(known, at)| *known == master && at != address)
     }
 
     fn propose(&mut self, members: BTreeSet<BrokerId>, epoch: SetEpoch, out: &mut Vec<AgentAction>) {

@@ -75,6 +75,11 @@ fn a_broker_that_has_an_id_takes_the_role_it_is_told() {
 }
 
 #[test]
+fn a_slave_follows_its_master_to_another_address() {
+    run("agent/scripts/moved_master.txt");
+}
+
+#[test]
 fn a_notice_is_believed_when_the_controllers_say_the_same() {
     run("agent/scripts/notice.txt");
 }
