@@ -178,7 +178,7 @@ impl Consensus {
             // Alone there is nobody to wait for. The library only refuses when an election is no use.
             Event::Started if self.is_alone() => drop(self.node.campaign()),
             Event::Started => {}
-            Event::Received(from, bytes) => self.receive(from, &bytes),
+            Event::Received(from, bytes) => self.receive(from, &bytes, out),
             Event::Unreachable(peer) => self.node.report_unreachable(peer.0),
             Event::Propose(proposal, data) => self.propose(proposal, data, out),
             Event::Timer => drop(self.node.tick()),
@@ -203,18 +203,37 @@ impl Consensus {
 
     /// Takes a message in; what no peer of this version sends is ignored. The library ends the process of who believes a
     /// leader that has committed more than there is.
-    fn receive(&mut self, from: NodeId, bytes: &[u8]) {
+    fn receive(&mut self, from: NodeId, bytes: &[u8], out: &mut Vec<Action>) {
         if from == self.config.id || !self.config.peers.contains(&from) {
             return;
         }
         let Some(mut message) = record::decode(bytes, &self.voters) else { return };
         (message.from, message.to) = (from.0, self.config.id.0);
         let end = self.node.raft.raft_log.last_index();
-        if message.get_msg_type() == MessageType::MsgHeartbeat && message.commit > end {
-            return;
+        match message.get_msg_type() {
+            MessageType::MsgHeartbeat if message.commit > end => {
+                return out.push(Action::Send(from, record::encode(&loss(&message, end))));
+            }
+            MessageType::MsgAppendResponse if message.reject => self.believe_loss(&message),
+            _ => {}
         }
         // Messages that come too late are refused, which needs nothing more.
         let _ = self.node.step(message);
+    }
+
+    /// Takes back what a peer has acknowledged whose log ends before that: its disk was lost. The library would take the refusal for
+    /// one that came late, and would send the peer nothing that it lacks as long as this controller leads.
+    fn believe_loss(&mut self, refusal: &Message) {
+        let raft = &mut self.node.raft;
+        if raft.state != StateRole::Leader || refusal.term != raft.term {
+            return;
+        }
+        let Some(progress) = raft.mut_prs().get_mut(refusal.from) else { return };
+        if refusal.reject_hint < progress.matched {
+            progress.matched = 0;
+            progress.become_probe();
+            progress.next_idx = refusal.index.saturating_add(1);
+        }
     }
 
     fn propose(&mut self, proposal: ProposalId, data: Vec<u8>, out: &mut Vec<Action>) {
@@ -281,6 +300,16 @@ impl Consensus {
             }
         }
     }
+}
+
+/// The refusal by which a leader learns from its heartbeat that this controller's log ends before what the leader takes for
+/// acknowledged.
+fn loss(heartbeat: &Message, end: u64) -> Message {
+    let mut refusal = Message::default();
+    refusal.set_msg_type(MessageType::MsgAppendResponse);
+    (refusal.term, refusal.index) = (heartbeat.term, heartbeat.commit);
+    (refusal.reject, refusal.reject_hint) = (true, end);
+    refusal
 }
 
 #[cfg(test)]

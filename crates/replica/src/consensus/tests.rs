@@ -287,6 +287,31 @@ fn who_is_far_behind_gets_a_snapshot() {
 }
 
 #[test]
+fn who_lost_its_disk_gets_everything_again_from_the_same_leader() {
+    for count in [3, 30] {
+        let mut group = Group::new(3);
+        group.run(3_000);
+        let mut numbers: Vec<u8> = (0..count).collect();
+        for number in &numbers {
+            group.propose(NodeId(1), *number);
+            group.run(20);
+        }
+        group.crash(NodeId(2));
+        group.nodes.get_mut(&NodeId(2)).unwrap().saved.clear();
+        group.start(NodeId(2));
+        group.run(3_000);
+        assert_eq!((group.leader(), group.applied(2)), (NodeId(1), &numbers[..]));
+        assert_eq!(group.nodes[&NodeId(2)].consensus.as_ref().unwrap().leader(), Some(NodeId(1)));
+        // It counts again.
+        group.crash(NodeId(3));
+        numbers.push(count);
+        group.propose(NodeId(1), count);
+        group.run(1_000);
+        assert_eq!((group.leader(), group.applied(2)), (NodeId(1), &numbers[..]));
+    }
+}
+
+#[test]
 fn messages_of_strangers_and_garbage_change_nothing() {
     let mut group = Group::new(3);
     group.run(3_000);
