@@ -312,6 +312,21 @@ fn who_lost_its_disk_gets_everything_again_from_the_same_leader() {
 }
 
 #[test]
+fn a_leader_without_a_majority_leads_for_at_most_three_seconds() {
+    for after_ms in (0..1_500).step_by(250) {
+        let mut group = Group::new(3);
+        group.run(3_000 + after_ms);
+        group.isolate(NodeId(1));
+        let cut_ms = group.now_ms;
+        while group.nodes[&NodeId(1)].leads {
+            group.run(10);
+        }
+        let led_ms = group.now_ms - cut_ms;
+        assert!((1_000..=3_100).contains(&led_ms), "{led_ms} ms, cut after {after_ms} ms");
+    }
+}
+
+#[test]
 fn messages_of_strangers_and_garbage_change_nothing() {
     let mut group = Group::new(3);
     group.run(3_000);
