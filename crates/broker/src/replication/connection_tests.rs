@@ -189,7 +189,7 @@ fn a_port_that_accepts_nobody_holds_up_no_slave() {
     let master = Master::start(false);
     let store = &master.fixture.broker.store;
     let mut slave = master.connect();
-    let (mut frame, mut end) = (Vec::new(), 0);
+    let (mut frame, mut end) = (Vec::new(), 0_u64);
     let mut follow = |frame: &mut Vec<u8>| {
         slave.write_all(&end.to_be_bytes()).unwrap();
         let next = store.appended().get();
