@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     fn note(end: u64, noted_ms: i64) -> DeliveryNote {
-        DeliveryNote { end, noted_ms, ..DeliveryNote::default() }
+        DeliveryNote { end, noted_ms, timers: Some((noted_ms, 7)), ..DeliveryNote::default() }
     }
 
     #[test]

@@ -228,7 +228,7 @@ impl<'de> Deserializer<'de> for &mut Cursor<'de> {
         }
         let depth = self.enter()?;
         let value = visitor.visit_seq(Elements { cursor: self, names: &[], first: true, absent: false })?;
-        self.left(depth).map(|()| value)
+        self.leave_array(depth).map(|()| value)
     }
 
     fn deserialize_tuple<V: Visitor<'de>>(self, _length: usize, visitor: V) -> Result<V::Value, JsonError> {

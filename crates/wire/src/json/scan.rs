@@ -98,6 +98,14 @@ impl<'de> Cursor<'de> {
         if self.depth == depth { Ok(()) } else { Err(self.wrong("the end of the container")) }
     }
 
+    /// Like [`Self::left`] for an array. Who reads a tuple takes as many elements as it has, and does not ask for one more.
+    pub(super) fn leave_array(&mut self, depth: u32) -> Result<(), JsonError> {
+        if self.depth > depth && self.peek() == Some(b']') {
+            self.next_element(&mut false, b']')?;
+        }
+        self.left(depth)
+    }
+
     /// Moves to the next element of an array or object; at its end consumes the bracket and returns false.
     pub(super) fn next_element(&mut self, first: &mut bool, close: u8) -> Result<bool, JsonError> {
         let first = std::mem::replace(first, false);

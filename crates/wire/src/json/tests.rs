@@ -65,6 +65,15 @@ fn scalars_are_converted() {
 }
 
 #[test]
+fn tuples_are_read_up_to_their_end() {
+    let read = |text: &str| from_str::<Vec<(i64, i64)>>(text);
+    assert_eq!(read("[[1,2] , [3, 4 ]]").unwrap(), [(1, 2), (3, 4)]);
+    let error = read("[[1,2,3]]").unwrap_err().to_string();
+    assert!(error.contains("expected the end of the container"), "{error}");
+    assert!(read("[[1]]").is_err() && read("[[1,2").is_err());
+}
+
+#[test]
 fn unknown_missing_and_null_members_are_defaults() {
     assert_eq!(read("{}"), Sample::default());
     assert_eq!(
