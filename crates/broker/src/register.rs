@@ -367,9 +367,9 @@ fn learn_master(broker: &Broker, reply: &Reply) {
         // The task `acting-master` says from when on the master's tables are taken.
         return broker.replicas.learn(None, ha);
     }
-    let elected = broker.replicas.master().borrow().broker.clone();
-    if !broker.config.is_controlled() || elected.as_deref() == address {
-        broker.replicas.learn(address, ha);
+    match broker.config.is_controlled() {
+        true => broker.replicas.learn_of_elected(address, ha),
+        false => broker.replicas.learn(address, ha),
     }
 }
 

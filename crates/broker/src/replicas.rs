@@ -192,16 +192,32 @@ impl Replicas {
     /// Notes what a name server said about the master in the answer to a registration. An answer without an address changes
     /// nothing: a master that is gone for a moment keeps its address.
     pub(crate) fn learn(&self, broker: Option<&str>, ha: Option<&str>) {
+        self.learn_if(broker, ha, |_| true);
+    }
+
+    /// Notes where the slaves of the elected master connect to, if `broker` is that master. A name server may still name the one
+    /// before, and another one may be elected at any moment.
+    pub(crate) fn learn_of_elected(&self, broker: Option<&str>, ha: Option<&str>) {
+        self.learn_if(broker, ha, |master| master.broker.as_deref() == broker);
+    }
+
+    fn learn_if(
+        &self,
+        broker: Option<&str>,
+        ha: Option<&str>,
+        is_meant: impl FnOnce(&MasterAddresses) -> bool,
+    ) {
         let known =
             |address: Option<&str>| address.filter(|text| text.len() >= ADDRESS_BYTES_MIN).map(str::to_owned);
-        let (broker, ha) = (known(broker), known(ha));
         self.master.send_if_modified(|master| {
             let next = MasterAddresses {
-                ha: ha.or_else(|| master.ha.clone()),
-                broker: broker.or_else(|| master.broker.clone()),
+                ha: known(ha).or_else(|| master.ha.clone()),
+                broker: known(broker).or_else(|| master.broker.clone()),
             };
-            let is_new = *master != next;
-            *master = next;
+            let is_new = is_meant(master) && *master != next;
+            if is_new {
+                *master = next;
+            }
             is_new
         });
     }
@@ -317,6 +333,24 @@ mod tests {
             assert!(notices.has_changed().unwrap());
             assert_eq!(notices.borrow_and_update().get(), epoch);
         }
+    }
+
+    #[test]
+    fn an_answer_about_the_master_before_never_takes_the_place_of_the_elected_one() {
+        let replicas = Replicas::default();
+        let [before, elected] = ["10.0.0.1:10911", "10.0.0.2:10911"];
+        for _ in 0..2_000 {
+            replicas.set_master(Some(before.to_owned()));
+            std::thread::scope(|scope| {
+                // As a registration's answer that was on its way when the role changed.
+                scope.spawn(|| replicas.learn_of_elected(Some(before), Some("10.0.0.1:10912")));
+                replicas.set_master(Some(elected.to_owned()));
+            });
+            let known = replicas.master().borrow().clone();
+            assert_eq!((known.broker.as_deref(), known.ha), (Some(elected), None));
+        }
+        replicas.learn_of_elected(Some(elected), Some("10.0.0.2:10912"));
+        assert!(!replicas.lacks_master());
     }
 
     #[test]
