@@ -16,6 +16,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import org.apache.rocketmq.remoting.protocol.RemotingCommand;
 import org.apache.rocketmq.remoting.protocol.RequestCode;
+import org.apache.rocketmq.remoting.protocol.ResponseCode;
 
 /**
  * Everything a broker can be asked about its messages, as lines {@code category TAB key TAB value}.
@@ -25,6 +26,8 @@ import org.apache.rocketmq.remoting.protocol.RequestCode;
 final class Inventory {
     private static final int AT_ONCE = 4;
     private static final int KEY_RESULTS_MAX = 64;
+    /** Java's index keeps whole seconds: what was stored this close to a bound of a range is not compared. */
+    private static final long RANGE_MARGIN_MS = 2_000;
 
     private final Broker broker;
     private final Set<String> lines = new TreeSet<>();
@@ -154,10 +157,13 @@ final class Inventory {
             });
         TreeSet<Long> positions = new TreeSet<>();
         List<Stored> records = answer.getCode() == 0 ? Stored.all(answer.getBody()) : List.of();
-        records.forEach(one -> positions.add(one.position));
+        boolean isRange = end != Long.MAX_VALUE;
+        records.stream().filter(one -> !isRange || Math.min(Math.abs(one.storeTime - begin), Math.abs(one.storeTime - end)) > RANGE_MARGIN_MS)
+            .forEach(one -> positions.add(one.position));
         String full = records.size() < KEY_RESULTS_MAX ? "" : " full"; // older ones did not fit
-        String range = end == Long.MAX_VALUE ? "" : " from " + begin + " to " + end;
-        line(kind, topic + "#" + key + range, positions.isEmpty() ? Broker.refusal(answer) : positions + full);
+        String range = isRange ? " from " + begin + " to " + end : "";
+        boolean isRefusal = answer.getCode() != 0 && !(isRange && answer.getCode() == ResponseCode.QUERY_NOT_FOUND);
+        line(kind, topic + "#" + key + range, isRefusal ? Broker.refusal(answer) : positions + full);
         return null;
     }
 
