@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 use store::FakeDisk;
-use wire::ha::BrokerId;
+use wire::ha::{BrokerId, Epoch};
 
 /// When faults begin.
 const FAULTS_MS: u64 = 3_000;
@@ -127,6 +127,8 @@ struct World {
     clients: Clients,
     history: History,
     elections: u64,
+    /// The newest epoch that a broker has led.
+    newest_epoch: Epoch,
     last_loss_ms: Option<u64>,
     served_ms: Option<u64>,
     failure: Option<String>,
@@ -191,6 +193,7 @@ impl World {
             clients,
             history: History::default(),
             elections: 0,
+            newest_epoch: Epoch::ZERO,
             last_loss_ms: None,
             served_ms: None,
             failure: None,

@@ -114,10 +114,14 @@ impl World {
                 }
             }
             Note::Refused(number) => self.history.refuse(number),
-            Note::Leads(_) => {
+            Note::Leads(epoch) => {
                 self.elections += 1;
-                let checked = self.check_master(node);
-                self.fail(checked);
+                self.newest_epoch = self.newest_epoch.max(epoch);
+                // Otherwise a late answer told a deposed master that it leads: it may lack what its successor acknowledged.
+                if epoch == self.newest_epoch {
+                    let checked = self.check_master(node);
+                    self.fail(checked);
+                }
             }
             Note::Diverged(CLIENTS) => {}
             Note::Diverged(slave) => self.schedule(100, Event::Wipe(slave)),
