@@ -6,7 +6,7 @@
 mod master;
 mod slave;
 
-pub use master::{Master, MasterAction, MasterConfig, MasterEvent, PeerStatus, SlaveId};
+pub use master::{HostId, Master, MasterAction, MasterConfig, MasterEvent, PeerStatus};
 pub use slave::{Slave, SlaveAction, SlaveEvent};
 
 #[cfg(test)]

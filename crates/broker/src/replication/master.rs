@@ -247,7 +247,7 @@ impl Shell {
         self.peers.insert(id, peer);
         // What was appended while no slave was there was not told.
         self.step(MachineEvent::Log(self.range()));
-        self.step(MachineEvent::Connected(id));
+        self.step(MachineEvent::Connected(id, remote.ip()));
     }
 
     /// Closes a connection that is no slave's yet for one from `remote`; false when all are slaves'.

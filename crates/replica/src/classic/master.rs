@@ -9,10 +9,12 @@ use std::collections::BTreeMap;
 use wire::ha::FrameError;
 use wire::units::LogOffset;
 
-/// What the shell takes for one slave, however many connections it has. A shell that cannot tell slaves apart gives each
-/// connection a number of its own, and then counts as Java does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SlaveId(pub u64);
+/// The machine that a slave's connection comes from. Several slaves may run on one.
+///
+/// A slave that has lost its connection comes again before the master notices. So when a connection comes in, what older ones of
+/// the same machine acknowledged counts for answers only after their next report. A Java master counts such a slave twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostId(pub u128);
 
 /// How a master serves its slaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -27,7 +29,7 @@ pub struct MasterConfig {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MasterEvent {
     /// A connection came in.
-    Connected(PeerId, SlaveId),
+    Connected(PeerId, HostId),
     /// The newest report of a slave, as `wire::ha::classic` reads it.
     Reported(PeerId, LogOffset),
     /// What a slave sent is no report.
@@ -86,8 +88,10 @@ pub struct PeerStatus {
 
 #[derive(Clone, Debug)]
 struct Peer {
-    slave: SlaveId,
+    host: HostId,
     link: Link,
+    /// Whether a connection came in from the same host since the last report: this one may be dead.
+    is_doubtful: bool,
 }
 
 /// A classic master with all its slaves.
@@ -114,8 +118,9 @@ impl Master {
     /// or never seen are ignored.
     pub fn step(&mut self, now_ms: u64, event: MasterEvent, out: &mut Vec<MasterAction>) {
         match event {
-            MasterEvent::Connected(peer, slave) => {
-                self.peers.insert(peer, Peer { slave, link: Link::new(now_ms) });
+            MasterEvent::Connected(peer, host) => {
+                self.peers.values_mut().filter(|it| it.host == host).for_each(|it| it.is_doubtful = true);
+                self.peers.insert(peer, Peer { host, link: Link::new(now_ms), is_doubtful: false });
             }
             MasterEvent::Reported(peer, reported) => self.report(now_ms, peer, reported, out),
             MasterEvent::Malformed(peer, error) => self.close(peer, error.into(), out),
@@ -150,12 +155,11 @@ impl Master {
         }
     }
 
-    /// Replicas in sync, the master included: distinct slaves that are less than `haMaxGapNotInSync` behind
+    /// Replicas in sync, the master included: connections that are less than `haMaxGapNotInSync` behind
     /// (`DefaultHAService.inSyncReplicasNums`). Java also counts slaves that have not reported yet; here they do not count.
     #[must_use]
     pub fn in_sync(&self) -> u32 {
-        let gap_max = self.config.acks.max_gap_bytes;
-        let in_sync = self.acks().values().filter(|ack| self.log.end.since(**ack) < gap_max).count();
+        let in_sync = self.peers().filter(|status| status.is_in_sync).count();
         1 + u32::try_from(in_sync).expect("connections are few")
     }
 
@@ -191,8 +195,8 @@ impl Master {
         let acks = self.acks();
         match need {
             Need::Master => Some(self.log.end),
-            Need::Acks(need) => reached_by(need, acks.values().copied()),
-            Need::All => acks.values().copied().min(),
+            Need::Acks(need) => reached_by(need, acks),
+            Need::All => acks.min(),
         }
     }
 
@@ -202,16 +206,9 @@ impl Master {
         self.log.end
     }
 
-    /// What each slave has acknowledged on any of its connections.
-    fn acks(&self) -> BTreeMap<SlaveId, LogOffset> {
-        let mut acks = BTreeMap::new();
-        for peer in self.peers.values() {
-            if let Some(acknowledged) = peer.link.acknowledged() {
-                let ack = acks.entry(peer.slave).or_insert(acknowledged);
-                *ack = acknowledged.max(*ack);
-            }
-        }
-        acks
+    /// What slaves have acknowledged, each at most once.
+    fn acks(&self) -> impl Iterator<Item = LogOffset> {
+        self.peers.values().filter(|peer| !peer.is_doubtful).filter_map(|peer| peer.link.acknowledged())
     }
 
     fn report(&mut self, now_ms: u64, id: PeerId, reported: LogOffset, out: &mut Vec<MasterAction>) {
@@ -221,19 +218,18 @@ impl Master {
         if let Err(reason) = peer.link.report(now_ms, reported, end, start_of_empty, self.had_max) {
             return self.close(id, reason, out);
         }
+        peer.is_doubtful = false;
         self.answer_reached(out);
         self.send(now_ms, id, out);
     }
 
     fn answer_reached(&mut self, out: &mut Vec<MasterAction>) {
-        let acks = self.acks();
-        let end = self.log.end;
-        let reached = |need| match need {
-            Need::Master => Some(end),
-            Need::Acks(need) => reached_by(need, acks.values().copied()),
-            Need::All => acks.values().copied().min(),
-        };
-        self.waits.take_reached(reached, |ticket| out.push(MasterAction::Answer(ticket, AckStatus::Ok)));
+        let mut waits = std::mem::take(&mut self.waits);
+        waits.take_reached(
+            |need| self.reached(need),
+            |ticket| out.push(MasterAction::Answer(ticket, AckStatus::Ok)),
+        );
+        self.waits = waits;
     }
 
     fn send_all(&mut self, now_ms: u64, out: &mut Vec<MasterAction>) {

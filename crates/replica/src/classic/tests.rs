@@ -22,7 +22,7 @@ fn config() -> MasterConfig {
 fn master_event(words: &[&str]) -> MasterEvent {
     let peer = |word: usize| PeerId(number(words[word]));
     match words[0] {
-        "connect" => MasterEvent::Connected(peer(1), SlaveId(number(words[2]))),
+        "connect" => MasterEvent::Connected(peer(1), HostId(number(words[2]).into())),
         "report" => MasterEvent::Reported(peer(1), offset(words[2])),
         "garbage" => {
             MasterEvent::Malformed(peer(1), FrameError::Negative { field: "reported offset", found: -1 })
@@ -75,25 +75,35 @@ fn bad_input_ends_only_its_connection() {
 }
 
 #[test]
-fn replicas_in_sync_are_distinct_slaves_near_the_end() {
+fn replicas_in_sync_are_slaves_near_the_end() {
     let mut master = Master::new(config(), LogRange { minimum: at(0), end: at(1_000) });
     let mut step = |event| {
         master.step(0, event, &mut Vec::new());
         master.in_sync()
     };
-    assert_eq!(step(MasterEvent::Connected(PeerId(1), SlaveId(1))), 1, "nothing is known of the slave");
+    assert_eq!(step(MasterEvent::Connected(PeerId(1), HostId(1))), 1, "nothing is known of the slave");
     assert_eq!(step(MasterEvent::Reported(PeerId(1), at(1_000))), 2);
-    assert_eq!(step(MasterEvent::Connected(PeerId(2), SlaveId(1))), 2);
-    assert_eq!(
-        step(MasterEvent::Reported(PeerId(2), at(900))),
-        2,
-        "two connections of one slave are one replica"
-    );
-    assert_eq!(step(MasterEvent::Connected(PeerId(3), SlaveId(2))), 2);
-    assert_eq!(step(MasterEvent::Reported(PeerId(3), at(500))), 2, "a gap of 500 bytes is too much");
-    assert_eq!(step(MasterEvent::Reported(PeerId(3), at(501))), 3);
+    assert_eq!(step(MasterEvent::Connected(PeerId(2), HostId(1))), 2, "slaves may share a host");
+    assert_eq!(step(MasterEvent::Reported(PeerId(2), at(500))), 2, "a gap of 500 bytes is too much");
+    assert_eq!(step(MasterEvent::Reported(PeerId(2), at(501))), 3);
     assert_eq!(step(MasterEvent::Log(LogRange { minimum: at(0), end: at(1_400) })), 2);
     assert_eq!(step(MasterEvent::Closed(PeerId(1))), 1, "the other connection is 500 bytes behind");
+}
+
+#[test]
+fn a_slave_that_comes_again_counts_once() {
+    let mut master = Master::new(config(), LogRange { minimum: at(0), end: at(1_000) });
+    let mut reached = |event| {
+        master.step(0, event, &mut Vec::new());
+        master.reached(Need::Acks(3))
+    };
+    reached(MasterEvent::Connected(PeerId(1), HostId(1)));
+    assert_eq!(reached(MasterEvent::Reported(PeerId(1), at(1_000))), None);
+    // Another slave of this host, or the same one, whose first connection broke in silence.
+    reached(MasterEvent::Connected(PeerId(2), HostId(1)));
+    assert_eq!(reached(MasterEvent::Reported(PeerId(2), at(900))), None, "the first connection may be dead");
+    assert_eq!(reached(MasterEvent::Reported(PeerId(1), at(1_000))), Some(at(900)), "it is not");
+    assert_eq!(reached(MasterEvent::Connected(PeerId(3), HostId(2))), Some(at(900)), "another host");
 }
 
 fn slave_event(words: &[&str]) -> SlaveEvent {
@@ -199,8 +209,9 @@ proptest! {
                     if let Some(former) = current.insert(slave, PeerId(number)) {
                         // The old connection of a slave stays, as it does when its end was not noticed.
                         prop_assert!(former != PeerId(number));
+                        acks.remove(&former);
                     }
-                    MasterEvent::Connected(PeerId(number), SlaveId(slave))
+                    MasterEvent::Connected(PeerId(number), HostId(slave.into()))
                 }
                 Chance::Report(slave, reported) => MasterEvent::Reported(peer(slave), at(reported)),
                 Chance::Sent(slave) => MasterEvent::Sent(peer(slave)),

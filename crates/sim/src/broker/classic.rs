@@ -5,7 +5,7 @@ use super::{Broker, Note, Output, Role, flushed_of};
 use crate::settings::{Bug, NodeId};
 use replica::acks::{AckConfig, Need};
 use replica::classic::{
-    Master, MasterAction, MasterConfig, MasterEvent, Slave, SlaveAction, SlaveEvent, SlaveId,
+    HostId, Master, MasterAction, MasterConfig, MasterEvent, Slave, SlaveAction, SlaveEvent,
 };
 use replica::close::CloseReason;
 use replica::slave_log::SlaveConfig;
@@ -45,8 +45,8 @@ impl Broker {
 
     pub(super) fn accept_classic(&mut self, peer: PeerId, node: NodeId) {
         self.publish();
-        let slave = if self.settings.has(Bug::CountedTwice) { peer.0 } else { node.0 as u64 };
-        self.step_classic_master(MasterEvent::Connected(peer, SlaveId(slave)));
+        let host = if self.settings.has(Bug::CountedTwice) { peer.0 } else { node.0 as u64 };
+        self.step_classic_master(MasterEvent::Connected(peer, HostId(host.into())));
     }
 
     pub(super) fn read_classic_slave(&mut self, id: PeerId) {

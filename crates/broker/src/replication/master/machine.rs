@@ -2,9 +2,10 @@
 //! controllers elected. They differ in their frames, and in what sends wait for.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use replica::acks::{AckStatus, Need, Ticket, Wait};
-use replica::classic::{self, SlaveId};
+use replica::classic::{self, HostId};
 use replica::close::CloseReason;
 use replica::epochs::EpochList;
 use replica::in_sync::{CommittedSet, SetEpoch};
@@ -58,7 +59,7 @@ pub(crate) enum Decided {
 /// An event that the shell reports to the machine.
 #[derive(Debug)]
 pub(super) enum Event {
-    Connected(PeerId),
+    Connected(PeerId, IpAddr),
     Received(PeerId, Received),
     Malformed(PeerId, FrameError),
     Sent(PeerId),
@@ -201,8 +202,7 @@ impl Machine {
 fn of_classic(event: Event) -> Option<classic::MasterEvent> {
     use classic::MasterEvent as To;
     Some(match event {
-        // A number for each connection: brokers behind one address must not count as one slave.
-        Event::Connected(peer) => To::Connected(peer, SlaveId(peer.0)),
+        Event::Connected(peer, host) => To::Connected(peer, host_id(host)),
         Event::Received(peer, Received::Reported(offset)) => To::Reported(peer, offset),
         Event::Malformed(peer, error) => To::Malformed(peer, error),
         Event::Sent(peer) => To::Sent(peer),
@@ -215,10 +215,17 @@ fn of_classic(event: Event) -> Option<classic::MasterEvent> {
     })
 }
 
+fn host_id(host: IpAddr) -> HostId {
+    HostId(match host {
+        IpAddr::V4(host) => host.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(host) => host.to_bits(),
+    })
+}
+
 fn of_elected(event: Event) -> switch::MasterEvent {
     use switch::MasterEvent as To;
     match event {
-        Event::Connected(peer) => To::Connected(peer),
+        Event::Connected(peer, _) => To::Connected(peer),
         Event::Received(peer, Received::Handshake(handshake)) => To::Handshake(peer, handshake),
         Event::Received(peer, Received::Reported(offset)) => To::Reported(peer, offset),
         Event::Malformed(peer, error) => To::Malformed(peer, error),

@@ -73,7 +73,7 @@ impl Master {
         let shell = Shell::new(broker, machine, Some(sender), mpsc::channel(1).0);
         let mut master = Self { fixture, shell, proposals };
         let handshake = Handshake { broker_id: SLAVE, is_from_last_file: false, is_learner: false };
-        master.shell.step(MachineEvent::Connected(PeerId(1)));
+        master.shell.step(MachineEvent::Connected(PeerId(1), IpAddr::from([127, 0, 0, 1])));
         master.shell.step(MachineEvent::Received(PeerId(1), Received::Handshake(handshake)));
         master.shell.step(MachineEvent::Received(PeerId(1), Received::Reported(log.end)));
         master
