@@ -11,8 +11,8 @@ use wire::units::LogOffset;
 
 /// The machine that a slave's connection comes from. Several slaves may run on one.
 ///
-/// A slave that has lost its connection comes again before the master notices. So when a connection comes in, what older ones of
-/// the same machine acknowledged counts for answers only after their next report. A Java master counts such a slave twice.
+/// A slave that has lost its connection comes again before the master notices. So from a connection's first report on, what older
+/// ones of the same machine acknowledged counts for answers only after their next report. A Java master counts such a slave twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostId(pub u128);
 
@@ -90,7 +90,7 @@ pub struct PeerStatus {
 struct Peer {
     host: HostId,
     link: Link,
-    /// Whether a connection came in from the same host since the last report: this one may be dead.
+    /// Whether another connection of the same host reported for the first time since this one's last report: this one may be dead.
     is_doubtful: bool,
 }
 
@@ -119,7 +119,6 @@ impl Master {
     pub fn step(&mut self, now_ms: u64, event: MasterEvent, out: &mut Vec<MasterAction>) {
         match event {
             MasterEvent::Connected(peer, host) => {
-                self.peers.values_mut().filter(|it| it.host == host).for_each(|it| it.is_doubtful = true);
                 self.peers.insert(peer, Peer { host, link: Link::new(now_ms), is_doubtful: false });
             }
             MasterEvent::Reported(peer, reported) => self.report(now_ms, peer, reported, out),
@@ -215,10 +214,15 @@ impl Master {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         let end = self.log.end;
         let start_of_empty = last_file_start(end, self.config.transfer.file_bytes);
+        let (host, is_first) = (peer.host, peer.link.acknowledged().is_none());
         if let Err(reason) = peer.link.report(now_ms, reported, end, start_of_empty, self.had_max) {
             return self.close(id, reason, out);
         }
         peer.is_doubtful = false;
+        if is_first {
+            let others = self.peers.iter_mut().filter(|(other, it)| **other != id && it.host == host);
+            others.for_each(|(_, it)| it.is_doubtful = true);
+        }
         self.answer_reached(out);
         self.send(now_ms, id, out);
     }

@@ -103,7 +103,13 @@ fn a_slave_that_comes_again_counts_once() {
     reached(MasterEvent::Connected(PeerId(2), HostId(1)));
     assert_eq!(reached(MasterEvent::Reported(PeerId(2), at(900))), None, "the first connection may be dead");
     assert_eq!(reached(MasterEvent::Reported(PeerId(1), at(1_000))), Some(at(900)), "it is not");
-    assert_eq!(reached(MasterEvent::Connected(PeerId(3), HostId(2))), Some(at(900)), "another host");
+    assert_eq!(
+        reached(MasterEvent::Connected(PeerId(3), HostId(1))),
+        Some(at(900)),
+        "nothing is known of the third"
+    );
+    assert_eq!(reached(MasterEvent::Connected(PeerId(4), HostId(2))), Some(at(900)));
+    assert_eq!(reached(MasterEvent::Reported(PeerId(4), at(800))), Some(at(900)), "another host");
 }
 
 fn slave_event(words: &[&str]) -> SlaveEvent {
@@ -202,6 +208,7 @@ proptest! {
         let mut acks: BTreeMap<PeerId, u64> = BTreeMap::new();
         let mut waiting: BTreeMap<Ticket, (u64, u32, u64)> = BTreeMap::new();
         let mut current: BTreeMap<u64, PeerId> = BTreeMap::new();
+        let mut formers: BTreeMap<u64, Vec<PeerId>> = BTreeMap::new();
         for (number, chance) in (0..).zip(chances) {
             let peer = |slave: u64| current.get(&slave).copied().unwrap_or(PeerId(u64::MAX));
             let event = match chance {
@@ -209,7 +216,7 @@ proptest! {
                     if let Some(former) = current.insert(slave, PeerId(number)) {
                         // The old connection of a slave stays, as it does when its end was not noticed.
                         prop_assert!(former != PeerId(number));
-                        acks.remove(&former);
+                        formers.entry(slave).or_default().push(former);
                     }
                     MasterEvent::Connected(PeerId(number), HostId(slave.into()))
                 }
@@ -233,6 +240,8 @@ proptest! {
                 let limit = *sent.get(&peer).unwrap_or(&end);
                 if peer != PeerId(u64::MAX) && reported.get() <= limit {
                     acks.insert(peer, reported.get());
+                    let slave = current.iter().find(|(_, it)| **it == peer).expect("the current one reports").0;
+                    formers.remove(slave).into_iter().flatten().for_each(|former| drop(acks.remove(&former)));
                     let start = if reported == LogOffset::ZERO { end - end % 1_000 } else { reported.get() };
                     sent.entry(peer).or_insert(start);
                 }
