@@ -241,7 +241,9 @@ proptest! {
                 if peer != PeerId(u64::MAX) && reported.get() <= limit {
                     acks.insert(peer, reported.get());
                     let slave = current.iter().find(|(_, it)| **it == peer).expect("the current one reports").0;
-                    formers.remove(slave).into_iter().flatten().for_each(|former| drop(acks.remove(&former)));
+                    for former in formers.remove(slave).into_iter().flatten() {
+                        acks.remove(&former);
+                    }
                     let start = if reported == LogOffset::ZERO { end - end % 1_000 } else { reported.get() };
                     sent.entry(peer).or_insert(start);
                 }
