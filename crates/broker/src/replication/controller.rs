@@ -78,7 +78,11 @@ pub(crate) async fn run(broker: Arc<Broker>, workers: Workers, links: Links) {
         let (clock, wake_at_ms) = (task.clock, task.wake_at_ms);
         tokio::select! {
             Some(event) = finished.recv() => task.step(event),
-            Some((members, epoch)) = proposals.recv() => task.step(AgentEvent::ProposeSet(members, epoch)),
+            Some(proposal) = proposals.recv() => {
+                if let Some(event) = of_proposal(&task.broker, proposal) {
+                    task.step(event);
+                }
+            }
             Ok(()) = notices.changed() => {
                 let epoch = *notices.borrow_and_update();
                 task.step(AgentEvent::Notified(epoch));
@@ -248,6 +252,12 @@ impl Task {
 /// thread `role` it takes no role any more, and a fenced store takes no messages until the broker is started again.
 fn can_lead(broker: &Broker) -> bool {
     broker.supervisor.demand(SupervisedWork::Role).is_ok() && broker.store.fenced().is_none()
+}
+
+/// What the agent is told of a proposal of the master; nothing when this broker cannot be master. One whose disk has failed may
+/// have lost what slaves have: it must not put them out of the set, and be the only one that can be elected.
+fn of_proposal(broker: &Broker, (members, epoch): (BTreeSet<BrokerId>, SetEpoch)) -> Option<AgentEvent> {
+    can_lead(broker).then_some(AgentEvent::ProposeSet(members, epoch))
 }
 
 /// `BrokerHeartbeatRequestHeader`.

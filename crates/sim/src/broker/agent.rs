@@ -101,6 +101,9 @@ impl Broker {
     }
 
     fn beat(&mut self, own: wire::ha::BrokerId) {
+        if self.store.fenced().is_some() {
+            return;
+        }
         let epochs = match &self.role {
             Role::Elected(master) => master.epochs(),
             Role::Follower(slave) => slave.epochs(),

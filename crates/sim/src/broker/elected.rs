@@ -93,6 +93,9 @@ impl Broker {
 
     fn propose(&mut self, members: BTreeSet<BrokerId>, epoch: SetEpoch) -> Option<MasterEvent> {
         let Role::Elected(master) = &self.role else { return None };
+        if self.store.fenced().is_some() {
+            return None;
+        }
         let shrinks = members.len() < master.committed().members.len();
         let early = CommittedSet { members: members.clone(), epoch: SetEpoch(epoch.0 + 1) };
         // Through the same queue as everything else that the agent is told.

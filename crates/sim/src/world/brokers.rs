@@ -45,6 +45,7 @@ impl World {
         let (wanted_ms, rate) = (broker.wake_at_ms(), (1_000 + it.drift).unsigned_abs());
         if is_fenced {
             it.fenced_ms = Some(self.now_ms);
+            self.trace.note(self.now_ms, node.name(), &"is fenced");
             let after_ms = self.random.between(300, 3_000);
             let down_ms = self.random.between(100, 2_000);
             self.schedule(after_ms, Event::Crash(process, Crash::PowerCut, down_ms));
