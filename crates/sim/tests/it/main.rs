@@ -34,6 +34,10 @@ const FAILED_ONCE: &[(u64, &str)] = &[
     (72_002_792, "controller-sync"),
     // A connection that had broken in silence answered for its slave, which had lost that with its power and come again.
     (71_003_602, "classic-all-async"),
+    // A master whose disk had failed put the slave out of the set that had what it lost.
+    (82_004_247, "controller-async"),
+    // The heal forgot that a master stood still, which went down later with what it had not flushed before.
+    (81_008_656, "classic-all-async"),
 ];
 
 #[test]
