@@ -190,6 +190,36 @@ fn three_controllers_go_on_when_the_leader_is_killed() {
 }
 
 #[test]
+fn a_controller_without_a_leader_is_passed_over_for_one_that_knows_it() {
+    let homes = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let ports: Vec<u16> = (0..4).map(|_| free_ports().1).collect();
+    let conf = homes[0].path().join("controller.conf");
+    let [own, second, third, other] = ports[..] else { unreachable!() };
+    // The two others of its group do not run.
+    let text = format!(
+        "controllerDLegerGroup=group1\ncontrollerDLegerSelfId=n0\ncontrollerDLegerPeers=n0-127.0.0.1:{own};n1-127.0.0.1:{second};n2-127.0.0.1:{third}\n"
+    );
+    fs::write(&conf, text).unwrap();
+    let lonely = start(homes[0].path(), own, &["--roles", "controller", "-c", conf.to_str().unwrap()]);
+    let text = other.to_string();
+    let leading = start(homes[1].path(), other, &["--roles", "controller", "--controller-port", &text]);
+    eventually("it leads", || {
+        metadata(leading.address).filter(|told| told.field("isLeader") == Some("true"))
+    });
+    let leader = |controllers: String| {
+        let output = Command::new(env!("CARGO_BIN_EXE_vostok"))
+            .args(["admin", "-o", "json", "controller", "metadata", "--controller", &controllers])
+            .env_remove("ROCKETMQ_HOME")
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()["leader"].clone()
+    };
+    assert_eq!(leader(lonely.address.to_string()), "");
+    assert_eq!(leader(format!("{};{}", lonely.address, leading.address)), leading.address.to_string());
+}
+
+#[test]
 fn the_raft_data_of_a_java_controller_is_refused_with_what_to_do() {
     let home = tempfile::tempdir().unwrap();
     fs::create_dir_all(home.path().join("controller/dledger-n0/data")).unwrap();

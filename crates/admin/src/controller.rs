@@ -85,26 +85,31 @@ impl Typed for Metadata {
     }
 }
 
-/// Asks the controllers one after the other until one answers.
+/// Asks the controllers one after the other until one knows who leads; one that others cannot reach does not. Otherwise what the first
+/// of them said.
 async fn metadata(session: &Session, arguments: &Arguments) -> Result<Metadata, Error> {
     let mut failure = Error::Usage("expected the address of a controller".to_owned());
+    let mut without_leader = None;
     for controller in controllers(arguments)? {
         match session.look(&controller, &Request::new(request::CONTROLLER_GET_METADATA_INFO)).await {
             Ok(reply) => {
                 let text = |name: &str| reply.text(name).unwrap_or_default().to_owned();
                 let peers = text("peers").split(';').filter(|it| !it.is_empty()).map(str::to_owned).collect();
-                let leader_id = text("controllerLeaderId");
-                return Ok(Metadata {
+                let found = Metadata {
                     group: text("group"),
-                    leader_id,
+                    leader_id: text("controllerLeaderId"),
                     leader: text("controllerLeaderAddress"),
                     peers,
-                });
+                };
+                if !found.leader.is_empty() {
+                    return Ok(found);
+                }
+                without_leader.get_or_insert(found);
             }
             Err(error) => failure = error,
         }
     }
-    Err(failure)
+    without_leader.ok_or(failure)
 }
 
 /// The address of the leading controller.
