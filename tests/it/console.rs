@@ -6,9 +6,10 @@ use std::path::Path;
 use std::process::Command;
 
 use tempfile::TempDir;
+use wire::codes::request;
 
 use crate::common::server::{Server, Setup};
-use crate::common::wire_client::PATIENCE;
+use crate::common::wire_client::{Connection, PATIENCE};
 use crate::stage::eventually;
 
 const EVIL: &str = "<script>alert(1)</script>";
@@ -200,6 +201,33 @@ fn forms_that_change_a_topic_or_a_group_begin_with_what_they_have() {
     }
     let form = console.ask(&format!("/op/group/create?{}", link.replace("&amp;", "&")), &[], None).body;
     assert!(form.contains("name=\"retry-max\" value=\"3\""), "{form}");
+}
+
+#[test]
+fn the_data_of_a_group_says_null_for_no_owner_in_both_languages() {
+    let console = Console::start(tempfile::tempdir().unwrap());
+    let session = console.session("/op/topic/create");
+    let topic = "topic=Orders&cluster=DefaultCluster&read-queues=1&write-queues=1&perm=6&_step=go";
+    assert_eq!(console.post("/op/topic/create", &session, topic).status, 200);
+    let mut broker = Connection::open(console.server.setup().broker()).unwrap();
+    let committed = broker.call(
+        request::UPDATE_CONSUMER_OFFSET,
+        |frame| {
+            let frame = frame.text("consumerGroup", "CG").text("topic", "Orders");
+            frame.number("queueId", 0).number("commitOffset", 0)
+        },
+        &[],
+    );
+    assert_eq!(committed.code, 0);
+    for language in ["en", "zh"] {
+        let cookie = format!("Cookie: vostok_lang={language}");
+        let queues = eventually("the group is known", || {
+            let answer = console.ask("/api/v1/group?name=CG", &[&cookie], None).body;
+            let group: serde_json::Value = serde_json::from_str(&answer).ok()?;
+            Some(group["progress"]["queues"].clone()).filter(|queues| queues[0].is_object())
+        });
+        assert!(queues[0]["client_id"].is_null(), "{queues}");
+    }
 }
 
 #[test]

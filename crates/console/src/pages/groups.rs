@@ -109,6 +109,8 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
     {
         return Err(Refusal::missing(&*refusal.text));
     }
+    // The data says null of a queue without an owner, whatever the language.
+    let data = json!({"lag": past, "progress": progress.as_ref().ok(), "members": members.as_ref().ok(), "settings": settings.as_ref().ok()});
     let progress = progress.map(|mut progress| {
         for row in progress["queues"].as_array_mut().into_iter().flatten() {
             if row["client_id"].is_null() {
@@ -155,8 +157,6 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
             }
         }
     };
-    let data =
-        json!({"lag": past, "progress": progress.ok(), "members": members.ok(), "settings": settings.ok()});
     Ok(Page::new(format!("{}: {name}", lang.say("Group")), data, body))
 }
 
