@@ -225,7 +225,11 @@ impl Brokers {
         lite: Option<&str>,
     ) -> Result<(PopStatus, Popped), Failure> {
         match self {
-            Self::Local(api) => Ok(api.pop(request).await?.answer().await?),
+            Self::Local(api) => {
+                // Boxed: a pop that waits needs no room for how it began.
+                let mut held = Box::pin(api.pop(request)).await?;
+                Ok(held.answer().await?)
+            }
             Self::Cluster(cluster) => Box::pin(cluster.pop(broker, request, lite)).await,
         }
     }

@@ -22,7 +22,7 @@ use tokio_stream::adapters::Chain;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Iter, StreamExt};
 use tonic::body::Body;
-use tonic::server::{Grpc, ServerStreamingService, StreamingService, UnaryService};
+use tonic::server::{Grpc, StreamingService, UnaryService};
 use tonic::{Code as GrpcCode, Request, Response, Status as GrpcStatus, Streaming};
 use wire::codes::{Language, VERSION};
 
@@ -301,7 +301,7 @@ pub fn dispatch(origin: Origin, request: http::Request<Incoming>) -> Answer {
         "ReceiveMessage" => {
             let mut grpc = origin.grpc();
             let (caller, request) = known::<ReceiveMessageRequest>(&origin, request);
-            Box::pin(async move { grpc.server_streaming(Receive(Some(Box::new(caller))), request).await })
+            Box::pin(async move { grpc.streaming(Receive(Some(Box::new(caller))), request).await })
         }
         // Declared in the protocol, and not served by RocketMQ's proxy either: PullMessage, UpdateOffset, GetOffset, QueryOffset.
         _ => unimplemented(),
@@ -380,32 +380,46 @@ fn called_twice() -> Failure {
 }
 
 /// ReceiveMessage of a caller. The call waits before its response begins, so that one that is cancelled is dropped while it waits. Tonic
-/// keeps this as long as the call, so the caller is boxed.
+/// keeps this as long as the call, so the caller is boxed. To tonic the request is a stream: of a single message it would keep
+/// room for reading it as long as the call.
 pub struct Receive(pub Option<Box<Result<Call, Rejected>>>);
 
-impl ServerStreamingService<ReceiveMessageRequest> for Receive {
+impl StreamingService<ReceiveMessageRequest> for Receive {
     type Response = ReceiveMessageResponse;
     type ResponseStream = Delivery;
     type Future = Served<Self::ResponseStream>;
 
-    fn call(&mut self, request: Request<ReceiveMessageRequest>) -> Self::Future {
+    fn call(&mut self, request: Request<Streaming<ReceiveMessageRequest>>) -> Self::Future {
         let caller = self.0.take().map_or_else(|| Err(called_twice().into()), |caller| *caller);
-        // A future for each outcome: a call that waits for messages keeps nothing of the other one.
-        match opened_now(caller, request) {
-            // The bytes of the request are in memory until messages are found.
-            Ok((call, message, charged)) => {
-                let received = Box::pin(calls::receive(call, message));
-                Box::pin(async move {
-                    let _charged = charged;
-                    Ok(Response::new(received.await))
-                })
-            }
-            Err(rejected) => Box::pin(async move {
-                let failure = rejected.due().await;
-                Ok(Response::new(Delivery::of_status(failure.status(), None)))
-            }),
-        }
+        let opening = Box::pin(async move {
+            // A future for each outcome: a call that waits for messages keeps nothing of the other one.
+            let served: Self::Future = match opened_now(caller, single(request).await?) {
+                // The bytes of the request are in memory until messages are found.
+                Ok((call, message, charged)) => {
+                    let received = Box::pin(calls::receive(call, message));
+                    Box::pin(async move {
+                        let _charged = charged;
+                        Ok(Response::new(received.await))
+                    })
+                }
+                Err(rejected) => Box::pin(async move {
+                    let failure = rejected.due().await;
+                    Ok(Response::new(Delivery::of_status(failure.status(), None)))
+                }),
+            };
+            Ok::<_, GrpcStatus>(served)
+        });
+        Box::pin(async move { opening.await?.await })
     }
+}
+
+/// Reads a request of one message to its end.
+async fn single<M>(request: Request<Streaming<M>>) -> Result<Request<M>, GrpcStatus> {
+    let (metadata, extensions, mut inbound) = request.into_parts();
+    let message = inbound.message().await?;
+    let message = message.ok_or_else(|| GrpcStatus::internal("Missing request message."))?;
+    inbound.trailers().await?;
+    Ok(Request::from_parts(metadata, extensions, message))
 }
 
 /// Telemetry: lasts as long as its client. The response begins with the first command, as that of RocketMQ's library does: clients

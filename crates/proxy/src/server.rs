@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::pin::pin;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -285,9 +284,10 @@ async fn welcome((stream, place): (TcpStream, Place), origin: Origin, port: Arc<
         () = origin.proxy.stopping() => return,
     };
     match greeted {
+        // A task of its own: nothing of the greeting stays in memory as long as the connection.
         Ok((Greeted::Http2(stream), remote)) => {
-            let _counted = Counted::new(&port.connections);
-            serve(stream, origin, remote).await;
+            let held = (place, Counted::new(&port.connections));
+            drop(spawn_local(serve(stream, origin, remote, held)));
         }
         Ok((Greeted::Frames(stream), _)) => {
             if let Speaks::Either(frames) = &port.speaks {
@@ -301,8 +301,13 @@ async fn welcome((stream, place): (TcpStream, Place), origin: Origin, port: Arc<
     }
 }
 
-/// Serves one connection of gRPC.
-async fn serve(stream: Stream, origin: Origin, remote: SocketAddr) {
+/// Serves one connection of gRPC, and keeps what is `held` for it until then.
+fn serve(
+    stream: Stream,
+    origin: Origin,
+    remote: SocketAddr,
+    held: (Place, Counted),
+) -> impl Future<Output = ()> {
     let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port());
     let (proxy, origin) = (origin.proxy.clone(), Origin { remote, mark: Arc::default(), ..origin });
     let activity = Arc::new(Activity::new());
@@ -322,18 +327,22 @@ async fn serve(stream: Stream, origin: Origin, remote: SocketAddr) {
         .keep_alive_interval(PING_INTERVAL)
         .keep_alive_timeout(PING_TIMEOUT)
         .serve_connection(TokioIo::new(stream), service);
-    let mut connection = pin!(connection);
+    let connection = Box::pin(connection);
     let idle = Duration::from_millis(u64::try_from(proxy.config.idle_ms).unwrap_or(0)).max(IDLE_MIN);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = over(&proxy, &activity, idle) => {
-            // The client is told (GOAWAY), and calls under way are answered.
-            connection.as_mut().graceful_shutdown();
-            connection.await
+    async move {
+        let _held = held;
+        let mut connection = connection;
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = over(&proxy, &activity, idle) => {
+                // The client is told (GOAWAY), and calls under way are answered.
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%remote, %error, "a connection of gRPC ended");
         }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%remote, %error, "a connection of gRPC ended");
     }
 }
 

@@ -143,7 +143,7 @@ impl Held {
     ///
     /// # Errors
     /// The refusal, with RocketMQ's code, of `PopMessageProcessor.processRequest`.
-    pub async fn answer(mut self) -> Result<(PopStatus, Popped), Refusal> {
+    pub async fn answer(&mut self) -> Result<(PopStatus, Popped), Refusal> {
         if let Some(answer) = self.answer.take() {
             return answer;
         }

@@ -90,7 +90,7 @@ fn what_was_sent_is_popped_and_acknowledged() {
 fn a_waiting_pop_is_run_by_its_own_task() {
     let fixture = fixture();
     let api = api(&fixture);
-    let held = done(api.pop(&pop(20_000))).unwrap();
+    let mut held = done(api.pop(&pop(20_000))).unwrap();
     let mut answer = pin!(held.answer());
     let mut context = Context::from_waker(Waker::noop());
     assert!(answer.as_mut().poll(&mut context).is_pending());

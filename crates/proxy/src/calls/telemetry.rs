@@ -26,14 +26,18 @@ pub fn serve(
     async move {
         let mut client = None;
         let is_lost = loop {
-            let command = tokio::select! {
-                command = inbound.message() => command,
-                () = writer.closed() => break true,
-                () = call.proxy.stopping() => break false,
+            // Boxed before it is awaited: a command that was taken apart here would have its room in every stream.
+            let taken = {
+                let command = tokio::select! {
+                    command = inbound.message() => command,
+                    () = writer.closed() => break true,
+                    () = call.proxy.stopping() => break false,
+                };
+                let is_broken = command.is_err();
+                let Ok(Some(message)) = command else { break is_broken };
+                Box::pin(take(&call, &mut client, &writer, message))
             };
-            let is_broken = command.is_err();
-            let Ok(Some(message)) = command else { break is_broken };
-            if Box::pin(take(&call, &mut client, &writer, message)).await.is_break() {
+            if taken.await.is_break() {
                 break false;
             }
         };

@@ -540,9 +540,19 @@ fn a_stream_that_waits_for_its_refusal_ends_with_its_client() {
     });
 }
 
+/// The stream of a request of one message, whose bytes are text.
+fn streamed<M: prost::Message + Default + 'static>(message: &M) -> tonic::Streaming<M> {
+    use tonic::codec::Codec as _;
+    let mut body = vec![0; 5];
+    message.encode(&mut body).unwrap();
+    body[4] = u8::try_from(body.len() - 5).unwrap();
+    let decoder = grpc::ProstCodec::<M, M>::default().decoder();
+    tonic::Streaming::new_request(decoder, String::from_utf8(body).unwrap(), None, None)
+}
+
 #[test]
 fn a_receive_that_waits_is_charged_for_its_request() {
-    use tonic::server::ServerStreamingService as _;
+    use tonic::server::StreamingService as _;
     let fixture = Fixture::new();
     fixture.send(|_| {});
     fixture.consume();
@@ -550,7 +560,7 @@ fn a_receive_that_waits_is_charged_for_its_request() {
     let waits = Some(Duration::of_ms(20_000));
     let request = ReceiveMessageRequest { long_polling_timeout: waits, ..Fixture::request() };
     fixture.run(async {
-        let request = charged(&fixture.proxy, request);
+        let request = charged(&fixture.proxy, streamed(&request));
         let mut received = Receive(Some(Box::new(Ok(fixture.call())))).call(request);
         assert!(once(received.as_mut()).is_none());
         assert_eq!(fixture.proxy.memory.used(), 1000);
@@ -575,18 +585,11 @@ fn what_waits_for_a_client_is_small() {
 /// The Rust client receives as soon as the head of the response is there.
 #[test]
 fn the_response_to_a_client_begins_when_its_settings_are_known() {
-    use prost::Message as _;
-    use tonic::codec::Codec as _;
     use tonic::server::StreamingService as _;
     let fixture = Fixture::new();
     let said = |settings: Settings| {
         let said = TelemetryCommand { command: Some(Command::Settings(settings)), ..Default::default() };
-        let mut body = vec![0; 5];
-        said.encode(&mut body).unwrap();
-        body[4] = u8::try_from(body.len() - 5).unwrap();
-        let decoder = grpc::ProstCodec::<TelemetryCommand, TelemetryCommand>::default().decoder();
-        let inbound = tonic::Streaming::new_request(decoder, String::from_utf8(body).unwrap(), None, None);
-        let mut request = tonic::Request::new(inbound);
+        let mut request = tonic::Request::new(streamed(&said));
         request.metadata_mut().insert("x-mq-client-id", "c".parse().unwrap());
         Telemetry(fixture.origin()).call(request)
     };

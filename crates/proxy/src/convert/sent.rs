@@ -118,11 +118,16 @@ fn is_transaction(system: &SystemProperties) -> bool {
     system.message_type == MessageType::Transaction as i32
 }
 
+/// Room in bytes for the properties that are not the user's, as large as they mostly are.
+const SYSTEM_BYTES: usize = 384;
+
 /// Properties and flags of a message that passed [`check`].
 pub fn outgoing(message: &Message, caller: &Caller, now_ms: i64) -> Outgoing {
     let none = SystemProperties::default();
     let system = message.system_properties.as_ref().unwrap_or(&none);
-    let mut out = Vec::new();
+    let user_bytes: usize =
+        message.user_properties.iter().map(|(key, value)| key.len() + value.len() + 2).sum();
+    let mut out = Vec::with_capacity(user_bytes + SYSTEM_BYTES);
     for (key, value) in &message.user_properties {
         properties::append(&mut out, key, value.as_bytes());
     }
