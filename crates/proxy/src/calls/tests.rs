@@ -575,11 +575,11 @@ fn what_waits_for_a_client_is_small() {
     use tonic::codec::Codec as _;
     let fixture = Fixture::new();
     let receive = receive(fixture.call(), Fixture::request());
-    assert!(size_of_val(&receive) <= 2048, "a receive takes {} bytes", size_of_val(&receive));
+    assert!(size_of_val(&receive) <= 1664, "a receive takes {} bytes", size_of_val(&receive));
     let decoder = grpc::ProstCodec::<TelemetryCommand, TelemetryCommand>::default().decoder();
     let inbound = tonic::Streaming::new_empty(decoder, tonic::body::Body::empty());
     let stream = telemetry::serve(fixture.call(), inbound, tokio::sync::mpsc::channel(1).0);
-    assert!(size_of_val(&stream) <= 1280, "a stream of settings takes {} bytes", size_of_val(&stream));
+    assert!(size_of_val(&stream) <= 896, "a stream of settings takes {} bytes", size_of_val(&stream));
 }
 
 /// The Rust client receives as soon as the head of the response is there.

@@ -93,7 +93,7 @@ fn readable(body: Bytes, flag: i32) -> (Bytes, Encoding) {
                 Err(_) => (body, Encoding::Gzip),
             }
         }
-        Some(_) => (body, Encoding::Gzip),
+        Some(Ok(Compression::Zlib) | Err(_)) => (body, Encoding::Gzip),
     }
 }
 
