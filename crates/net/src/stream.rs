@@ -54,7 +54,7 @@ impl AsyncWrite for Stream {
         }
     }
 
-    /// HTTP/2 writes the head of a frame and its payload at once then.
+    /// Lets h2 write the head and the payload of a frame with one system call.
     fn poll_write_vectored(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -86,5 +86,27 @@ impl AsyncWrite for Stream {
             Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
             Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn several_slices_are_written_at_once() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let mut stream = Stream::Plain(TcpStream::connect(listener.local_addr().unwrap()).await.unwrap());
+            assert!(stream.is_write_vectored());
+            let slices = [IoSlice::new(b"head"), IoSlice::new(b"payload")];
+            let written = poll_fn(|cx| Pin::new(&mut stream).poll_write_vectored(cx, &slices)).await;
+            assert_eq!(written.unwrap(), 11);
+        });
     }
 }

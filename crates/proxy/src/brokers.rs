@@ -226,7 +226,7 @@ impl Brokers {
     ) -> Result<(PopStatus, Popped), Failure> {
         match self {
             Self::Local(api) => {
-                // Boxed: a pop that waits needs no room for how it began.
+                // Boxed: the state of `Api::pop` is freed before the wait.
                 let mut held = Box::pin(api.pop(request)).await?;
                 Ok(held.answer().await?)
             }

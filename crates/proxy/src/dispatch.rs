@@ -380,8 +380,8 @@ fn called_twice() -> Failure {
 }
 
 /// ReceiveMessage of a caller. The call waits before its response begins, so that one that is cancelled is dropped while it waits. Tonic
-/// keeps this as long as the call, so the caller is boxed. To tonic the request is a stream: of a single message it would keep
-/// room for reading it as long as the call.
+/// keeps this as long as the call, so the caller is boxed. The request is read as a stream, because `Grpc::server_streaming` keeps its
+/// state of reading, a KiB, as long as the call waits.
 pub struct Receive(pub Option<Box<Result<Call, Rejected>>>);
 
 impl StreamingService<ReceiveMessageRequest> for Receive {

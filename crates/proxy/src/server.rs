@@ -266,7 +266,7 @@ async fn accept(port: Arc<Port>, origin: Origin) {
     }
 }
 
-/// Serves one connection by what it speaks. Its place is free again at the end.
+/// Greets one connection, and hands it with its place to what it speaks.
 async fn welcome((stream, place): (TcpStream, Place), origin: Origin, port: Arc<Port>) {
     // Boxed: a connection has no room for its TLS handshake once that is over.
     let greeting = Box::pin(async {
@@ -301,7 +301,7 @@ async fn welcome((stream, place): (TcpStream, Place), origin: Origin, port: Arc<
     }
 }
 
-/// Serves one connection of gRPC, and keeps what is `held` for it until then.
+/// Serves one connection of gRPC. What is `held` for it is dropped after the connection.
 fn serve(
     stream: Stream,
     origin: Origin,

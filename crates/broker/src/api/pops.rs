@@ -139,7 +139,8 @@ pub struct Held {
 }
 
 impl Held {
-    /// The answer, when it comes. The pop is run by the task that awaits this.
+    /// The answer, when it comes; asked for once. The pop is run by the task that awaits this. It borrows, because an async function that
+    /// takes `self` keeps it twice while the pop waits.
     ///
     /// # Errors
     /// The refusal, with RocketMQ's code, of `PopMessageProcessor.processRequest`.

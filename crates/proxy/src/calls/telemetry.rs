@@ -26,7 +26,7 @@ pub fn serve(
     async move {
         let mut client = None;
         let is_lost = loop {
-            // Boxed before it is awaited: a command that was taken apart here would have its room in every stream.
+            // Boxed before it is awaited, so that a stream has no room for a decoded command.
             let taken = {
                 let command = tokio::select! {
                     command = inbound.message() => command,

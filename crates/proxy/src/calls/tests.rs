@@ -542,12 +542,36 @@ fn a_stream_that_waits_for_its_refusal_ends_with_its_client() {
 
 /// The stream of a request of one message, whose bytes are text.
 fn streamed<M: prost::Message + Default + 'static>(message: &M) -> tonic::Streaming<M> {
-    use tonic::codec::Codec as _;
     let mut body = vec![0; 5];
     message.encode(&mut body).unwrap();
     body[4] = u8::try_from(body.len() - 5).unwrap();
+    stream_of(String::from_utf8(body).unwrap(), None)
+}
+
+/// The stream of a request with this body, whose messages may have so many bytes.
+fn stream_of<M>(body: String, bytes_max: Option<usize>) -> tonic::Streaming<M>
+where
+    M: prost::Message + Default + 'static,
+{
+    use tonic::codec::Codec as _;
     let decoder = grpc::ProstCodec::<M, M>::default().decoder();
-    tonic::Streaming::new_request(decoder, String::from_utf8(body).unwrap(), None, None)
+    tonic::Streaming::new_request(decoder, body, None, bytes_max)
+}
+
+#[test]
+fn a_receive_whose_request_cannot_be_read_ends_with_the_status_of_a_single_request() {
+    use tonic::server::StreamingService as _;
+    let fixture = Fixture::new();
+    let ended = |body: &str| {
+        let request = charged(&fixture.proxy, stream_of(body.to_owned(), Some(4)));
+        let mut received = Receive(Some(Box::new(Ok(fixture.call())))).call(request);
+        once(received.as_mut()).unwrap().map(drop).unwrap_err()
+    };
+    fixture.run(async {
+        let empty = ended("");
+        assert_eq!((empty.code(), empty.message()), (tonic::Code::Internal, "Missing request message."));
+        assert_eq!(ended("\0\0\0\0\u{5}aaaaa").code(), tonic::Code::OutOfRange);
+    });
 }
 
 #[test]
