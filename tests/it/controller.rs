@@ -195,7 +195,7 @@ fn a_controller_without_a_leader_is_passed_over_for_one_that_knows_it() {
     let ports: Vec<u16> = (0..4).map(|_| free_ports().1).collect();
     let conf = homes[0].path().join("controller.conf");
     let [own, second, third, other] = ports[..] else { unreachable!() };
-    // The two others of its group do not run.
+    // n1 and n2 do not run.
     let text = format!(
         "controllerDLegerGroup=group1\ncontrollerDLegerSelfId=n0\ncontrollerDLegerPeers=n0-127.0.0.1:{own};n1-127.0.0.1:{second};n2-127.0.0.1:{third}\n"
     );

@@ -85,8 +85,8 @@ impl Typed for Metadata {
     }
 }
 
-/// Asks the controllers one after the other until one knows who leads; one that others cannot reach does not. Otherwise what the first
-/// of them said.
+/// Asks the controllers in order until one names the leader; one without contact to its group names none. When none does, the first
+/// answer counts.
 async fn metadata(session: &Session, arguments: &Arguments) -> Result<Metadata, Error> {
     let mut failure = Error::Usage("expected the address of a controller".to_owned());
     let mut without_leader = None;
