@@ -209,6 +209,8 @@ fn the_data_of_a_group_says_null_for_no_owner_in_both_languages() {
     let session = console.session("/op/topic/create");
     let topic = "topic=Orders&cluster=DefaultCluster&read-queues=1&write-queues=1&perm=6&_step=go";
     assert_eq!(console.post("/op/topic/create", &session, topic).status, 200);
+    let group = "group=CG&cluster=DefaultCluster&_step=go";
+    assert_eq!(console.post("/op/group/create", &session, group).status, 200);
     let mut broker = Connection::open(console.server.setup().broker()).unwrap();
     let committed = broker.call(
         request::UPDATE_CONSUMER_OFFSET,
