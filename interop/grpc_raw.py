@@ -125,7 +125,9 @@ def malformed(stage):
     check(failing(lambda: send(b"\xff\xff\xff", timeout=10, metadata=metadata("raw")), grpc.StatusCode.INTERNAL, "no protobuf"), "a text")
     failing(lambda: missing(b"", timeout=10, metadata=metadata("raw")), grpc.StatusCode.UNIMPLEMENTED, "a missing method")
     answer = connection.unary_unary(SERVICE + "SyncLiteSubscription", response_deserializer=service_pb2.SyncLiteSubscriptionResponse.FromString)
-    equal(50500, answer(b"", timeout=10, metadata=metadata("raw")).status.code, "lite topics")
+    # Only the brokers of a cluster may know lite topics, so there the request is read: it names no topic.
+    expected = 40002 if os.environ["VOSTOK_BEFORE"] else 50500
+    equal(expected, answer(b"", timeout=10, metadata=metadata("raw")).status.code, "lite topics")
 
 
 def large_requests(stage):
@@ -285,9 +287,21 @@ def proxies(stage):
             "bornTimestamp": "1", "flag": "0", "properties": "", "reconsumeTimes": "0"}
     pull = {"consumerGroup": stage.group, "topic": topic, "queueId": "0", "queueOffset": "0", "maxMsgNums": "32", "sysFlag": "4", "commitOffset": "0",
             "suspendTimeoutMillis": "0", "subscription": "*", "subVersion": "0", "expressionType": "TAG"}
+
+    def is_told():
+        """Whether the topic names the consumer: the proxies of all clients write there, so it is read on from pull to pull."""
+        try:
+            fields, found = grpc_topics.ask(stage.broker, 11, pull)
+        except AssertionError:
+            return False
+        pull["queueOffset"] = fields["nextBeginOffset"]
+        return client_id.encode() in found
+
     # A proxy reads from the end that the topic has when it begins; heartbeats repeat what it misses.
-    while len(members()) < 2 or client_id.encode() not in asked(stage.broker, 11, pull):
-        check(time.monotonic() < end, f"within a minute: {members()}, {asked(stage.broker, 11, pull)}")
+    told_of_it = False
+    while len(members()) < 2 or not told_of_it:
+        check(time.monotonic() < end, f"within a minute: {members()}, told of it: {told_of_it}")
+        told_of_it = told_of_it or is_told()
         asked(stage.broker, 10, send, json.dumps(told).encode())
         equal(20000, consumer.calls.Heartbeat(service_pb2.HeartbeatRequest(group=definition_pb2.Resource(name=stage.group)),
                                               metadata=consumer.metadata).status.code, "heartbeat")
