@@ -222,7 +222,12 @@ proptest! {
                 }
                 Chance::Report(slave, reported) => MasterEvent::Reported(peer(slave), at(reported)),
                 Chance::Sent(slave) => MasterEvent::Sent(peer(slave)),
-                Chance::Close(slave) => MasterEvent::Closed(peer(slave)),
+                Chance::Close(slave) => {
+                    let closed = peer(slave);
+                    current.remove(&slave);
+                    acks.remove(&closed);
+                    MasterEvent::Closed(closed)
+                }
                 Chance::Grow(bytes) => {
                     end += bytes;
                     MasterEvent::Log(LogRange { minimum: at(0), end: at(end) })
@@ -267,7 +272,11 @@ proptest! {
                             other => prop_assert!(false, "{other:?}"),
                         }
                     }
-                    MasterAction::Close(..) | MasterAction::Warn(..) | MasterAction::WakeAt(_) => {}
+                    MasterAction::Close(peer, _) => {
+                        current.retain(|_, it| *it != peer);
+                        acks.remove(&peer);
+                    }
+                    MasterAction::Warn(..) | MasterAction::WakeAt(_) => {}
                 }
             }
             for peer in master.peers() {
