@@ -5,6 +5,10 @@
 //! change until it hears of the result, so meanwhile it needs the acknowledgements of *every* set that may be committed: the
 //! committed one and all proposals that may still become it. A Java master forgets a proposal when it makes the next one, and
 //! passes over members whose acknowledgement it does not know; both can lose what was acknowledged.
+//!
+//! With asynchronous flush, what was acknowledged may be in memory only, and that is safe as long as several brokers have it that
+//! can be elected. A master that is alone in its set is the only one: it proposes such a set when everything that a slave has
+//! is on its own disk, and until the controller has decided it confirms nothing that is not.
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,6 +87,15 @@ enum Proposal {
     Paused(u64),
 }
 
+/// The flush that a master needs before it can be alone in its set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flush {
+    NotNeeded,
+    Needed,
+    /// The shell was asked for it.
+    Asked,
+}
+
 /// The in-sync set of one broker set, on its master.
 #[derive(Clone, Debug)]
 pub(crate) struct InSync {
@@ -97,6 +110,13 @@ pub(crate) struct InSync {
     /// The slaves that are connected, and members that may still connect.
     members: BTreeMap<BrokerId, Member>,
     confirm: LogOffset,
+    /// Up to where the log is known to be on this broker's disk.
+    flushed: LogOffset,
+    /// The most that a slave has acknowledged.
+    acknowledged: LogOffset,
+    flush: Flush,
+    /// Whether a proposal that may still be committed leaves the master alone.
+    proposes_alone: bool,
 }
 
 impl InSync {
@@ -117,6 +137,10 @@ impl InSync {
             unknown_since_ms: None,
             members: BTreeMap::new(),
             confirm,
+            flushed: LogOffset::ZERO,
+            acknowledged: LogOffset::ZERO,
+            flush: Flush::NotNeeded,
+            proposes_alone: false,
         };
         in_sync.adopt(now_ms, committed);
         in_sync
@@ -143,6 +167,7 @@ impl InSync {
         let Some(member) = self.members.get_mut(&broker) else { return };
         member.must_leave |= ack.offset < member.ack.unwrap_or(self.confirm);
         member.ack = Some(ack.offset);
+        self.acknowledged = self.acknowledged.max(ack.offset);
         member.is_caught_up = ack.caught_up_ms.is_some();
         member.caught_up_ms = member.caught_up_ms.max(ack.caught_up_ms.unwrap_or(0));
         self.forget_members_of_no_set();
@@ -190,10 +215,15 @@ impl InSync {
         }
         self.committed = committed;
         // A proposal names the set that it changes, so with a new one all former proposals are void.
-        self.proposed.clear();
+        self.forget_proposed();
         self.proposal = Proposal::None;
         self.unknown_since_ms = None;
         self.forget_members_of_no_set();
+    }
+
+    fn forget_proposed(&mut self) {
+        self.proposed.clear();
+        self.proposes_alone = false;
     }
 
     /// The controller has refused the proposal and will not commit it.
@@ -201,7 +231,7 @@ impl InSync {
         if self.proposal == Proposal::Asked {
             self.proposal = Proposal::Paused(now_ms + self.config.retry_interval_ms);
             if self.unknown_since_ms.is_none() {
-                self.proposed.clear();
+                self.forget_proposed();
                 self.forget_members_of_no_set();
             }
         }
@@ -215,7 +245,37 @@ impl InSync {
         }
     }
 
-    /// The set to propose to the controller now, if it should change and no proposal is on its way.
+    /// A flush that was asked for has ended, or took too long; the log is on disk up to `end`.
+    pub(crate) fn flushed(&mut self, end: LogOffset) {
+        self.flushed = self.flushed.max(end);
+        self.flush = Flush::NotNeeded;
+    }
+
+    /// Whether the shell has to flush the log now. Once until [`InSync::flushed`].
+    pub(crate) fn asks_flush(&mut self) -> bool {
+        if self.proposes_alone && self.lacks_flush() {
+            self.need_flush();
+        }
+        let is_needed = self.flush == Flush::Needed;
+        if is_needed {
+            self.flush = Flush::Asked;
+        }
+        is_needed
+    }
+
+    fn need_flush(&mut self) {
+        if self.flush == Flush::NotNeeded {
+            self.flush = Flush::Needed;
+        }
+    }
+
+    /// Whether a slave has what is not known to be on this broker's disk. All that needed a slave's acknowledgement is below that.
+    fn lacks_flush(&self) -> bool {
+        self.flushed < self.acknowledged
+    }
+
+    /// The set to propose to the controller now, if it should change and no proposal is on its way. One of the master alone
+    /// waits for a flush, see [`InSync::asks_flush`].
     pub(crate) fn propose(&mut self, now_ms: u64, log: LogState) -> Option<BTreeSet<BrokerId>> {
         match self.proposal {
             Proposal::Asked => return None,
@@ -226,7 +286,13 @@ impl InSync {
         if wanted == self.committed.members || !self.committed.members.contains(&self.own) {
             return None;
         }
+        let is_alone = wanted.len() == 1;
+        if is_alone && self.lacks_flush() {
+            self.need_flush();
+            return None;
+        }
         self.proposal = Proposal::Asked;
+        self.proposes_alone |= is_alone;
         self.proposed.extend(wanted.iter().copied());
         for broker in wanted.difference(&self.committed.members) {
             // It may have been in a lost proposal and gone since; now it has everything.
@@ -281,9 +347,14 @@ impl InSync {
         self.committed.members.len().max(self.proposed.len())
     }
 
+    /// Up to where the master has the log, which ends at `end`, for what needs copies.
+    pub(crate) fn own_end(&self, end: LogOffset) -> LogOffset {
+        if self.proposes_alone { end.min(self.flushed) } else { end }
+    }
+
     /// Up to where every required member has the log, which ends at `end`; `None` when that is not known of all.
     pub(crate) fn reached(&self, end: LogOffset) -> Option<LogOffset> {
-        let mut reached = end;
+        let mut reached = self.own_end(end);
         for broker in self.required().iter().filter(|broker| **broker != self.own) {
             reached = reached.min(self.members.get(broker)?.ack?);
         }
@@ -307,6 +378,7 @@ impl InSync {
         match self.proposal {
             Proposal::Asked => None,
             _ if !self.committed.members.contains(&self.own) => None,
+            _ if self.flush == Flush::Asked => None,
             Proposal::Paused(until_ms) => Some(until_ms),
             Proposal::None => {
                 let members = self.committed.members.iter().filter_map(|broker| self.members.get(broker));

@@ -21,7 +21,7 @@ use net::Stream;
 use replica::acks::Ticket;
 use replica::in_sync::SetEpoch;
 use replica::transfer::{LogRange, PeerId};
-use store::{Store, WaitOutcome};
+use store::{FlushOutcome, Store, WaitOutcome};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
@@ -92,6 +92,8 @@ struct Shell {
     wake_at_ms: Option<u64>,
     last_peer: u64,
     growth: Growth,
+    /// Notified when a flush that the machine asked for has ended or takes long.
+    flushed: Arc<Notify>,
     /// Connections for which there was no room.
     overflow: LineLimit,
 }
@@ -139,7 +141,7 @@ pub(super) async fn run(
     let (mut copies, mut silent) = (broker.table_copies.changes(), broker.table_copies.silent());
     let mut shell = Shell::new(broker, machine, proposals, events);
     shell.step(MachineEvent::Log(shell.range()));
-    let grown = shell.growth.notify.clone();
+    let (grown, flushed) = (shell.growth.notify.clone(), shell.flushed.clone());
     loop {
         shell.admit();
         shell.await_growth();
@@ -155,6 +157,10 @@ pub(super) async fn run(
                 shell.put_out(&slaves);
             }
             () = grown.notified() => shell.step(MachineEvent::Log(shell.range())),
+            () = flushed.notified() => {
+                let end = shell.broker.store.flushed();
+                shell.step(MachineEvent::Flushed(end));
+            }
             () = clock.until(wake_at_ms) => {
                 shell.wake_at_ms = None;
                 shell.epoch_file.retry(&shell.broker);
@@ -214,6 +220,7 @@ impl Shell {
             wake_at_ms: None,
             last_peer: 0,
             growth: Growth { notify: Arc::default(), is_awaited: Arc::default() },
+            flushed: Arc::default(),
             overflow: LineLimit::default(),
             broker,
         }
@@ -352,6 +359,7 @@ impl Shell {
                     self.broker.store.set_confirmed(Some(confirm));
                 }
             }
+            Action::Flush => self.flush_log(),
             Action::ProposeSet(members, epoch) => self.propose(members, epoch),
             Action::SaveEpochs(epochs) => self.epoch_file.save(&self.broker, epochs),
             Action::Answer(ticket) => {
@@ -376,6 +384,18 @@ impl Shell {
         self.broker.replicas.leave(&gone.progress);
         gone.tasks.iter().for_each(JoinHandle::abort);
         Some(gone)
+    }
+
+    /// Has the log flushed, and the thread woken. After a failure the store is fenced, and the machine goes on waiting: nobody must
+    /// leave the in-sync set then.
+    fn flush_log(&self) {
+        let (store, flushed) = (&self.broker.store, self.flushed.clone());
+        let done = move |outcome| {
+            if !matches!(outcome, FlushOutcome::Failed(_)) {
+                flushed.notify_one();
+            }
+        };
+        store.when_flushed(store.appended(), Box::new(done));
     }
 
     /// Has the thread woken when the log grows.

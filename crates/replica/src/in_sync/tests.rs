@@ -23,8 +23,14 @@ fn ack(offset: u64) -> Ack {
     Ack { offset: at(offset), caught_up_ms: Some(0) }
 }
 
-/// Broker 1 is master of {1, 2}; broker 2 is connected and has everything; 50 bytes are confirmed.
+/// Broker 1 is master of {1, 2}; broker 2 is connected and has everything; 50 bytes are confirmed, and all are on disk.
 fn pair() -> InSync {
+    let mut in_sync = unflushed_pair();
+    in_sync.flushed(at(1_000));
+    in_sync
+}
+
+fn unflushed_pair() -> InSync {
     let mut in_sync = InSync::new(0, id(1), InSyncConfig::default(), committed(&[1, 2], 3), at(50));
     in_sync.connect(0, id(2), false);
     in_sync.acknowledge(id(2), ack(100));
@@ -72,6 +78,7 @@ fn a_proposal_whose_result_is_unknown_is_needed_like_a_member() {
     assert_eq!(in_sync.propose(6_000, LOG), None, "the set is what it should be, as far as anybody knows");
     assert_eq!(in_sync.reached(at(100)), None, "the controller may have committed {{1, 2}}");
     in_sync.commit(6_001, committed(&[1, 2], 4));
+    in_sync.flushed(at(100));
     assert_eq!(in_sync.propose(6_002, LOG), Some(set(&[1])), "what it has seen must leave first");
     in_sync.refuse(6_003);
     assert_eq!(in_sync.reached(at(100)), None);
@@ -182,8 +189,58 @@ fn a_member_that_has_lost_something_leaves_before_it_comes_back() {
     assert_eq!(in_sync.propose(1, LOG), Some(set(&[1])), "nobody knows what happened in between");
     let mut in_sync = InSync::new(0, id(1), InSyncConfig::default(), committed(&[1, 2], 3), at(50));
     in_sync.connect(0, id(2), false);
+    in_sync.flushed(at(49));
     in_sync.acknowledge(id(2), ack(49));
     assert_eq!(in_sync.propose(1, LOG), Some(set(&[1])));
+}
+
+#[test]
+fn a_master_is_alone_when_what_slaves_have_is_on_its_disk() {
+    let mut in_sync = unflushed_pair();
+    in_sync.disconnect(id(2));
+    assert_eq!(in_sync.propose(1, LOG), None);
+    assert!(in_sync.asks_flush() && !in_sync.asks_flush());
+    assert_eq!(
+        (in_sync.propose(20_000, LOG), in_sync.wake_at_ms(at(100))),
+        (None, None),
+        "the flush wakes it"
+    );
+    in_sync.flushed(at(99));
+    assert_eq!(in_sync.propose(20_001, LOG), None, "a flush that takes long is waited for again");
+    assert!(in_sync.asks_flush());
+    in_sync.flushed(at(100));
+    assert_eq!(in_sync.propose(20_002, LOG), Some(set(&[1])));
+    assert!(!in_sync.asks_flush());
+}
+
+#[test]
+fn a_master_that_two_slaves_leave_one_by_one_flushes_before_it_is_alone() {
+    let mut in_sync = InSync::new(0, id(1), InSyncConfig::default(), committed(&[1, 2, 3], 3), at(50));
+    for slave in [2, 3] {
+        in_sync.connect(0, id(slave), false);
+        in_sync.acknowledge(id(slave), ack(100));
+    }
+    in_sync.disconnect(id(2));
+    assert_eq!(in_sync.propose(1, LOG), Some(set(&[1, 3])), "broker 3 has everything");
+    in_sync.commit(2, committed(&[1, 3], 4));
+    in_sync.disconnect(id(3));
+    assert_eq!(in_sync.propose(3, LOG), None);
+    assert!(in_sync.asks_flush());
+}
+
+#[test]
+fn what_comes_while_a_set_of_the_master_alone_is_decided_is_flushed_before_it_counts() {
+    let mut in_sync = pair();
+    in_sync.blame(at(1_001));
+    assert_eq!(in_sync.propose(1, LOG), Some(set(&[1])));
+    in_sync.acknowledge(id(2), ack(1_200));
+    assert_eq!(in_sync.reached(at(1_200)), Some(at(1_000)), "the controller may have committed {{1}}");
+    assert!(in_sync.asks_flush());
+    in_sync.flushed(at(1_200));
+    assert_eq!(in_sync.reached(at(1_200)), Some(at(1_200)));
+    in_sync.refuse(2);
+    in_sync.acknowledge(id(2), ack(1_300));
+    assert_eq!(in_sync.reached(at(1_300)), Some(at(1_300)), "broker 2 can be elected");
 }
 
 #[test]
@@ -201,6 +258,7 @@ enum Chance {
     Ack(u64, u64),
     Grow(u64),
     Blame(u64),
+    Flush,
     Propose,
     Commit(bool),
     Lose,
@@ -215,6 +273,7 @@ fn chance() -> impl Strategy<Value = Chance> {
         (2..5_u64, 0..200_u64).prop_map(|(broker, offset)| Chance::Ack(broker, offset)),
         (1..50_u64).prop_map(Chance::Grow),
         (0..200_u64).prop_map(Chance::Blame),
+        Just(Chance::Flush),
         Just(Chance::Propose),
         any::<bool>().prop_map(Chance::Commit),
         Just(Chance::Lose),
@@ -225,14 +284,15 @@ fn chance() -> impl Strategy<Value = Chance> {
 
 proptest! {
     /// Whatever the controller commits without telling, and whoever comes and goes: nothing is confirmed that a member of the
-    /// controller's set has not acknowledged on its present connection.
+    /// controller's set has not acknowledged on its present connection, nor, when the master has become its only member, anything
+    /// that is not on the master's disk.
     #[test]
     fn confirm_never_passes_an_unknown_member(chances in proptest::collection::vec(chance(), 1..120)) {
         let mut in_sync = InSync::new(0, id(1), InSyncConfig::default(), committed(&[1, 2], 1), at(0));
         let mut controller = committed(&[1, 2], 1);
         let mut on_its_way: Vec<BTreeSet<BrokerId>> = Vec::new();
         let mut acks: BTreeMap<BrokerId, Option<u64>> = BTreeMap::new();
-        let (mut now_ms, mut end) = (0, 0);
+        let (mut now_ms, mut end, mut flushed) = (0, 0, 0);
         for chance in chances {
             match chance {
                 Chance::Connect(broker) => {
@@ -253,6 +313,10 @@ proptest! {
                     end += bytes;
                 }
                 Chance::Blame(end) => in_sync.blame(at(end)),
+                Chance::Flush => {
+                    flushed = end;
+                    in_sync.flushed(at(end));
+                }
                 Chance::Propose => {
                     let log = LogState { end: at(end), epoch_start: at(0) };
                     if let Some(wanted) = in_sync.propose(now_ms, log) {
@@ -299,6 +363,10 @@ proptest! {
                 in_sync.raise_confirm(reached);
             }
             prop_assert!(in_sync.confirm() <= at(end));
+            // A master that knows that it is alone confirms as asynchronous flush does.
+            if controller.members == set(&[1]) && in_sync.committed().epoch < controller.epoch {
+                prop_assert!(in_sync.confirm() <= at(flushed), "{} is confirmed, {flushed} on disk", in_sync.confirm());
+            }
         }
     }
 }

@@ -55,6 +55,8 @@ pub enum MasterEvent {
     Closed(PeerId),
     /// The log has grown: all below its end can be read. Also when its minimum has risen.
     Log(LogRange),
+    /// A flush that was asked for with [`MasterAction::Flush`] has ended or takes long; the log is on disk up to here.
+    Flushed(LogOffset),
     /// An answer waits for replicas.
     Wait(Wait),
     /// The controller has committed an in-sync set, in its answer to a proposal or seen by a poll.
@@ -88,6 +90,8 @@ pub enum MasterAction {
     Warn(PeerId, Warning),
     /// Let consumers see the log up to here.
     Confirm(LogOffset),
+    /// Flush the log up to its end, and say [`MasterEvent::Flushed`]; nothing after a flush that failed.
+    Flush,
     /// Ask the controller to replace the set with this epoch (request 1001), and say what came of it.
     ProposeSet(BTreeSet<BrokerId>, SetEpoch),
     /// Make the epoch file say this.
@@ -181,6 +185,7 @@ impl Master {
             }
             MasterEvent::Closed(peer) => self.forget(peer),
             MasterEvent::Log(log) => self.grow(now_ms, log, out),
+            MasterEvent::Flushed(end) => self.in_sync.flushed(end),
             MasterEvent::Wait(wait) => self.waits.add(wait, now_ms + self.config.acks.slave_timeout_ms),
             MasterEvent::SetCommitted(committed) => self.in_sync.commit(now_ms, committed),
             MasterEvent::SetRefused => self.in_sync.refuse(now_ms),
@@ -211,6 +216,9 @@ impl Master {
         let epoch_start = self.epochs.last().map_or(LogOffset::ZERO, |last| last.start);
         if let Some(wanted) = self.in_sync.propose(now_ms, LogState { end, epoch_start }) {
             out.push(MasterAction::ProposeSet(wanted, self.in_sync.committed().epoch));
+        }
+        if self.in_sync.asks_flush() {
+            out.push(MasterAction::Flush);
         }
         if let Some(wake_at_ms) = self.timer.arm(self.wake_at_ms()) {
             out.push(MasterAction::WakeAt(wake_at_ms));
@@ -340,7 +348,10 @@ impl Master {
         let members = self.peers.values().filter(|peer| peer.is_one_of(&self.committed().members));
         match need {
             Need::Master => Some(end),
-            Need::Acks(need) => reached_by(need, members.filter_map(|peer| peer.link.acknowledged())),
+            Need::Acks(need) => {
+                let reached = reached_by(need, members.filter_map(|peer| peer.link.acknowledged()));
+                reached.map(|reached| reached.min(self.in_sync.own_end(end)))
+            }
             Need::All => self.in_sync.reached(end),
         }
     }

@@ -76,6 +76,7 @@ fn master_event(words: &[&str]) -> MasterEvent {
         }
         "refused" => MasterEvent::SetRefused,
         "unknown" => MasterEvent::SetUnknown,
+        "flushed" => MasterEvent::Flushed(offset(words[1])),
         "elected" => MasterEvent::Elected(Epoch::new(small(words[1]))),
         "timer" => MasterEvent::Timer,
         "stop" => MasterEvent::Stop,

@@ -425,9 +425,11 @@ impl Group {
         let Role::Master(master) = &mut self.brokers[broker].role else { return };
         let mut out = Vec::new();
         master.step(self.now_ms, event, &mut out);
-        let life = self.brokers[broker].life;
+        let (life, end) = (self.brokers[broker].life, at(self.brokers[broker].log.len()));
+        let mut is_flushed = false;
         for action in out {
             match action {
+                MasterAction::Flush => is_flushed = true,
                 MasterAction::Reply(peer, reply) => self.send_to_slave(peer, Frame::Reply(reply)),
                 MasterAction::Send(peer, header) => {
                     let from = index(header.offset);
@@ -446,6 +448,9 @@ impl Group {
                     self.schedule(at_ms.saturating_sub(self.now_ms), Event::RoleTimer(broker, life));
                 }
             }
+        }
+        if is_flushed {
+            self.master(broker, MasterEvent::Flushed(end));
         }
     }
 

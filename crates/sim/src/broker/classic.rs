@@ -207,13 +207,16 @@ impl Broker {
         self.store.when_flushed(self.store.appended(), Box::new(report));
     }
 
-    /// What a slave waited for is on disk.
+    /// What the log had when somebody asked is on disk, or not yet.
     pub(super) fn log_flushed(&mut self) {
         self.flush_is_awaited = false;
         let flushed = self.store.flushed();
         match self.role {
             Role::ClassicSlave(_) => self.step_classic_slave(SlaveEvent::Flushed(flushed), &[]),
             Role::Follower(_) => self.step_follower(replica::switch::SlaveEvent::Flushed(flushed), &[]),
+            Role::Elected(_) if self.store.fenced().is_none() => {
+                return self.step_elected(replica::switch::MasterEvent::Flushed(flushed));
+            }
             _ => return,
         }
         if flushed < self.store.appended() && self.store.fenced().is_none() {

@@ -64,6 +64,7 @@ impl Broker {
                     MasterAction::Close(peer, _) => self.end_peer(peer),
                     MasterAction::Answer(ticket, status) => self.replicas_answered(ticket.0, status),
                     MasterAction::Confirm(confirm) => self.store.set_confirmed(Some(confirm)),
+                    MasterAction::Flush => self.await_flush(),
                     MasterAction::ProposeSet(members, epoch) => {
                         events.extend(self.propose(members, epoch));
                     }

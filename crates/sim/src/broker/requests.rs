@@ -22,7 +22,7 @@ pub(super) enum StoreEvent {
     Flushed(u64, FlushOutcome),
     /// Enough slaves have a send's message, or not.
     Replicated(u64, WaitOutcome),
-    /// What a slave waited for is on disk.
+    /// What the log had when somebody asked is on disk, or not yet.
     LogFlushed,
 }
 

@@ -36,6 +36,8 @@ const FAILED_ONCE: &[(u64, &str)] = &[
     (71_003_602, "classic-all-async"),
     // A master whose disk had failed put the slave out of the set that had what it lost.
     (82_004_247, "controller-async"),
+    // A master did not know yet that its disk failed when it put out the slave that had what it lost.
+    (1_795_879_595_453, "controller-async"),
     // The heal forgot that a master stood still, which went down later with what it had not flushed before.
     (81_008_656, "classic-all-async"),
 ];

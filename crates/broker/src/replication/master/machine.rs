@@ -65,6 +65,8 @@ pub(super) enum Event {
     Sent(PeerId),
     Closed(PeerId),
     Log(LogRange),
+    /// A flush that was asked for has ended or takes long; the log is on disk up to here.
+    Flushed(LogOffset),
     Decided(Decided),
     /// A send waits until enough slaves have the log up to here; a slave that is too late leaves the in-sync set.
     Wait(Wait),
@@ -105,6 +107,7 @@ pub(super) enum Action {
     Close(PeerId, CloseReason),
     Warn(PeerId, Warning),
     Confirm(LogOffset),
+    Flush,
     ProposeSet(BTreeSet<wire::ha::BrokerId>, SetEpoch),
     SaveEpochs(EpochList),
     /// The wait with this ticket is over.
@@ -211,7 +214,7 @@ fn of_classic(event: Event) -> Option<classic::MasterEvent> {
         Event::Timer => To::Timer,
         Event::Stop => To::Stop,
         Event::Wait(wait) => To::Wait(wait),
-        Event::Received(_, Received::Handshake(_)) | Event::Decided(_) => return None,
+        Event::Received(_, Received::Handshake(_)) | Event::Flushed(_) | Event::Decided(_) => return None,
     })
 }
 
@@ -232,6 +235,7 @@ fn of_elected(event: Event) -> switch::MasterEvent {
         Event::Sent(peer) => To::Sent(peer),
         Event::Closed(peer) => To::Closed(peer),
         Event::Log(range) => To::Log(range),
+        Event::Flushed(end) => To::Flushed(end),
         Event::Timer => To::Timer,
         Event::Stop => To::Stop,
         Event::Wait(wait) => To::Wait(wait),
@@ -268,6 +272,7 @@ fn from_elected(action: switch::MasterAction) -> Action {
         From::Answer(ticket, _) => Action::Answer(ticket),
         From::Warn(peer, warning) => Action::Warn(peer, warning),
         From::Confirm(confirm) => Action::Confirm(confirm),
+        From::Flush => Action::Flush,
         From::ProposeSet(members, epoch) => Action::ProposeSet(members, epoch),
         From::SaveEpochs(epochs) => Action::SaveEpochs(epochs),
         From::WakeAt(at_ms) => Action::WakeAt(at_ms),

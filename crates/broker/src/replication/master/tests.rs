@@ -18,7 +18,7 @@ use super::{Decided, Machine, MachineEvent, Shell, oldest_of_most, range};
 use crate::clock::Clock;
 use crate::state::TableVersions;
 use crate::table_changes;
-use crate::testing::Fixture;
+use crate::testing::{Fixture, until};
 
 #[test]
 fn slaves_of_an_elected_master_get_only_what_is_on_disk() {
@@ -55,15 +55,22 @@ struct Master {
 
 impl Master {
     fn new() -> Self {
+        Self::of(&[OWN], 0)
+    }
+
+    /// A master of these members with so many messages, which nothing flushes unless asked.
+    fn of(members: &[BrokerId], messages: usize) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let fixture = Fixture::timed(Arc::new(RealDisk), Clock::standing(1_000_000), directory, |config| {
             config.replication.controller.is_enabled = true;
+            config.store.flush_interval = Duration::from_secs(3_600);
         });
+        (0..messages).for_each(|_| fixture.put("T", 0, b"body", b""));
         let broker = fixture.broker.clone();
         broker.replicas.elected().own = OWN.get();
         broker.table_copies.begin(broker.clock.steady());
         broker.role.lead();
-        let committed = CommittedSet { members: [OWN].into(), epoch: SetEpoch(4) };
+        let committed = CommittedSet { members: members.iter().copied().collect(), epoch: SetEpoch(4) };
         let mut epochs = EpochList::default();
         epochs.begin(Epoch::new(1), LogOffset::ZERO).unwrap();
         let log = range(&broker.store, false);
@@ -146,6 +153,19 @@ fn a_slave_of_rocketmq_joins_without_asking_for_tables() {
     let broker = master.fixture.broker.clone();
     broker.clock.set(broker.now_ms() + 1_500);
     assert_eq!(master.proposed(), Some(vec![1, 2]));
+}
+
+#[test]
+fn the_last_slave_leaves_when_what_it_has_is_on_the_disk_of_the_master() {
+    let mut master = Master::of(&[OWN, SLAVE], 1);
+    let store = master.fixture.broker.store.clone();
+    let end = store.appended();
+    assert!(store.flushed() < end);
+    master.shell.step(MachineEvent::Closed(PeerId(1)));
+    assert_eq!(master.proposed(), None);
+    until("the log is flushed", || store.flushed() >= end);
+    master.shell.step(MachineEvent::Flushed(store.flushed()));
+    assert_eq!(master.proposed(), Some(vec![1]));
 }
 
 #[test]
