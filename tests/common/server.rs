@@ -3,9 +3,10 @@
 use std::fs::{self, File};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::os;
@@ -16,6 +17,8 @@ const START_PATIENCE: Duration = Duration::from_secs(60);
 /// First of the ports the tests use, below the range the system hands out by itself.
 const PORTS_FROM: u16 = 11_000;
 const PORTS: u16 = 20_000;
+/// Ports that a program of the tests takes at a time.
+const PORTS_OF_BLOCK: u16 = 500;
 /// Limits of disk use in bytes: what else lies on the disk of the machine does not decide a test.
 pub const ON_ANY_DISK: [&str; 3] =
     ["diskMaxUsedSpaceRatio=64m", "diskSpaceCleanForciblyRatio=64m", "diskSpaceWarningLevelRatio=64m"];
@@ -181,7 +184,10 @@ impl Server {
             }
             let child = self.child.as_mut().expect("still ours");
             if let Some(status) = child.try_wait()? {
-                return Err(io::Error::other(format!("ended with {status}:\n{}", self.setup.log_tail())));
+                let tail = self.setup.log_tail();
+                // The last line of the log is the reason. It goes into the first line of the error, which CI shows.
+                let reason = tail.lines().last().unwrap_or("it printed nothing");
+                return Err(io::Error::other(format!("ended with {status}: {reason}\n{tail}")));
             }
             if self.born.elapsed() > START_PATIENCE {
                 return Err(io::Error::other(format!("does not serve:\n{}", self.setup.log_tail())));
@@ -258,18 +264,55 @@ pub fn free_ports() -> (u16, u16) {
 /// As [`free_ports`], with the port behind the name server's next one free for a controller, and every tenth port above the
 /// broker's for as many brokers in all.
 pub fn free_ports_of(brokers: u16) -> (u16, u16) {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
+    static OWN: Mutex<OwnPorts> = Mutex::new(OwnPorts { locks: Vec::new(), unused: 0..0 });
+    let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
     let free = |port: u16| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok();
-    let start = (std::process::id() % 997) as u16 * 20;
-    let width = 10 * brokers - 3;
-    for _ in 0..PORTS / 5 {
-        let port = PORTS_FROM + start.wrapping_add(NEXT.fetch_add(width, Ordering::Relaxed)) % PORTS;
+    loop {
+        let port = own.take(10 * brokers - 3);
         let wanted = (0..brokers).flat_map(|broker| [1, 3, 4, 6].map(|above| port + 10 * broker + above));
         if [port, port + 2].into_iter().chain(wanted).all(free) {
             return (port, port + 3);
         }
     }
-    panic!("no free ports in {PORTS_FROM}..{}", PORTS_FROM + PORTS);
+}
+
+/// Ports that no other test program in Rust takes, also while the server that uses them is down, until this process ends.
+struct OwnPorts {
+    /// A locked file for each block of ports.
+    locks: Vec<File>,
+    unused: Range<u16>,
+}
+
+impl OwnPorts {
+    /// The first of `count` ports.
+    fn take(&mut self, count: u16) -> u16 {
+        assert!(count <= PORTS_OF_BLOCK, "servers whose {count} ports fit into a block");
+        if self.unused.len() < usize::from(count) {
+            self.unused = self.lock_block();
+        }
+        let first = self.unused.start;
+        self.unused.start += count;
+        first
+    }
+
+    fn lock_block(&mut self) -> Range<u16> {
+        let blocks = PORTS / PORTS_OF_BLOCK;
+        // Processes begin at different blocks: servers of a program that ended a moment ago may still hold its ports.
+        let start = std::process::id() % u32::from(blocks);
+        for block in (0..blocks).map(|number| (number + start as u16) % blocks) {
+            let path = std::env::temp_dir().join(format!("vostok-test-ports-{block}"));
+            // A lock needs no right to write: another user may have made the file.
+            let lock = File::open(&path).or_else(|_| File::create_new(&path)).or_else(|_| File::open(&path));
+            if let Some(lock) = lock.ok().filter(|lock| lock.try_lock().is_ok()) {
+                self.locks.push(lock);
+                let first = PORTS_FROM + block * PORTS_OF_BLOCK;
+                return first..first + PORTS_OF_BLOCK;
+            }
+        }
+        panic!(
+            "all {blocks} blocks of ports from {PORTS_FROM} on are locked by other test programs, or their files cannot be opened"
+        );
+    }
 }
 
 /// True when a directory holds a file of this name somewhere below.
