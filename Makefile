@@ -5,7 +5,7 @@
 CARGO ?= cargo
 DATA ?= ./data
 
-.PHONY: run build test unit lint packages book licences sim interop powercut bench bench-quick safe-tps fuzz clean
+.PHONY: run build test unit format lint packages book licences sim interop powercut bench bench-quick safe-tps fuzz clean
 
 run: build
 	./target/release/vostok serve --data $(DATA)
@@ -14,12 +14,14 @@ build:
 	$(CARGO) build --release --locked
 	@tests/tools/split-symbols target/release/vostok
 
-test: lint build
+test: format build
 	tests/tools/run-all
 
-lint:
+format:
 	$(CARGO) fmt --all --check
 	$(CARGO) tree --locked --manifest-path fuzz/Cargo.toml >/dev/null
+
+lint: format
 	$(CARGO) clippy --workspace --all-targets --all-features --locked -- -D warnings
 
 unit:
