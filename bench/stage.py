@@ -56,12 +56,12 @@ def discard(work):
 class Kept:
     """A server of `servers` whose data stays when it stops, until `remove`."""
 
-    def __init__(self, name, chosen, sync=False, conf=(), binary=None, grpc=False, options=()):
+    def __init__(self, name, chosen, sync=False, conf=(), binary=None, grpc=False, options=(), work="data"):
         self.name, self.sync, self.binary, self.options = name, sync, binary, options
         self.conf = [*chosen.conf, *conf]
         self.heap, self.cpus = chosen.heap, "0" if chosen.pin else ""
         self.load_cpus = "1" if chosen.pin else ""
-        self.work = OUT / "data"
+        self.work = OUT / work
         self.process = None
         discard(self.work)
         self.work.mkdir(parents=True)
