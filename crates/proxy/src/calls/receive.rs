@@ -26,6 +26,8 @@ use crate::topic::Topic;
 
 /// Most messages of a pop (`PopMessageProcessor`).
 const BATCH_MAX: i32 = 32;
+/// A receive without messages is answered at most this many milliseconds before its client's deadline.
+const EARLY_MS_MAX: i64 = 1000;
 
 /// ReceiveMessage.
 #[expect(
@@ -56,8 +58,13 @@ async fn received(call: &Call, request: &ReceiveMessageRequest) -> Delivery {
     }
 }
 
-/// How long the call may wait, in milliseconds.
-fn polling_ms(call: &Call, request: &ReceiveMessageRequest, settings: &Settings) -> Result<i64, Failure> {
+/// How long the call may wait, in milliseconds. It ends before the client's deadline by a tenth of the time left: otherwise
+/// clients whose deadline is the time of the poll itself (Rust, 5.0.0) report an error whenever there is no message.
+pub(super) fn polling_ms(
+    call: &Call,
+    request: &ReceiveMessageRequest,
+    settings: &Settings,
+) -> Result<i64, Failure> {
     let config = &call.proxy.config;
     let left_ms = call.left_ms.unwrap_or(i64::MAX);
     let asked = request.long_polling_timeout.map(|duration| duration.ms());
@@ -66,11 +73,8 @@ fn polling_ms(call: &Call, request: &ReceiveMessageRequest, settings: &Settings)
         left_ms.saturating_sub(request_ms / 2)
     });
     let asked = asked.clamp(config.polling_ms_min, config.polling_ms_max);
-    if asked <= left_ms {
-        return Ok(asked);
-    }
-    if left_ms >= config.polling_ms_min {
-        return Ok(left_ms);
+    if asked <= left_ms || left_ms >= config.polling_ms_min {
+        return Ok(asked.min(left_ms - (left_ms / 10).min(EARLY_MS_MAX)));
     }
     let code = if call.is_old() { Code::BadRequest } else { Code::IllegalPollingTime };
     let text = "The deadline time remaining is not enough for polling, please check network condition";

@@ -447,6 +447,26 @@ fn g72_a_short_deadline_is_refused_by_the_version_of_the_client() {
 }
 
 #[test]
+fn a_receive_without_messages_is_answered_before_the_deadline() {
+    let fixture = Fixture::with(|config| config.polling_ms_min = 5000);
+    let waits = |left_ms, asked_ms: Option<i64>| {
+        let call = Call { left_ms, ..fixture.call() };
+        let request = ReceiveMessageRequest {
+            long_polling_timeout: asked_ms.map(Duration::of_ms),
+            ..Fixture::request()
+        };
+        let settings = Settings { request_timeout: Some(Duration::of_ms(8000)), ..Settings::default() };
+        super::receive::polling_ms(&call, &request, &settings).unwrap()
+    };
+    assert_eq!(waits(Some(10_000), Some(10_000)), 9000);
+    assert_eq!(waits(Some(6000), Some(15_000)), 5400);
+    assert_eq!(waits(Some(20_500), Some(20_000)), 19_500);
+    assert_eq!(waits(Some(23_000), Some(20_000)), 20_000);
+    assert_eq!(waits(Some(10_000), None), 6000);
+    assert_eq!(waits(None, None), 20_000);
+}
+
+#[test]
 fn g34_assignments_and_routes() {
     let fixture = Fixture::new();
     let route = |name: &str| {
