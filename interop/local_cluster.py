@@ -1,4 +1,5 @@
 """A cluster of `vostok serve --cluster`, whose brokers can be killed and started again."""
+import contextlib
 import os
 import signal
 import socket
@@ -68,11 +69,20 @@ class Cluster(Watched):
 
 def is_running(process):
     """Whether a process has a thread left: until then it may hold its locks, also when it is a zombie."""
+    return any(state not in "ZX" for state in thread_states(process))
+
+
+def thread_states(process):
+    """A letter for each thread of a process (`T`: stopped, `Z` and `X`: ended); none when the process is gone."""
     try:
-        stats = [(thread / "stat").read_text() for thread in Path(f"/proc/{process}/task").iterdir()]
+        threads = list(Path(f"/proc/{process}/task").iterdir())
     except OSError:
-        return False
-    return any(stat.rpartition(")")[2].split()[0] not in "ZX" for stat in stats)
+        return []
+    states = []
+    for thread in threads:
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            states.append((thread / "stat").read_text().rpartition(")")[2].split()[0])
+    return states
 
 
 def ports():
