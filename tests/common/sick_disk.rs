@@ -10,7 +10,7 @@ use super::disk::{FileSystem, LoopDisk, run};
 use super::os;
 
 /// How long the disk may take to appear.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What the disk may suffer from.
 #[derive(Clone, Copy, Debug)]

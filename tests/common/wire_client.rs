@@ -10,7 +10,7 @@ use wire::frame::{Command, Encoding, FrameWriter, Head, frame_length};
 use wire::header::{PullHeader, PullReply, SendHeader, SendReply, pull_flag};
 
 /// How long an answer may take before the test gives up.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A command that arrived, owned.
 #[derive(Clone, Debug)]

@@ -6,10 +6,17 @@ use serde_json::Value;
 use wire::header::SendHeader;
 
 use crate::common::wire_client::{pull_header, send_header};
-use crate::stage::{Stage, beat, eventually, heartbeat};
+use crate::stage::{Stage, await_registered, beat, eventually, heartbeat};
 
 fn stage() -> Stage {
-    Stage::start(&["brokerName=broker-a"])
+    start(&["brokerName=broker-a"])
+}
+
+/// A server whose broker the name server knows.
+fn start(lines: &[&str]) -> Stage {
+    let stage = Stage::start(lines);
+    await_registered(&stage.server);
+    stage
 }
 
 fn run(stage: &Stage, program: &str, line: &str) -> Output {
@@ -123,8 +130,8 @@ fn brokers_and_name_servers_show_and_change_their_settings() {
 #[test]
 fn an_operator_who_sends_sees_the_answer_of_a_master_without_its_slaves() {
     // The master answers later than producers wait by default (3 s).
-    let lines = ["brokerName=broker-a", "brokerRole=SYNC_MASTER", "inSyncReplicas=2", "slaveTimeout=3500"];
-    let stage = Stage::start(&lines);
+    let lines = ["brokerName=broker-a", "brokerRole=SYNC_MASTER", "inSyncReplicas=2", "slaveTimeout=3100"];
+    let stage = start(&lines);
     admin(&stage, "topic create One --cluster DefaultCluster --read-queues 1 --write-queues 1");
     let sent = admin(&stage, "message send One --body x --broker broker-a --queue 0");
     assert_eq!(
@@ -242,7 +249,7 @@ fn rates_and_progress_of_a_broker_are_shown() {
 
 #[test]
 fn users_and_acls_are_managed() {
-    let stage = Stage::start(&[
+    let stage = start(&[
         "brokerName=broker-a",
         "authenticationEnabled=true",
         "authenticationProvider=org.apache.rocketmq.auth.authentication.provider.DefaultAuthenticationProvider",

@@ -1,5 +1,6 @@
 //! Applications on the Rust client: its examples, and what it writes down about messages.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use client::{
@@ -35,12 +36,12 @@ mod requests;
 #[path = "../../crates/client/examples/transactions.rs"]
 mod transactions;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let within = async { tokio::time::timeout(PATIENCE, future).await };
-    runtime.block_on(within).expect("within a minute")
+    runtime.block_on(within).expect("within three minutes")
 }
 
 /// Makes a topic and gives the name server's address once the topic is routed there.
@@ -91,7 +92,11 @@ fn the_example_of_requests_gets_its_answers() {
 
 #[test]
 fn the_example_of_transactions_ships_what_is_paid() {
-    let stage = Stage::start(&["transactionTimeOut=300", "transactionCheckInterval=300"]);
+    let stage = Stage::start(&[
+        "transactionTimeOut=5000",
+        "transactionCheckInterval=300",
+        "transactionCheckMax=1000",
+    ]);
     block_on(transactions::run(&namesrv(&stage, "Orders"), "Orders")).expect("six orders");
 }
 
@@ -121,18 +126,17 @@ fn two_members_share_what_they_pop_and_one_goes_on_for_the_other() {
         let config = PopConfig { from_first: true, batch: 4, ..PopConfig::new("G", "Shared", "*") };
         PopConsumer::start(client, config).await.expect("a member")
     };
+    let left = Cell::new(0_u32);
     let work = async |member: &PopConsumer| {
         let mut bodies = Vec::new();
-        loop {
-            let popped = member.pop(Duration::from_secs(2)).await.expect("an answer");
-            if popped.is_empty() {
-                return bodies;
-            }
-            for one in popped {
+        while left.get() > 0 {
+            for one in member.pop(Duration::from_secs(1)).await.expect("an answer") {
                 member.ack(&one).await.expect("acknowledged");
+                left.set(left.get().saturating_sub(1));
                 bodies.push(String::from_utf8(one.message.body).expect("text"));
             }
         }
+        bodies
     };
     block_on(async {
         let clients = [(); 2].map(|()| Client::start(Config::new(&namesrv)).expect("a client"));
@@ -141,6 +145,7 @@ fn two_members_share_what_they_pop_and_one_goes_on_for_the_other() {
             for number in from..until {
                 producer.send(&Message::new("Shared", number.to_string())).await.expect("stored");
             }
+            left.set(until - from);
         };
         let members = [join(&clients[0]).await, join(&clients[1]).await];
         send(0, 400).await;
@@ -150,6 +155,21 @@ fn two_members_share_what_they_pop_and_one_goes_on_for_the_other() {
         members[1].shutdown().await;
         // With its connection: requests that wait there would still be given messages.
         clients[1].shutdown();
+        let mut broker = stage.connect();
+        for queue in 0..4 {
+            let mut waiting = || {
+                let code = request::POLLING_INFO;
+                let answer = broker.call(
+                    code,
+                    |frame| frame.text("consumerGroup", "G").text("topic", "Shared").number("queueId", queue),
+                    b"",
+                );
+                answer.number("pollingNum")
+            };
+            while waiting() > 1 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        }
         send(400, 500).await;
         all.extend(work(&members[0]).await);
         all.sort_unstable_by_key(|text| text.parse::<u32>().expect("a number"));

@@ -10,7 +10,7 @@ use wire::codes::request;
 
 use crate::common::server::{Server, Setup};
 use crate::common::wire_client::{Connection, PATIENCE};
-use crate::stage::eventually;
+use crate::stage::{await_registered, eventually};
 
 const EVIL: &str = "<script>alert(1)</script>";
 
@@ -56,7 +56,9 @@ pub fn printed(setup: &Setup, text: &str) -> String {
 impl Console {
     pub fn start(home: TempDir) -> Self {
         let setup = setup(home.path(), "127.0.0.1:0");
-        Self::start_as(home, setup)
+        let console = Self::start_as(home, setup);
+        await_registered(&console.server);
+        console
     }
 
     pub fn start_as(home: TempDir, setup: Setup) -> Self {

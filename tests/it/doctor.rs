@@ -9,12 +9,14 @@ use serde_json::Value;
 use wire::codes::request;
 
 use crate::common::wire_client::send_header;
-use crate::stage::{Stage, eventually};
+use crate::stage::{Stage, await_registered, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn stage() -> Stage {
-    Stage::start(&["brokerName=broker-a"])
+    let stage = Stage::start(&["brokerName=broker-a"]);
+    await_registered(&stage.server);
+    stage
 }
 
 fn run(words: &[&str]) -> Output {

@@ -130,7 +130,8 @@ fn a_broker_with_credentials_does_not_start_beside_one_of_its_name_and_id() {
     let (mut second, _home_of_second) = setup(&[&lines[..], &["brokerName=twin"]].concat());
     second.roles = "broker".to_owned();
     second.arguments = ["-n", &address.to_string()].map(str::to_owned).to_vec();
-    let status = second.spawn().unwrap().wait().expect("it does not start");
+    // It waits a second for the first one's answer.
+    let status = (0..3).find_map(|_| second.spawn().unwrap().wait()).expect("it does not start");
     let log = std::fs::read_to_string(second.log()).unwrap();
     assert!(!status.success() && log.contains(&format!("it answers at {}", first.setup().broker())), "{log}");
 }

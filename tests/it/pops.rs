@@ -203,7 +203,7 @@ fn what_is_not_acknowledged_comes_back(lines: &[&str]) {
     let (_stage, mut connection) = stage(lines);
     fill(&mut connection, "T", &["a", "b", "c"]);
     let asked = Instant::now();
-    let answer = pop(&mut connection, &Pop { invisible_ms: 5000, ..POP });
+    let answer = pop(&mut connection, &Pop { invisible_ms: 10_000, ..POP });
     assert_eq!((answer.code, answer.remark()), (0, "FOUND"), "{answer:?}");
     assert_eq!(
         (answer.field("startOffsetInfo"), answer.field("msgOffsetInfo")),
@@ -218,7 +218,7 @@ fn what_is_not_acknowledged_comes_back(lines: &[&str]) {
     // Held until it comes.
     let again = Pop { poll_ms: 9000, ..POP };
     let answer = eventually("it comes back", || Some(pop(&mut connection, &again)).filter(|it| it.code == 0));
-    assert!(asked.elapsed() > Duration::from_secs(6), "came back after {:?}", asked.elapsed());
+    assert!(asked.elapsed() > Duration::from_secs(11), "came back after {:?}", asked.elapsed());
     let back = messages(&answer);
     assert_eq!((bodies(&back), back[0].times, back[0].topic.as_str()), (vec!["b"], 1, "T"), "{answer:?}");
     let handle = Handle::parse(&back[0].handle).unwrap();

@@ -45,6 +45,16 @@ impl Stage {
     }
 }
 
+/// Waits until the name server knows the broker, after which operations on its cluster find it.
+pub fn await_registered(server: &Server) {
+    let broker = format!("\"{}\"", server.setup().broker());
+    let mut name_server = open(server.setup().namesrv());
+    eventually("the broker is registered", || {
+        let answer = name_server.call(request::GET_BROKER_CLUSTER_INFO, |writer| writer, &[]);
+        String::from_utf8_lossy(&answer.body).contains(&broker).then_some(())
+    });
+}
+
 /// A setup of the binary under test with its data in a new directory.
 pub fn setup(lines: &[&str]) -> (Setup, tempfile::TempDir) {
     let home = tempfile::tempdir().expect("a temporary directory");

@@ -23,8 +23,8 @@ pub async fn run(name_server: &str, topic: &str) -> Result<(), Error> {
     let config = ProducerConfig { trace: trace.clone(), ..ProducerConfig::new("example_reminders") };
     let producer = Producer::new(&client, config);
     let begin = Instant::now();
-    let soon = Duration::from_secs(3);
-    producer.send(&Message::new(topic, "three seconds").deliver_after(soon)).await?;
+    let soon = Duration::from_secs(6);
+    producer.send(&Message::new(topic, "six seconds").deliver_after(soon)).await?;
     producer.send(&Message::new(topic, "level one, a second").delay_level(1)).await?;
     let unwanted = Message::new(topic, "taken back").deliver_after(soon);
     let sent = producer.send(&unwanted).await?;
@@ -41,7 +41,7 @@ pub async fn run(name_server: &str, topic: &str) -> Result<(), Error> {
         Verdict::Done
     })
     .await?;
-    for expected in ["level one, a second", "three seconds"] {
+    for expected in ["level one, a second", "six seconds"] {
         let reminder = reminders.recv().await.unwrap_or_default();
         println!("{reminder}, after {:.1} s", begin.elapsed().as_secs_f64());
         assert_eq!(reminder, expected);

@@ -20,7 +20,7 @@ const SYNC: [&str; 3] =
 const ASYNC: [&str; 3] =
     ["flushDiskType=ASYNC_FLUSH", "mappedFileSizeCommitLog=16777216", "flushIntervalCommitLog=100"];
 /// After so long a flush must have found the error.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// The flush that fails, and the one that covers what came during it.
 const FLUSHES: Duration = Duration::from_secs(2);
 const LOAD: Duration = Duration::from_millis(400);

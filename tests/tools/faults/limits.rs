@@ -13,7 +13,7 @@ use crate::common::judge::Promise;
 use crate::common::server::{Setup, free_ports};
 use crate::common::wire_client::Connection;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 const SMALL: [&str; 2] = ["mappedFileSizeCommitLog=1048576", "mappedFileSizeConsumeQueue=2000"];
 /// The log alone must not need the descriptors: it keeps its files open.
 const FEW_FILES: [&str; 1] = ["mappedFileSizeCommitLog=67108864"];

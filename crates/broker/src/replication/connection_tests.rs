@@ -180,7 +180,7 @@ fn connections_that_begin_no_tls_handshake_keep_no_slave_out() {
     late.write_all(&0_u64.to_be_bytes()).unwrap();
     let end = usize::try_from(master.fixture.broker.store.appended().get()).unwrap();
     late.read_exact(&mut vec![0; 12 + end]).unwrap();
-    assert!(began.elapsed() < Duration::from_secs(10), "it has waited until greetings took too long");
+    assert!(began.elapsed() < Duration::from_secs(18), "it has waited until greetings took too long");
     drop(silent);
 }
 
@@ -204,7 +204,7 @@ fn a_port_that_accepts_nobody_holds_up_no_slave() {
         master.fixture.put("T", 0, b"next", b"");
         follow(&mut frame);
     }
-    assert!(began.elapsed() < Duration::from_secs(4), "a slave waits each time that nobody is accepted");
+    assert!(began.elapsed() < Duration::from_secs(9), "a slave waits each time that nobody is accepted");
 }
 
 #[test]

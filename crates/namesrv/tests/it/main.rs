@@ -4,7 +4,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use namesrv::{Config, NameServer, StartError};
 use tempfile::TempDir;
@@ -149,9 +149,25 @@ fn brokers_are_told_of_a_new_smallest_id() {
     let slave = TcpListener::bind("127.0.0.1:0").unwrap();
     let slave_address = slave.local_addr().unwrap().to_string();
     let mut broker = Client::connect(server.local_addr());
-    broker.register("broker-a", "1", &slave_address);
-    broker.register("broker-a", "0", "127.0.0.1:1");
-    let (stream, _) = slave.accept().unwrap();
+    slave.set_nonblocking(true).unwrap();
+    // The notice is given up after 300 ms.
+    let stream = loop {
+        broker.register("broker-a", "1", &slave_address);
+        broker.register("broker-a", "0", "127.0.0.1:1");
+        let until = Instant::now() + Duration::from_secs(2);
+        let told = std::iter::repeat_with(|| slave.accept()).take_while(|_| Instant::now() < until);
+        if let Some((stream, _)) = told.flatten().next() {
+            break stream;
+        }
+        let fields = [
+            ("brokerName", "broker-a"),
+            ("brokerAddr", "127.0.0.1:1"),
+            ("clusterName", "C"),
+            ("brokerId", "0"),
+        ];
+        assert_eq!(broker.call(Encoding::Json, 104, &fields, b"").0, 0);
+    };
+    stream.set_nonblocking(false).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut frame = Client(stream).read();
     let notice = Command::decode(&mut frame).unwrap();

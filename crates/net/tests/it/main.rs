@@ -265,7 +265,7 @@ fn a_peer_that_does_not_read_stops_being_read() {
 
 #[test]
 fn an_idle_connection_is_closed_and_a_busy_one_is_not() {
-    let (workers, address, _) = served(Limits { idle: Duration::from_secs(3), ..Limits::default() });
+    let (workers, address, _) = served(Limits { idle: Duration::from_secs(10), ..Limits::default() });
     let mut idle = TcpStream::connect(address).unwrap();
     let mut busy = TcpStream::connect(address).unwrap();
     let mut opaque = 0;
