@@ -210,7 +210,7 @@ class Consumer:
         request = service_pb2.ReceiveMessageRequest(**{"batch_size": 32, **fields})
         request.group.name, request.message_queue.topic.name = stage.group, stage.topic
         request.invisible_duration.seconds, request.long_polling_timeout.seconds = 30, seconds
-        answers = list(self.calls.ReceiveMessage(request, timeout=seconds + 10, metadata=self.metadata))
+        answers = list(self.calls.ReceiveMessage(request, timeout=seconds + 30, metadata=self.metadata))
         equal("delivery_timestamp", answers[-1].WhichOneof("content"), "the end of a receive")
         return answers[0].status.code, [answer.message for answer in answers if answer.HasField("message")]
 
@@ -327,7 +327,7 @@ def receives(stage):
     begin = time.monotonic()
     equal((40401, []), consumer.receive(stage), "of an empty topic")
     took = time.monotonic() - begin
-    check(4 <= took <= 7, f"the empty answer took {took:.1f} s")
+    check(4 <= took <= 16, f"the empty answer took {took:.1f} s")
     consumer.send(stage, 100)
     status, found = consumer.receive(stage, batch_size=100)
     equal((20000, 32), (status, len(found)), "G74")
@@ -383,13 +383,13 @@ def stop(stage):
     receive = service_pb2.ReceiveMessageRequest(batch_size=32)
     receive.group.name, receive.message_queue.topic.name = stage.group, stage.topic
     receive.invisible_duration.seconds, receive.long_polling_timeout.seconds = 30, 20
-    waiting = consumer.calls.ReceiveMessage(receive, timeout=30, metadata=consumer.metadata)
-    time.sleep(1)
+    waiting = consumer.calls.ReceiveMessage(receive, timeout=60, metadata=consumer.metadata)
+    time.sleep(4)
     print("ready", flush=True)
     begin = time.monotonic()
     equal(["status", "delivery_timestamp"], [one.WhichOneof("content") for one in waiting], "the receive that waited")
     raw.frame(GOAWAY)
-    check(time.monotonic() - begin < 10, "the answer came late")
+    check(time.monotonic() - begin < 14, "the answer came late")
 
 
 def perform(arguments, name, case):
@@ -415,6 +415,6 @@ if __name__ == "__main__":
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(110 + 3 * grpc_imitations.REOPEN_S)
+        thread.join(180 + 3 * grpc_imitations.REOPEN_S)
     sys.stdout.flush()
     os._exit(0)

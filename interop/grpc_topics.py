@@ -9,7 +9,7 @@ def ask(broker, code, fields, body=b""):
     """Sends one request to `host:port` and returns the answer's fields and body."""
     header = json.dumps({"code": code, "language": "OTHER", "version": 0, "opaque": 1, "flag": 0, "extFields": fields}).encode()
     host, port = broker.split(":")
-    with socket.create_connection((host, int(port)), 5) as connection:
+    with socket.create_connection((host, int(port)), 30) as connection:
         connection.sendall(struct.pack(">ii", 4 + len(header) + len(body), len(header)) + header + body)
         stream = connection.makefile("rb")
         total, length = struct.unpack(">ii", stream.read(8))

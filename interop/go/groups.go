@@ -75,15 +75,15 @@ func rebalance(s *stage) string {
 
 	start := time.Now()
 	leaving := s.push(s.group, "second", "*", second.listen)
-	await(10*time.Second, "messages of 4 queues by the second", func() bool { return second.queuesSince(0) == 4 }, func() any { return second.queuesSince(0) })
+	await(60*time.Second, "messages of 4 queues by the second", func() bool { return second.queuesSince(0) == 4 }, func() any { return second.queuesSince(0) })
 	joined := time.Since(start)
 
 	start = time.Now()
 	must(leaving.Shutdown())
 	mark := messages.count()
-	await(10*time.Second, "new messages of 8 queues by the first", func() bool { return first.queuesSince(mark) == 8 }, func() any { return first.queuesSince(mark) })
+	await(60*time.Second, "new messages of 8 queues by the first", func() bool { return first.queuesSince(mark) == 8 }, func() any { return first.queuesSince(mark) })
 	left := time.Since(start)
-	await(10*time.Second, "80 more messages", func() bool { return messages.count() > mark+80 }, func() any { return messages.count() })
+	await(60*time.Second, "80 more messages", func() bool { return messages.count() > mark+80 }, func() any { return messages.count() })
 	sent := messages.finish()
 	all := func() int {
 		seen := map[string]bool{}
@@ -92,7 +92,7 @@ func rebalance(s *stage) string {
 		}
 		return len(seen)
 	}
-	await(20*time.Second, fmt.Sprintf("every one of %d messages", sent), func() bool { return all() == sent }, func() any { return all() })
+	await(60*time.Second, fmt.Sprintf("every one of %d messages", sent), func() bool { return all() == sent }, func() any { return all() })
 	twice := len(first.snapshot()) + len(second.snapshot()) - sent
 	return fmt.Sprintf("%d messages, %d of them twice, joined in %.2f s, left in %.2f s", sent, twice, joined.Seconds(), left.Seconds())
 }
@@ -238,7 +238,7 @@ func deadLetter(s *stage) string {
 		}
 		return count
 	}
-	await(60*time.Second, "second deliveries of 4 messages", func() bool { return again() == 4 }, func() any { return again() })
+	await(150*time.Second, "second deliveries of 4 messages", func() bool { return again() == 4 }, func() any { return again() })
 	mutex.Lock()
 	slowest := time.Duration(0)
 	for text, list := range deliveries {

@@ -14,7 +14,7 @@ import (
 
 // storedOffset asks the broker for a group's offset in a queue (code 14), which this client does not show; -1 if it has none.
 func (s *stage) storedOffset(group string, queue *primitive.MessageQueue) int64 {
-	connection, err := net.DialTimeout("tcp", s.broker, 3*time.Second)
+	connection, err := net.DialTimeout("tcp", s.broker, 30*time.Second)
 	must(err)
 	defer connection.Close()
 	header, err := json.Marshal(map[string]any{"code": 14, "language": "GO", "version": 0, "opaque": 1, "flag": 0, "extFields": map[string]string{
@@ -47,7 +47,7 @@ func (s *stage) storedOffset(group string, queue *primitive.MessageQueue) int64 
 func (s *stage) awaitStored(group string, queues []*primitive.MessageQueue, offset int64) {
 	for _, queue := range queues {
 		found := func() int64 { return s.storedOffset(group, queue) }
-		await(25*time.Second, fmt.Sprintf("the stored offset %d of %v", offset, queue), func() bool { return found() == offset },
+		await(60*time.Second, fmt.Sprintf("the stored offset %d of %v", offset, queue), func() bool { return found() == offset },
 			func() any { return found() })
 	}
 }

@@ -67,7 +67,7 @@ func (s *stage) awaitRoute(queues int) []*primitive.MessageQueue {
 	tool, err := admin.NewAdmin(admin.WithResolver(s.resolver()))
 	must(err)
 	var found []*primitive.MessageQueue
-	await(10*time.Second, fmt.Sprintf("a route of %s with %d queues", s.topic, queues), func() bool {
+	await(45*time.Second, fmt.Sprintf("a route of %s with %d queues", s.topic, queues), func() bool {
 		found, err = tool.FetchPublishMessageQueues(background, s.topic)
 		return err == nil && len(found) == queues
 	}, func() any { return len(found) })

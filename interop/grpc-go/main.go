@@ -268,7 +268,7 @@ func handover(s *Stage) {
 		expected.add(fmt.Sprint("new ", index))
 	}
 	await("delivery to the old client", 40*time.Second, func() bool { return len(found.all()) >= 20 })
-	time.Sleep(time.Second) // what a listener has not returned from when the client shuts down comes again
+	time.Sleep(5 * time.Second) // what a listener has not returned from when the client shuts down comes again
 	must(old.Shutdown())
 	for index := range 20 {
 		send(newer, s.message(fmt.Sprint("new ", index)))

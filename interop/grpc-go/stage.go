@@ -15,7 +15,11 @@ import (
 	"github.com/apache/rocketmq-clients/golang/v5/credentials"
 )
 
-const invisible = 10 * time.Second
+const (
+	invisible = 60 * time.Second
+	// Added to the time of a poll, this is the deadline of a receive, and the server waits for messages until half of it is left.
+	requestTimeout = 20 * time.Second
+)
 
 // Stage is what one scenario works with: its topic and group, which the runner made, and clients that are stopped at its end.
 type Stage struct {
@@ -35,6 +39,7 @@ func (s *Stage) configuration(group string) *rmq.Config {
 func (s *Stage) producer(options ...rmq.ProducerOption) rmq.Producer {
 	producer, err := rmq.NewProducer(s.configuration(""), append(options, rmq.WithTopics(s.topic))...)
 	must(err)
+	producer.SetRequestTimeout(requestTimeout)
 	must(producer.Start())
 	s.clients = append(s.clients, producer.GracefulStop)
 	return producer
@@ -51,9 +56,10 @@ func (s *Stage) consumerOf(topic string, filter *rmq.FilterExpression) rmq.Simpl
 }
 
 func (s *Stage) tryConsumer(topic string, filter *rmq.FilterExpression) (rmq.SimpleConsumer, error) {
-	consumer, err := rmq.NewSimpleConsumer(s.configuration(s.group), rmq.WithSimpleAwaitDuration(5*time.Second),
+	consumer, err := rmq.NewSimpleConsumer(s.configuration(s.group), rmq.WithSimpleAwaitDuration(time.Second),
 		rmq.WithSimpleSubscriptionExpressions(map[string]*rmq.FilterExpression{topic: filter}))
 	if err == nil {
+		consumer.SetRequestTimeout(requestTimeout)
 		err = consumer.Start()
 	}
 	if err == nil {
@@ -74,6 +80,7 @@ func (s *Stage) push(listener func(*rmq.MessageView) bool) {
 		rmq.WithPushMessageListener(&rmq.FuncMessageListener{Consume: consume}),
 		rmq.WithPushConsumptionThreadCount(20), rmq.WithPushMaxCacheMessageCount(1024))
 	must(err)
+	consumer.SetRequestTimeout(requestTimeout)
 	must(consumer.Start())
 	s.clients = append(s.clients, consumer.GracefulStop)
 }
@@ -212,6 +219,6 @@ func main() {
 	go func() { all.Wait(); close(done) }()
 	select {
 	case <-done:
-	case <-time.After(110 * time.Second):
+	case <-time.After(230 * time.Second):
 	}
 }

@@ -61,7 +61,7 @@ public final class Cases {
             }
         }
         for (var one : pending) {
-            one.get(10, TimeUnit.SECONDS);
+            one.get(30, TimeUnit.SECONDS);
         }
         Map<String, String> found = new LinkedHashMap<>();
         for (MessageView message : Stage.receive(consumer, 40, 20)) {
@@ -241,6 +241,7 @@ public final class Cases {
         var producer = new DefaultMQProducer("P_" + stage.group);
         producer.setNamesrvAddr(stage.namesrv);
         producer.setInstanceName("p" + stage.group);
+        producer.setSendMsgTimeout(20_000);
         producer.start();
         stage.closing(producer::shutdown);
         return producer;
@@ -279,12 +280,15 @@ public final class Cases {
         stage.closing(consumer::shutdown);
         var remoting = remotingProducer(stage);
         var producer = stage.producer();
-        int count = 100;
-        for (int index = 0; index < count; index++) {
-            remoting.send(new Message(stage.topic, ("old " + index).getBytes()));
-            producer.send(stage.message("new " + index).build());
+        int sent = 0;
+        // The client of gRPC may get its queues late, and the other one all messages until then.
+        for (; sent < 100 || sent < 400 && byGrpc.isEmpty(); sent++) {
+            remoting.send(new Message(stage.topic, ("old " + sent).getBytes()));
+            producer.send(stage.message("new " + sent).build());
+            Thread.sleep(sent < 100 ? 0 : 100);
         }
-        Stage.await("delivery of all", 40, () -> byRemoting.size() + byGrpc.size() >= 2 * count);
+        int count = sent;
+        Stage.await("delivery of all", 60, () -> byRemoting.size() + byGrpc.size() >= 2 * count);
         List<String> found = new ArrayList<>(byRemoting);
         found.addAll(byGrpc);
         Stage.equal(expected(count), found.stream().sorted().toList(), "messages of both");
@@ -305,7 +309,7 @@ public final class Cases {
         Stage.await("delivery to the old client", 40, () -> found.size() >= count);
         // What a listener has not returned from when the client shuts down comes again.
         var queues = old.getDefaultMQPushConsumerImpl().getRebalanceImpl().getProcessQueueTable();
-        Stage.await("consumption", 10, () -> queues.values().stream().allMatch(queue -> queue.getMsgCount().get() == 0));
+        Stage.await("consumption", 40, () -> queues.values().stream().allMatch(queue -> queue.getMsgCount().get() == 0));
         old.shutdown();
         for (int index = 0; index < count; index++) {
             producer.send(stage.message("new " + index).build());
@@ -341,7 +345,7 @@ public final class Cases {
             pool.submit(() -> perform(arguments, name));
         }
         pool.shutdown();
-        pool.awaitTermination(110, TimeUnit.SECONDS);
+        pool.awaitTermination(230, TimeUnit.SECONDS);
         System.out.flush();
         // Threads of the clients may hang in a shutdown; nothing more is to be told.
         Runtime.getRuntime().halt(0);

@@ -22,7 +22,7 @@ import org.apache.rocketmq.client.apis.producer.TransactionChecker;
 /** What one scenario works with: its topic and group, which the runner made, and clients that are closed at its end. */
 final class Stage implements AutoCloseable {
     static final ClientServiceProvider PROVIDER = ClientServiceProvider.loadService();
-    static final Duration INVISIBLE = Duration.ofSeconds(10);
+    static final Duration INVISIBLE = Duration.ofSeconds(60);
 
     final String topic;
     final String group;
@@ -39,14 +39,12 @@ final class Stage implements AutoCloseable {
         group = "G_" + name;
     }
 
-    /** Clients without this setting encrypt every connection, which takes longer than 3 s when many clients of one process start. */
+    /** Clients without the setting encrypt every connection. */
     ClientConfiguration configuration() throws Exception {
-        var builder = ClientConfiguration.newBuilder().setEndpoints(endpoint);
+        var builder = ClientConfiguration.newBuilder().setEndpoints(endpoint).setRequestTimeout(Duration.ofSeconds(20));
         var setting = Arrays.stream(builder.getClass().getMethods()).filter(method -> method.getName().equals("enableSsl")).findAny();
         if (setting.isPresent()) {
             setting.get().invoke(builder, isEncrypted);
-        } else {
-            builder.setRequestTimeout(Duration.ofSeconds(10));
         }
         return builder.build();
     }

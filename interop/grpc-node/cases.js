@@ -13,7 +13,7 @@ class Stage {
     const name = `node_${scenario.replaceAll('-', '_')}_${run}`;
     this.topic = `T_${name}`;
     this.group = `G_${name}`;
-    this.options = { endpoints, namespace: '', logger: quiet };
+    this.options = { endpoints, namespace: '', logger: quiet, requestTimeout: 15_000 };
     this.clients = [];
   }
 
@@ -49,11 +49,11 @@ class Stage {
   }
 }
 
-/** Receives and acknowledges until `count` messages came or 20 s are over. */
+/** Receives and acknowledges until `count` messages came or 40 s are over. */
 async function receive(consumer, count) {
   const found = [];
-  for (const end = Date.now() + 20_000; found.length < count && Date.now() < end;) {
-    for (const message of await consumer.receive(32, 10_000)) {
+  for (const end = Date.now() + 40_000; found.length < count && Date.now() < end;) {
+    for (const message of await consumer.receive(32, 60_000)) {
       await consumer.ack(message);
       found.push(message);
     }
@@ -61,10 +61,10 @@ async function receive(consumer, count) {
   return found;
 }
 
-/** Waits until `holds` gives true; fails with `what` after 30 s. */
+/** Waits until `holds` gives true; fails with `what` after 60 s. */
 async function until(holds, what) {
-  for (const end = Date.now() + 30_000; !holds(); await pause(100)) {
-    assert(Date.now() < end, `${what()} after 30 s`);
+  for (const end = Date.now() + 60_000; !holds(); await pause(100)) {
+    assert(Date.now() < end, `${what()} after 60 s`);
   }
 }
 
@@ -86,7 +86,7 @@ const scenarios = {
     for (const one of found) {
       assert.deepStrictEqual([one.tag, one.keys, one.properties.get('color'), one.deliveryAttempt], ['A', [key(one.body.toString())], 'red', 1]);
     }
-    assert.deepStrictEqual(await consumer.receive(32, 10_000), [], 'after all were acknowledged');
+    assert.deepStrictEqual(await consumer.receive(32, 60_000), [], 'after all were acknowledged');
   },
 
   async push(stage) {
@@ -129,12 +129,12 @@ const scenarios = {
   async delay(stage) {
     const [producer, consumer] = [await stage.producer(), await stage.consumer()];
     const sent = Date.now();
-    const recalled = await producer.send(stage.message('recalled', { delay: 3000 }));
-    await producer.send(stage.message('late', { delay: 3000 }));
+    const recalled = await producer.send(stage.message('recalled', { delay: 15_000 }));
+    await producer.send(stage.message('late', { delay: 15_000 }));
     await producer.recallMessage(stage.topic, recalled.recallHandle);
     const [late, ...more] = await receive(consumer, 1);
     assert.deepStrictEqual([late?.body.toString(), more], ['late', []]);
-    assert(Date.now() - sent >= 2900, `after ${Date.now() - sent} ms`);
+    assert(Date.now() - sent >= 14_900, `after ${Date.now() - sent} ms`);
   },
 
   async transactions(stage) {

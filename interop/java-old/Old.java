@@ -176,6 +176,7 @@ public final class Old {
         DefaultMQProducer producer = new DefaultMQProducer(topic + "-producer");
         producer.setNamesrvAddr(nameServer);
         producer.setInstanceName(topic + System.nanoTime());
+        producer.setSendMsgTimeout(20_000);
         producer.start();
         for (int number = 0; number < count; number++) {
             SendResult result = producer.send(new Message(topic, "tag", "key" + number, ("body" + number).getBytes()));

@@ -62,13 +62,13 @@ public final class Lite {
             }
             expected.put(name, texts);
         }
-        Stage.await("delivery of all", 30, () -> found.values().stream().mapToInt(List::size).sum() >= 36);
+        Stage.await("delivery of all", 60, () -> found.values().stream().mapToInt(List::size).sum() >= 36);
         Stage.equal(expected, new LinkedHashMap<>(Map.copyOf(found)), "deliveries by lite topic");
         consumer.unsubscribeLite("lite-0");
         Stage.equal(11, consumer.getLiteTopicSet().size(), "subscribed lite topics");
         producer.send(stage.message("late").setLiteTopic("lite-0").build());
         producer.send(stage.message("last").setLiteTopic("lite-1").build());
-        Stage.await("a message of another lite topic", 20, () -> found.get("lite-1").contains("lite-1 last 1"));
+        Stage.await("a message of another lite topic", 60, () -> found.get("lite-1").contains("lite-1 last 1"));
         Thread.sleep(1_000);
         Stage.equal(expected.get("lite-0"), found.get("lite-0"), "deliveries of a lite topic that was left");
     }
@@ -141,15 +141,15 @@ public final class Lite {
         former.subscribeLite("y", OffsetOption.MIN_OFFSET);
         var producer = stage.producer();
         producer.send(stage.message("1").setLiteTopic("x").build());
-        Stage.await("delivery to the first consumer", 20, () -> found.contains("former 1"));
+        Stage.await("delivery to the first consumer", 60, () -> found.contains("former 1"));
         var newest = consumer(stage, message -> {
             found.add("newest " + Stage.body(message));
             return ConsumeResult.SUCCESS;
         });
         newest.subscribeLite("x");
-        Stage.await("loss of the lite topic", 20, () -> former.getLiteTopicSet().equals(Set.of("y")));
+        Stage.await("loss of the lite topic", 60, () -> former.getLiteTopicSet().equals(Set.of("y")));
         producer.send(stage.message("2").setLiteTopic("x").build());
-        Stage.await("delivery to the newest consumer", 20, () -> found.contains("newest 2"));
+        Stage.await("delivery to the newest consumer", 60, () -> found.contains("newest 2"));
         Stage.equal(List.of("former 1", "newest 2"), found, "deliveries");
     }
 

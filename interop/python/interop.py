@@ -77,7 +77,7 @@ class Stage:
         """A producer with connections of its own. Shared ones are locked while one scenario connects, and another one's first
         send then fails at once: "No route info", "get timed_mutex timeout" in the client's log."""
         name = f"{self.group}_P{len(self.clients)}"
-        return self.started(Producer(name, **options), lambda one: dll.SetProducerInstanceName(one._handle, name.encode()))
+        return self.started(Producer(name, timeout=20_000, **options), lambda one: dll.SetProducerInstanceName(one._handle, name.encode()))
 
     def push(self, inbox, expression="*", name="c", **options):
         """A push consumer that puts what it gets into `inbox`."""

@@ -23,7 +23,7 @@ func send(words []string, count int) error {
 		producer.WithNameServer([]string{os.Args[1]}),
 		producer.WithGroupName(words[4]),
 		producer.WithInstanceName(fmt.Sprintf("signed-%d", count)),
-		producer.WithRetry(0),
+		producer.WithRetry(3),
 		producer.WithSendMsgTimeout(20 * time.Second),
 	}
 	if words[1] != "-" {

@@ -12,7 +12,8 @@ use rocketmq::{Producer, SimpleConsumer};
 
 pub type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
-pub const INVISIBLE: Duration = Duration::from_secs(10);
+/// How long messages stay invisible that are acknowledged.
+pub const INVISIBLE: Duration = Duration::from_secs(60);
 
 /// Ends a scenario with the expression and both values, unless they are equal.
 #[macro_export]
@@ -50,9 +51,9 @@ impl Stage {
         let mut client = ClientOption::default();
         client.set_access_url(self.endpoint.clone());
         client.set_enable_tls(self.has_tls);
-        // The second is the deadline of a receive as well: the server waits for messages that long less half of the first.
-        client.set_timeout(Duration::from_secs(8));
-        client.set_long_polling_timeout(Duration::from_secs(10));
+        client.set_timeout(Duration::from_secs(20));
+        // The deadline of a receive as well, of which the server waits 20 s.
+        client.set_long_polling_timeout(Duration::from_secs(40));
         client
     }
 

@@ -24,6 +24,7 @@ final class Encrypted {
         producer.setNamesrvAddr(stage.namesrv);
         producer.setInstanceName(producer.getProducerGroup());
         producer.setUseTLS(true);
+        producer.setSendMsgTimeout(20_000);
         producer.start();
         Set<String> received = new ConcurrentSkipListSet<>();
         DefaultMQPushConsumer consumer = stage.push();
@@ -51,7 +52,7 @@ final class Encrypted {
                 Check.equal(SendStatus.SEND_OK, by.send(new Message(stage.topic, "", key, body)).getSendStatus(), "status of " + key);
                 sent.add(key + ":" + body.length);
             }
-            Check.await(20, sent.size() + " messages through TLS", () -> received.size() == sent.size(), () -> received.size());
+            Check.await(60, sent.size() + " messages through TLS", () -> received.size() == sent.size(), () -> received.size());
             Check.equal(sent, Set.copyOf(received), "keys and sizes");
             return sent.size() + " messages, half of them sent and all of them received through TLS";
         } finally {

@@ -43,7 +43,7 @@ final class LitePulls {
         queues.forEach(queue -> positions.put(queue, 40L + queue.getQueueId()));
         first.commitSync(positions, true);
         for (MessageQueue queue : queues) {
-            Check.await(5, "the committed offset of " + queue, () -> committed(first, queue) == 40 + queue.getQueueId(),
+            Check.await(30, "the committed offset of " + queue, () -> committed(first, queue) == 40 + queue.getQueueId(),
                 () -> committed(first, queue));
         }
         first.shutdown();
@@ -57,7 +57,7 @@ final class LitePulls {
         Check.equal(41L, rest.get(1).get(0).getQueueOffset(), "first offset of queue 1 after the commit");
         Check.equal(43L, rest.get(3).get(0).getQueueOffset(), "first offset of queue 3 after the commit");
         second.commitSync();
-        Check.await(5, "committed ends", () -> committed(second, queues.get(1)) == 50 && committed(second, queues.get(3)) == 50,
+        Check.await(30, "committed ends", () -> committed(second, queues.get(1)) == 50 && committed(second, queues.get(3)) == 50,
             () -> committed(second, queues.get(1)));
         return "assign, 2 seeks, commit, resume by subscription";
     }

@@ -40,7 +40,7 @@ final class Offsets {
 
         reader.consumer.updateConsumeOffset(queue, 17);
         reader.consumer.getDefaultMQPullConsumerImpl().getOffsetStore().persist(queue);
-        Check.await(5, "the committed offset 17", () -> committed(reader, queue) == 17, () -> committed(reader, queue));
+        Check.await(30, "the committed offset 17", () -> committed(reader, queue) == 17, () -> committed(reader, queue));
         return "min, max, earliest, 32 searches, commit";
     }
 

@@ -45,7 +45,7 @@ final class Stage implements AutoCloseable {
         DefaultMQProducer producer = new DefaultMQProducer(group + "_" + suffix);
         producer.setNamesrvAddr(namesrv);
         producer.setInstanceName(producer.getProducerGroup());
-        producer.setSendMsgTimeout(10_000);
+        producer.setSendMsgTimeout(20_000);
         producer.start();
         closers.push(producer::shutdown);
         return producer;
@@ -57,6 +57,7 @@ final class Stage implements AutoCloseable {
         consumer.setNamesrvAddr(namesrv);
         consumer.setInstanceName(group + "-" + instance);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET); // the default may skip a queue's first message
+        consumer.setMqClientApiTimeout(20_000);
         consumer.setConsumeThreadMin(4);
         consumer.setConsumeThreadMax(4);
         return consumer;
@@ -110,7 +111,7 @@ final class Stage implements AutoCloseable {
 
     static List<MessageQueue> awaitRoute(DefaultMQProducer producer, String topic, int queues) throws Exception {
         List<MessageQueue> found = new ArrayList<>();
-        Check.await(10, "a route of " + topic + " with " + queues + " queues", () -> {
+        Check.await(45, "a route of " + topic + " with " + queues + " queues", () -> {
             try {
                 found.clear();
                 found.addAll(producer.fetchPublishMessageQueues(topic));

@@ -31,6 +31,7 @@ final class Traces {
         DefaultMQProducer producer = new DefaultMQProducer(stage.group + "_P", true, null);
         producer.setNamesrvAddr(stage.namesrv);
         producer.setInstanceName(producer.getProducerGroup());
+        producer.setSendMsgTimeout(20_000);
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(stage.group, true, null);
         consumer.setNamesrvAddr(stage.namesrv);
         consumer.setInstanceName(stage.group + "-1");

@@ -51,6 +51,7 @@ final class Transactions {
         TransactionMQProducer producer = new TransactionMQProducer(stage.group + "_P");
         producer.setNamesrvAddr(stage.namesrv);
         producer.setInstanceName(producer.getProducerGroup());
+        producer.setSendMsgTimeout(20_000);
         Decisions decisions = new Decisions();
         producer.setTransactionListener(decisions);
         producer.start();
@@ -70,9 +71,9 @@ final class Transactions {
                     answers.put(kind + i, producer.sendMessageInTransaction(message, null));
                 }
             }
-            Check.await(60, 2 * EACH + " committed messages", () -> received.size() >= 2 * EACH, received::size);
-            Check.await(60, 2 * EACH + " messages asked about twice",
-                () -> decisions.asked.values().stream().filter(times -> times.get() >= 2).count() == 2 * EACH, () -> decisions.asked);
+            Check.await(90, 2 * EACH + " committed messages", () -> received.size() >= 2 * EACH, received::size);
+            Check.await(90, 2 * EACH + " messages asked about twice",
+                () -> decisions.asked.values().stream().filter(times -> times.get() >= 2).count() >= 2 * EACH, () -> decisions.asked);
             Thread.sleep(3000); // what comes now came too often
             return check(stage, decisions, answers, received);
         } finally {
