@@ -11,7 +11,7 @@ SEND, MAX_OFFSET, PULL = 10, 30, 11
 class Client:
     """One remoting connection, to a port of this machine or to `host:port`."""
 
-    def __init__(self, address, timeout=10):
+    def __init__(self, address, timeout=30):
         host, _, port = str(address).rpartition(":")
         self.socket = socket.create_connection((host or "127.0.0.1", int(port)), timeout)
         self.answers, self.opaque = self.socket.makefile("rb"), 0

@@ -7,7 +7,7 @@ import time
 
 import store_brokers
 from store_brokers import KINDS, local
-from store_compare import Ledger, changed_configuration, configuration, differences, inventory, lost
+from store_compare import LATE_MS, Ledger, changed_configuration, configuration, differences, inventory, lost
 
 OUR_TOPICS = {"Plain": 4, "Wide": 16, "Bodies": 2, "Batches": 2, "Delayed": 2, "Timers": 2, "DueLevels": 1, "DueTimers": 1, "Retried": 1,
               "Transactions": 2, "Inner": 2, "Fresh1": 2, "Fresh2": 2, "Fresh3": 2, "%DLQ%G_retry": 1, "%RETRY%G_retry": 1, "Load": 4}
@@ -171,10 +171,16 @@ class Case:
         self.check(broker, "consumption resumes at the stored offsets", rows, len(expected))
 
     def wait_for_due(self, broker):
-        waiting = [int(line[3]) for line in self.ledger.of("due") if int(line[3]) - broker.since_ms < 200_000]
-        time.sleep(max(0.0, max(waiting) / 1000 + 6 - time.time()))
-        found = self.take(broker, "due")
-        rows = self.ledger.due(found, [*self.windows, (broker.since_ms, None)], self.crash, time.time() * 1000)
+        waiting = [line for line in self.ledger.of("due") if int(line[3]) - broker.since_ms < 200_000]
+        end = max(int(line[3]) for line in waiting)
+        time.sleep(max(0.0, end / 1000 + 6 - time.time()))
+        while True:
+            now = time.time() * 1000
+            found = self.take(broker, "due")
+            there = self.ledger.keyed(found)
+            if all(there[topic, key] for key, topic, *_ in waiting) or now > end + LATE_MS:
+                break
+        rows = self.ledger.due(found, [*self.windows, (broker.since_ms, None)], self.crash, now)
         for kind in ("level", "timer"):
             mine = {line[0] for line in self.ledger.of("due") if line[4] == kind}
             rows_of = None if kind + "s" in NOT_YET else [row for row in rows if row.split()[0] in mine]

@@ -7,8 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use client::{
-    Client, Config, From, Message, MessageQueue, Producer, ProducerConfig, PushConfig, PushConsumer,
-    Received, Verdict,
+    Client, Config, From, Message, MessageQueue, Producer, PushConfig, PushConsumer, Received, Verdict,
 };
 
 use crate::Arguments;
@@ -121,7 +120,7 @@ async fn churn(
     let end = Instant::now() + Duration::from_secs(arguments.seconds);
     let (mut members, mut next, mut left, mut cut) = (Vec::new(), 0, 0, 0);
     while members.len() < 4 {
-        members.push(join(namesrv, judge, next).await?);
+        members.push(crate::patiently(async || join(namesrv, judge, next).await).await?);
         next += 1;
     }
     let mut second = tokio::time::interval(Duration::from_secs(1));
@@ -133,7 +132,7 @@ async fn churn(
             _ => random.one_in(2),
         };
         if joins {
-            members.push(join(namesrv, judge, next).await?);
+            members.push(crate::patiently(async || join(namesrv, judge, next).await).await?);
             next += 1;
             continue;
         }
@@ -158,8 +157,8 @@ pub async fn run(arguments: &Arguments) -> Result<String, Box<dyn Error>> {
     let namesrv = server.setup().namesrv().to_string();
     let client = Client::start(Config::new(&namesrv))?;
     crate::create(&client, &server.setup().broker().to_string(), TOPIC, QUEUES).await?;
-    let producer = Producer::new(&client, ProducerConfig::new("Senders"));
-    let queues = producer.queues(TOPIC).await?;
+    let producer = crate::producer(&client);
+    let queues = crate::patiently(async || producer.queues(TOPIC).await).await?;
     let judge = Judge::default();
     let (end, ended) = tokio::sync::oneshot::channel();
     let churned = async {
@@ -170,7 +169,7 @@ pub async fn run(arguments: &Arguments) -> Result<String, Box<dyn Error>> {
     let (sent, churned) = tokio::join!(send(&producer, &queues, ended), churned);
     let (sent, (members, left, cut)) = (sent?, churned?);
     // The locks of a member that was cut off expire after a minute.
-    let patience = Duration::from_secs(if cut > 0 { 90 } else { 30 });
+    let patience = Duration::from_secs(if cut > 0 { 90 } else { 60 });
     let deadline = Instant::now() + patience;
     let is_complete = || {
         let seen = judge.seen();

@@ -12,6 +12,9 @@ mod halves;
 mod joins;
 
 use std::error::Error;
+use std::time::{Duration, Instant};
+
+use client::{Client, Producer, ProducerConfig};
 
 /// What the command line says.
 #[derive(Clone, Debug)]
@@ -40,25 +43,29 @@ fn arguments(words: impl Iterator<Item = String>) -> Result<Arguments, Box<dyn E
     Ok(found)
 }
 
-/// How long the name server may take to know a new topic.
-const ROUTE_PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+/// How long servers may take to answer, and the name server to know a new topic.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A producer that waits for late answers.
+fn producer(client: &Client) -> Producer {
+    Producer::new(client, ProducerConfig { timeout: PATIENCE, ..ProducerConfig::new("Senders") })
+}
+
+/// Attempts something until it succeeds.
+async fn patiently<T>(attempt: impl AsyncFn() -> Result<T, client::Error>) -> Result<T, client::Error> {
+    let begin = Instant::now();
+    loop {
+        match attempt().await {
+            Err(_) if begin.elapsed() < PATIENCE => tokio::time::sleep(Duration::from_millis(5)).await,
+            outcome => return outcome,
+        }
+    }
+}
 
 /// Creates a topic and waits until the name server routes it.
-async fn create(
-    client: &client::Client,
-    broker: &str,
-    topic: &str,
-    queues: u32,
-) -> Result<(), client::Error> {
-    client.create_topic(broker, topic, queues).await?;
-    let asked = std::time::Instant::now();
-    while let Err(error) = client.refresh_route(topic).await {
-        if asked.elapsed() > ROUTE_PATIENCE {
-            return Err(error);
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
-    Ok(())
+async fn create(client: &Client, broker: &str, topic: &str, queues: u32) -> Result<(), client::Error> {
+    patiently(async || client.create_topic(broker, topic, queues).await).await?;
+    patiently(async || client.refresh_route(topic).await.map(drop)).await
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> std::io::Result<T> {
