@@ -314,18 +314,20 @@ fn a_slave_of_an_elected_master_passes_on_what_only_the_master_does() {
     let cluster = Cluster::start("1m2s", 3, "mappedFileSizeCommitLog=1048576\n");
     let (masters, slaves): (Vec<&Member>, Vec<&Member>) =
         cluster.brokers().partition(|member| member.role == "master");
-    eventually("the set is large enough to take messages", || masters[0].store(b"by the master"));
+    let mut last =
+        eventually("the set is large enough to take messages", || masters[0].store(b"by the master"));
     make_group(&mut open(masters[0].address), "CG");
-    for (number, slave) in slaves.iter().enumerate() {
-        let offset = i64::try_from(number).unwrap() + 1;
-        // Once the slave has heard who is master, which may be after the master has.
-        eventually("a slave passes a message on", || {
-            slave.store(b"by a slave").filter(|found| *found == offset)
+    for slave in &slaves {
+        // Once the slave has heard who is master, which may be after the master has. What was answered too late is stored all the same.
+        last = eventually("a slave passes a message on", || {
+            slave.store(b"by a slave").filter(|found| *found > last)
         });
-        slave.commit(offset);
-        assert_eq!((masters[0].committed(), slave.committed()), (offset, offset));
+        slave.commit(last);
+        assert_eq!((masters[0].committed(), slave.committed()), (last, last));
     }
-    assert_eq!(masters[0].bodies(), [&b"by the master"[..], b"by a slave", b"by a slave"]);
+    let mut bodies = masters[0].bodies();
+    bodies.dedup();
+    assert_eq!(bodies, [&b"by the master"[..], b"by a slave"]);
     // A planned switch, as an operator makes it.
     let next = eventually("a slave is in sync", || {
         let rows = in_sync(&cluster);

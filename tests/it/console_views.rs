@@ -192,7 +192,7 @@ fn ten_viewers_of_the_overview_cost_the_brokers_what_one_costs() {
         assert!(made >= 2 && made <= seconds + 6, "{made} samples in {seconds} s");
     });
     let all = asked.lock().unwrap().clone();
-    assert!(all.values().sum::<usize>() < 200, "{all:?}");
+    assert!(all.values().sum::<usize>() < 600, "{all:?}");
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn paused(load: &[&str], threads: u32, is_closed: bool) -> u64 {
     let address = line.split([' ', ',']).nth(3).unwrap().to_owned();
     let threads_text = threads.to_string();
     let fixed = ["lab", "matrix", "-n", &address, "--threads", &threads_text, "--out", out.to_str().unwrap()];
-    let times = ["--warmup", "1", "--duration", "8", "--repeats", "1", "--no-selftest"];
+    let times = ["--warmup", "1", "--duration", "12", "--repeats", "1", "--no-selftest"];
     let mut run = Process(vostok(&[&fixed[..], &times, load].concat()).spawn().unwrap());
     await_rows(&out, 4);
     signal(echo.0.id(), STOP).unwrap();
@@ -164,11 +164,11 @@ fn every_way_to_send_and_consume_reaches_the_consumers() {
 fn brokers_flush_again_as_they_did() {
     let stage = Stage::start(&[]);
     let address = stage.server.setup().namesrv().to_string();
-    let modes = |name: &str| {
+    let modes = |name: &str, seconds: &str| {
         let out = stage.home.path().join(name);
         let fixed = ["lab", "modes", "-n", &address, "--threads", "2", "--out", out.to_str().unwrap()];
         let times =
-            ["--warmup", "0", "--duration", "2", "--repeats", "1", "--no-selftest", "--free-min", "0"];
+            ["--warmup", "0", "--duration", seconds, "--repeats", "1", "--no-selftest", "--free-min", "0"];
         (vostok(&[&fixed[..], &times].concat()), out)
     };
     // What the next run finds is what the one before left.
@@ -176,9 +176,9 @@ fn brokers_flush_again_as_they_did() {
         let run = Archive::open(out).unwrap().run().unwrap();
         run.target.brokers[0].settings["flushDiskType"].clone()
     };
-    let (mut whole, first) = modes("whole");
+    let (mut whole, first) = modes("whole", "2");
     assert!(whole.status().unwrap().success());
-    let (mut ended, second) = modes("ended");
+    let (mut ended, second) = modes("ended", "10");
     let mut run = Process(ended.spawn().unwrap());
     let begin = Instant::now();
     while !second.join("cells/002-w2-s2048-q8-sync/1/load.csv").exists() {
@@ -188,7 +188,7 @@ fn brokers_flush_again_as_they_did() {
     signal(run.0.id(), INTERRUPT).unwrap();
     assert_eq!(run.0.wait().unwrap().code(), Some(128 + INTERRUPT));
     assert!(second.join("report.html").exists(), "what there is of a run that was ended early is reported");
-    let (mut last, third) = modes("last");
+    let (mut last, third) = modes("last", "2");
     assert!(last.status().unwrap().success());
     assert_eq!([&first, &second, &third].map(|out| flushed(out)), ["ASYNC_FLUSH"; 3]);
 }

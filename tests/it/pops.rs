@@ -431,7 +431,7 @@ fn a_pop_waits_only_for_what_its_filter_wants() {
     let tagged = |tag: &'static [u8]| SendHeader { properties: tag, ..send_header("T", 0) };
     connection.stored(&tagged(b"TAGS\x01A\x02"), b"a");
     connection.stored(&tagged(b"TAGS\x01B\x02"), b"b");
-    let wanted = Pop { expression: "B", poll_ms: 5000, ..POP };
+    let wanted = Pop { expression: "B", poll_ms: 60_000, ..POP };
     assert_eq!(bodies(&messages(&pop(&mut connection, &wanted))), ["b"]);
     let opaque = ask(&mut connection, &wanted);
     let mut sender = stage.connect();
@@ -618,7 +618,7 @@ fn pops_that_cannot_be_served_say_why() {
     fill(&mut connection, "T", &["a"]);
     pop(&mut connection, &POP);
     let mut other = stage.connect();
-    ask(&mut other, &Pop { poll_ms: 5000, ..POP });
+    ask(&mut other, &Pop { poll_ms: 60_000, ..POP });
     eventually("one waits", || (waiting_at(&mut connection, 0) == 1).then_some(()));
     let answer = pop(&mut connection, &Pop { poll_ms: 1000, ..POP });
     assert_eq!((answer.code, answer.remark()), (response::POLLING_FULL, "NO_MESSAGE_IN_QUEUE"));

@@ -289,15 +289,14 @@ fn an_unknown_user_takes_the_time_of_a_wrong_secret() {
     let time = |name: &'static str| {
         let fields = [("AccessKey", name), ("Signature", "AAAAAAAAAAAAAAAAAAAAAAAAAAA=")];
         with_request(Encoding::Binary, &fields, &body, |signed| {
-            let once = || {
-                let from = std::time::Instant::now();
-                assert!(auth.verify(&signed).is_err());
-                from.elapsed()
-            };
-            (0..9).map(|_| once()).min().unwrap()
+            let from = std::time::Instant::now();
+            assert!(auth.verify(&signed).is_err());
+            from.elapsed()
         })
     };
     // The signature of a large body takes milliseconds; without it an answer takes microseconds.
-    let (known, unknown) = (time("rocketmq2"), time("nobody"));
-    assert!(unknown > known / 4 && known > unknown / 4, "{known:?} {unknown:?}");
+    let times: Vec<_> = (0..20).map(|_| (time("rocketmq2"), time("nobody"))).collect();
+    let known = times.iter().map(|(known, _)| known).min().unwrap();
+    let unknown = times.iter().map(|(_, unknown)| unknown).min().unwrap();
+    assert!(*unknown > *known / 4 && *known > *unknown / 4, "{known:?} {unknown:?}");
 }

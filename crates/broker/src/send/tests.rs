@@ -70,8 +70,10 @@ fn behaviour_8_a_send_that_does_not_wait_for_the_disk_is_answered_at_once() {
     let fixture = Fixture::with(|config| config.store.flush = FlushMode::Sync);
     fixture.queue("T", 0);
     assert!(answered_at_once(&fixture, b"WAIT\x01false\x02"));
-    assert!(!answered_at_once(&fixture, b"WAIT\x01true\x02"));
-    assert!(!answered_at_once(&fixture, b""));
+    // A flush may be over before it is asked for.
+    for properties in [&b"WAIT\x01true\x02"[..], b""] {
+        assert!((0..100).any(|_| !answered_at_once(&fixture, properties)), "{properties:?}");
+    }
 }
 
 #[test]
@@ -124,7 +126,7 @@ fn a_send_that_waits_for_the_disk_is_charged_to_its_connection() {
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
     let (mut read_batch, mut out) = (dispatcher.read_batch(), Vec::new());
     let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    // A flush may be done before the number of unanswered requests is read, so several sends may be needed.
+    // A flush may be over before it is asked for, so several sends may be needed.
     while peer.unanswered() == 0 {
         assert!(std::time::Instant::now() < end, "no send was charged within a minute");
         let header = SendHeader { producer_group: "PG", topic: "T", ..SendHeader::default() };
@@ -133,7 +135,7 @@ fn a_send_that_waits_for_the_disk_is_charged_to_its_connection() {
         header.write(FrameWriter::begin(&mut bytes, head)).finish(&[7; 1000]);
         dispatcher.frame(&mut read_batch, &peer, Command::decode(&mut bytes).unwrap(), &mut out);
         dispatcher.end(&mut read_batch, &peer, &mut out);
-        assert!(out.is_empty());
+        out.clear();
     }
     while peer.unanswered() > 0 {
         assert!(std::time::Instant::now() < end, "the charge was not given back within a minute");

@@ -148,7 +148,7 @@ fn a_rebuild_that_failed_for_want_of_space_does_not_pass_over_an_error_the_next_
     let (disk, units) = closed();
     lose_queue(&disk);
     disk.faults(|faults| faults.fails_below = Some("/store/consumequeue/Topic/1".into()));
-    let store = open(&disk, Duration::from_millis(20));
+    let store = open(&disk, Duration::from_secs(2));
     store.wait_healed();
     assert_eq!(store.progress().lost_queues, 1);
     // At once, because the next attempt may begin at any moment.
