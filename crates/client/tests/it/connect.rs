@@ -179,7 +179,7 @@ fn a_connection_without_answers_is_replaced_and_what_is_unsent_is_not_sent() {
     cluster.state().elsewhere.insert("b".to_owned(), address);
     block_on(async {
         let client = client(&cluster);
-        let (producer, message) = large(&client, Duration::from_secs(5));
+        let (producer, message) = large(&client, Duration::from_secs(2));
         producer.queues("T").await.unwrap();
         for count in 1..=2 {
             let sent = producer.send_to(&MessageQueue::new("T", "b", 0), &message).await;
