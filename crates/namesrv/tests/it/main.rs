@@ -76,6 +76,12 @@ impl Client {
         assert_eq!(self.call(Encoding::Json, 103, &fields, body).0, 0);
     }
 
+    fn unregister(&mut self, broker: &str, id: &str, address: &str) {
+        let fields =
+            [("brokerName", broker), ("brokerAddr", address), ("clusterName", "C"), ("brokerId", id)];
+        assert_eq!(self.call(Encoding::Json, 104, &fields, b"").0, 0);
+    }
+
     fn route_code(&mut self, topic: &str) -> i32 {
         self.call(Encoding::Json, 105, &[("topic", topic)], b"").0
     }
@@ -132,13 +138,7 @@ fn unregistered_brokers_are_gone_soon() {
     let (server, _home) = serve("");
     let mut broker = Client::connect(server.local_addr());
     broker.register("broker-a", "0", "127.0.0.1:10911");
-    let fields = [
-        ("brokerName", "broker-a"),
-        ("brokerAddr", "127.0.0.1:10911"),
-        ("clusterName", "C"),
-        ("brokerId", "0"),
-    ];
-    assert_eq!(broker.call(Encoding::Json, 104, &fields, b"").0, 0);
+    broker.unregister("broker-a", "0", "127.0.0.1:10911");
     while broker.route_code("T1") == 0 {}
     server.shutdown();
 }
@@ -161,13 +161,7 @@ fn brokers_are_told_of_a_new_smallest_id() {
         if let Some((stream, _)) = told.flatten().next() {
             break stream;
         }
-        let fields = [
-            ("brokerName", "broker-a"),
-            ("brokerAddr", "127.0.0.1:1"),
-            ("clusterName", "C"),
-            ("brokerId", "0"),
-        ];
-        assert_eq!(broker.call(Encoding::Json, 104, &fields, b"").0, 0);
+        broker.unregister("broker-a", "0", "127.0.0.1:1");
     };
     stream.set_nonblocking(false).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
