@@ -302,7 +302,8 @@ def perform(name):
     except Exception as error:  # whatever it is, the others go on
         traceback.print_exc()
         outcome, text = "fail", f"{type(error).__name__}: {' '.join(str(error).split())}"
-    print(f"@{outcome} {name} {time.monotonic() - begun:.1f} {text}", flush=True)
+    # With its end of line in one write: other threads print too.
+    print(f"@{outcome} {name} {time.monotonic() - begun:.1f} {text}\n", end="", flush=True)
     stage.close()
 
 
