@@ -41,6 +41,8 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "group":
          optional("broker-id", ("i", "brokerId"), "id of the broker that it reads from"),
          optional("slow-broker-id", ("w", "whichBrokerWhenConsumeSlowly"), "id of the broker for slow members"),
          optional("notify", ("a", "notifyConsumerIdsChanged"), "whether members learn of changes; true if left out"),
+         optional("sys-flag", ("", "groupSysFlag"), "flags of the group; 0 if left out"),
+         optional("consume-timeout", ("", "consumeTimeoutMinute"), "minutes a message may take; 15 if left out"),
          optional("attributes", ("", "attributes"), "changes of attributes: +key=value,-key")], change::create;
     "delete", Destroy, ["deleteSubGroup"],
         "Delete a group; of a whole cluster also its retry and dead letter topics",

@@ -70,6 +70,10 @@ fn config(arguments: &Arguments) -> Result<SubscriptionGroupConfig, Error> {
             .parse("slow-broker-id")?
             .unwrap_or(plain.which_broker_when_consume_slowly),
         notify_consumer_ids_changed_enable: flag("notify", true),
+        group_sys_flag: arguments.parse("sys-flag")?.unwrap_or(plain.group_sys_flag),
+        consume_timeout_minute: arguments
+            .parse("consume-timeout")?
+            .unwrap_or(plain.consume_timeout_minute),
         attributes: stats::attributes(arguments.get("attributes"))?,
         ..plain
     })
@@ -159,10 +163,16 @@ mod tests {
         arguments.set("group", "G");
         arguments.set("retry-max", "5");
         arguments.set("enable", "false");
+        arguments.set("consume-timeout", "30");
         let text = config_text(&config(&arguments).unwrap());
-        for part in
-            ["groupName=G,", "retryMaxTimes=5,", "consumeEnable=false,", "consumeFromMinEnable=false,"]
-        {
+        for part in [
+            "groupName=G,",
+            "retryMaxTimes=5,",
+            "consumeEnable=false,",
+            "consumeFromMinEnable=false,",
+            "groupSysFlag=0,",
+            "consumeTimeoutMinute=30,",
+        ] {
             assert!(text.contains(part), "{text}");
         }
         arguments.set("retry-policy", "{");

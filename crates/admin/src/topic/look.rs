@@ -230,6 +230,8 @@ pub(super) struct RouteRow {
     read_queues: i32,
     write_queues: i32,
     perm: String,
+    /// 1 for a unit topic, 2 for one that units subscribe to (`TopicSysFlag`).
+    sys_flag: i32,
     #[serde(skip)]
     perm_bits: i32,
 }
@@ -277,6 +279,7 @@ pub(super) async fn route(session: &Session, arguments: &Arguments) -> Result<Ro
                 read_queues: queues.read_queue_nums,
                 write_queues: queues.write_queue_nums,
                 perm: permission(queues.perm),
+                sys_flag: queues.topic_sys_flag,
                 perm_bits: queues.perm,
             })
         })
@@ -315,6 +318,7 @@ mod tests {
             read_queues: 4,
             write_queues: 4,
             perm: "RW-".into(),
+            sys_flag: 0,
             perm_bits: 6,
         };
         let mut arguments = Arguments::default();

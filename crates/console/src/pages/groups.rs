@@ -36,7 +36,7 @@ async fn lags(app: &App, who: &Visitor) -> Result<(BTreeMap<String, i64>, Vec<St
 }
 
 /// Arguments of `group create` by the settings of a group that they set.
-const SETTINGS: [(&str, &str); 10] = [
+const SETTINGS: [(&str, &str); 12] = [
     ("consumeEnable", "enable"),
     ("consumeFromMinEnable", "from-min"),
     ("consumeBroadcastEnable", "broadcast"),
@@ -47,6 +47,8 @@ const SETTINGS: [(&str, &str); 10] = [
     ("brokerId", "broker-id"),
     ("whichBrokerWhenConsumeSlowly", "slow-broker-id"),
     ("notifyConsumerIdsChangedEnable", "notify"),
+    ("groupSysFlag", "sys-flag"),
+    ("consumeTimeoutMinute", "consume-timeout"),
 ];
 
 /// The settings of a group on the first broker that told them, as arguments of the operation that changes them: it replaces all
@@ -251,10 +253,18 @@ mod tests {
             row("a", "consumeBroadcastEnable", json!(true)),
             row("a", "retryMaxTimes", json!(3)),
             row("a", "groupRetryPolicy", policy.clone()),
+            row("a", "groupSysFlag", json!(1)),
+            row("a", "consumeTimeoutMinute", json!(30)),
             row("a", "subscriptionDataSet", Value::Null),
             row("b", "retryMaxTimes", json!(16)),
         ];
-        let expected = [("broadcast", "true"), ("retry-max", "3"), ("retry-policy", &*policy.to_string())];
+        let expected = [
+            ("broadcast", "true"),
+            ("retry-max", "3"),
+            ("retry-policy", &*policy.to_string()),
+            ("sys-flag", "1"),
+            ("consume-timeout", "30"),
+        ];
         assert_eq!(values(&settings), expected.map(|(name, value)| (name, value.to_owned())));
         assert!(values(&[]).is_empty());
         let create = admin::operation("group", "create").unwrap();

@@ -87,20 +87,9 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
     let route = app.look(who, ("topic", "route"), &given, 1000).await?;
     let status = app.look(who, ("topic", "status"), &given, 1000).await;
     let rates = app.look(who, ("topic", "rates"), &given, 1000).await;
-    let cluster = rows(&route).first().and_then(|row| row["cluster"].as_str()).unwrap_or_default();
-    let count = |name: &str| rows(&route).first().map_or(String::new(), |row| row[name].to_string());
-    let (read, write) = (count("read_queues"), count("write_queues"));
-    let perm = rows(&route).first().map_or(String::new(), |row| perm_bits(&cell_text(&row["perm"])));
-    // A change sets all of this: what is left out of the form becomes the default.
     let order = app.look(who, ("kv", "get"), &[("namespace", ORDERED), ("key", name)], 1000).await;
-    let changed = [
-        ("topic", name),
-        ("cluster", cluster),
-        ("read-queues", read.as_str()),
-        ("write-queues", write.as_str()),
-        ("perm", perm.as_str()),
-        ("order", if order.is_ok() { "true" } else { "" }),
-    ];
+    let values = values(name, rows(&route), order.is_ok());
+    let changed: Vec<(&str, &str)> = values.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let shown = |value: &Result<Value, Refusal>| match value {
         Ok(Value::Object(members)) if members.contains_key("queues") => html! {
             p { (lang.column("put_tps")) ": " (cell_text(&members["put_tps"])) }
@@ -124,6 +113,25 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
     };
     let data = json!({"route": route, "status": status.ok(), "rates": rates.ok()});
     Ok(Page::new(format!("{}: {name}", lang.say("Topic")), data, body))
+}
+
+/// The settings of a topic on the first broker of its route, as arguments of the operation that changes them, topic and cluster
+/// first: it sets all of them, and what is left out of its form becomes the default.
+fn values(name: &str, route: &[Value], is_ordered: bool) -> [(&'static str, String); 8] {
+    let first = route.first().unwrap_or(&Value::Null);
+    let count = |name: &str| first[name].as_i64().map_or(String::new(), |count| count.to_string());
+    let flag = |is_set: bool| if is_set { "true".to_owned() } else { String::new() };
+    let sys_flag = first["sys_flag"].as_i64().unwrap_or_default();
+    [
+        ("topic", name.to_owned()),
+        ("cluster", first["cluster"].as_str().unwrap_or_default().to_owned()),
+        ("read-queues", count("read_queues")),
+        ("write-queues", count("write_queues")),
+        ("perm", perm_bits(first["perm"].as_str().unwrap_or_default())),
+        ("order", flag(is_ordered)),
+        ("unit", flag(sys_flag & 1 != 0)),
+        ("unit-subscription", flag(sys_flag & 2 != 0)),
+    ]
 }
 
 /// A permission such as `RW-` as the number that operations take; empty for another text.
@@ -169,6 +177,28 @@ fn heat(lang: Lang, queues: &[Value]) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_form_that_changes_a_topic_has_its_settings() {
+        let row = json!({"cluster": "C", "read_queues": 4, "write_queues": 8, "perm": "R--", "sys_flag": 2});
+        let given = values("T", &[row], true).map(|(name, value)| format!("{name}={value}"));
+        let expected = [
+            "topic=T",
+            "cluster=C",
+            "read-queues=4",
+            "write-queues=8",
+            "perm=4",
+            "order=true",
+            "unit=",
+            "unit-subscription=true",
+        ];
+        assert_eq!(given, expected);
+        let create = admin::operation("topic", "create").unwrap();
+        for (name, value) in values("T", &[], false) {
+            assert!(create.arguments.iter().any(|it| it.name == name), "{name}");
+            assert!(name == "topic" || value.is_empty(), "{name}");
+        }
+    }
 
     #[test]
     fn permissions_are_given_to_forms_as_numbers() {

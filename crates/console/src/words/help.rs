@@ -77,6 +77,8 @@ pub(super) const HELP: &[(&str, &str)] = &[
     ("id of the broker that it reads from", "消费时读取的 broker ID"),
     ("id of the broker for slow members", "消费缓慢时改为读取的 broker ID"),
     ("whether members learn of changes; true if left out", "成员变化时是否通知；默认 true"),
+    ("flags of the group; 0 if left out", "消费组标志位；默认 0"),
+    ("minutes a message may take; 15 if left out", "一条消息允许的消费时间（分钟）；默认 15"),
     ("changes of attributes: +key=value,-key", "属性变更：+键=值,-键"),
     ("true to delete its offsets too", "true 表示同时删除消费位点"),
     ("name of the topic", "主题名称"),

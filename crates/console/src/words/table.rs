@@ -251,6 +251,7 @@ pub(super) const WORDS: &[(&str, &str)] = &[
     ("read queues", "读队列"),
     ("write queues", "写队列"),
     ("perm", "权限"),
+    ("sys flag", "系统标志"),
     ("status", "状态"),
     ("type", "类型"),
     ("time", "时间"),
