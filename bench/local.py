@@ -1,9 +1,12 @@
 """Ports on this machine, and whether a name server there knows a broker."""
 import contextlib
+import fcntl
 import json
+import os
 import random
 import socket
 import struct
+import tempfile
 import threading
 import time
 
@@ -24,21 +27,44 @@ def await_ports(process, ports, seconds, log):
         time.sleep(0.01)
 
 
-# Ports that this process was given. Its threads start servers on them later, so that they still look free meanwhile.
-GIVEN = set()
+# Ports are taken from blocks that this process has locked; tests/common/server.rs has the same ones. They lie below the ports that
+# connections get. So nobody else takes a port before a server of ours listens there, or while it is down.
+PORTS_FROM, BLOCKS, PORTS_OF_BLOCK = 11_000, 40, 500
+LOCKS, UNUSED = [], []
 GIVING = threading.Lock()
 
 
-def free_ports():
-    """A port for the name server, and one for the broker whose neighbours (-2, +1) are free too. They lie below those that
-    connections get, so that they stay free while a broker is down. No port is given twice."""
+def locked_block():
+    """The ports of a block that no other process of the tests has."""
+    for number in random.sample(range(BLOCKS), BLOCKS):
+        with contextlib.suppress(OSError):
+            lock = os.open(os.path.join(tempfile.gettempdir(), f"vostok-test-ports-{number}"), os.O_RDONLY | os.O_CREAT, 0o644)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                os.close(lock)
+                raise
+            LOCKS.append(lock)
+            first = PORTS_FROM + number * PORTS_OF_BLOCK
+            return list(range(first, first + PORTS_OF_BLOCK))
+    raise RuntimeError(f"all {BLOCKS} blocks of ports from {PORTS_FROM} on are locked by other test programs, or their files cannot be opened")
+
+
+def free_run(count):
+    """Free ports in a row. No port is given twice."""
     with GIVING:
         while True:
-            namesrv, broker = random.sample(range(10_000, 32_000), 2)
-            ports = {namesrv, broker, broker - 2, broker + 1}
-            if not ports & GIVEN and all_free(ports):
-                GIVEN.update(ports)
-                return namesrv, broker
+            if len(UNUSED) < count:
+                UNUSED[:] = locked_block()
+            run, UNUSED[:count] = UNUSED[:count], []
+            if all_free(run):
+                return run
+
+
+def free_ports():
+    """A port for the name server, and one for the broker whose neighbours (-2, +1) are free too."""
+    namesrv, _, _, broker, _ = free_run(5)
+    return namesrv, broker
 
 
 def all_free(ports):

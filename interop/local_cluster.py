@@ -2,7 +2,6 @@
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import threading
 import time
@@ -87,16 +86,5 @@ def thread_states(process):
 
 def ports():
     """Free ports of a name server, a controller, and the first of the brokers, which are ten apart."""
-    while True:
-        (namesrv, broker), (controller, _) = local.free_ports(), local.free_ports()
-        sockets = []
-        try:
-            for port in [namesrv, controller, *(broker + number + beside for number in (0, 10, 20, 30) for beside in (-2, 0, 1))]:
-                sockets.append(socket.socket())
-                sockets[-1].bind(("127.0.0.1", port))
-            return namesrv, controller, broker
-        except OSError:
-            continue
-        finally:
-            for one in sockets:
-                one.close()
+    namesrv, controller, _, _, broker, *_ = local.free_run(36)
+    return namesrv, controller, broker
