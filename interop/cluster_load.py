@@ -9,6 +9,7 @@ from replica_client import QUEUES, Client, body_of, eventually
 
 NAME, GROUP = "broker-a", "CG"
 CLUSTER_INFO, SYNC_STATE, COMMIT, COMMITTED = 106, 1006, 15, 14
+NO_OFFSET, ENDS = 22, (19, 20, 21)
 PRODUCERS = 4
 FAILURES = (OSError, RuntimeError, ValueError, KeyError, struct.error)
 
@@ -98,7 +99,7 @@ class Consumer(Worker):
 
     def __init__(self, cluster):
         super().__init__(cluster)
-        self.next, self.read, self.wrong, self.committed = [0] * QUEUES, {}, [], []
+        self.next, self.taken, self.read, self.wrong, self.committed = [0] * QUEUES, [0] * QUEUES, {}, [], []
 
     def step(self, client):
         found = 0
@@ -111,10 +112,12 @@ class Consumer(Worker):
                 self.next[queue] = offset + 1
             if answer["code"] == 21 and following is not None and following < self.next[queue]:
                 self.wrong.append(f"queue {queue}: sent back from {self.next[queue]} to {following}")
-            if records:
-                client.call(COMMIT, {"consumerGroup": GROUP, "topic": "Copied", "queueId": queue, "commitOffset": self.next[queue]})
+            if self.next[queue] > self.taken[queue]:
+                commit = {"consumerGroup": GROUP, "topic": "Copied", "queueId": queue, "commitOffset": self.next[queue]}
+                if client.call(COMMIT, commit)[0]["code"] == 0:
+                    self.taken[queue] = self.next[queue]
             found += len(records)
-        self.committed.append((time.monotonic(), list(self.next)))
+        self.committed.append((time.monotonic(), list(self.taken)))
         time.sleep(0 if found else 0.01)
 
     def committed_before(self, moment):
@@ -122,13 +125,25 @@ class Consumer(Worker):
         return next((offsets for at, offsets in reversed(self.committed) if at <= moment), [0] * QUEUES)
 
 
-def committed(address):
-    """Committed offsets of the group, as a broker tells them."""
-    client, offsets = Client(address, 30), []
-    for queue in range(QUEUES):
-        answer, _ = client.call(COMMITTED, {"consumerGroup": GROUP, "topic": "Copied", "queueId": queue})
-        offsets.append(int(answer["extFields"]["offset"]) if answer["code"] == 0 else 0)
-    return offsets
+def committed(master):
+    """Committed offsets of the group, as the broker tells them that is master by then."""
+    def told():
+        client, offsets = Client(master() or 0, 30), []
+        for queue in range(QUEUES):
+            answer, _ = client.call(COMMITTED, {"consumerGroup": GROUP, "topic": "Copied", "queueId": queue})
+            if answer["code"] not in (0, NO_OFFSET):
+                raise RuntimeError(f"queue {queue}: {answer}")
+            offsets.append(int(answer["extFields"]["offset"]) if answer["code"] == 0 else 0)
+        return offsets
+    return eventually(60, lambda: unless_refused(told))
+
+
+def unless_refused(ask):
+    """What is told, or `None` when nobody answers or the answer is a refusal, as while masters change."""
+    try:
+        return ask()
+    except FAILURES:
+        return None
 
 
 def everything(address):
@@ -137,7 +152,9 @@ def everything(address):
     for queue in range(QUEUES):
         offset = 0
         while True:
-            _, records, _ = client.pull(queue, offset)
+            answer, records, _ = client.pull(queue, offset)
+            if answer["code"] not in (0, *ENDS):
+                raise RuntimeError(f"queue {queue} at {offset}: {answer}")
             if not records:
                 break
             found |= {(queue, at): body for at, body in records}
@@ -147,12 +164,12 @@ def everything(address):
 
 def all_is_there(cluster, producers, consumer, check):
     """Checks that what was acknowledged is there once at least, as it was sent, and where it was read, at every broker of the set."""
-    master = eventually(30, cluster.master)
-    found = everything(master)
-    check("the consumer reads all", eventually(30, lambda: len(consumer.read) >= len(found)), (len(consumer.read), len(found)))
+    of_master = lambda: eventually(60, lambda: unless_refused(lambda: everything(cluster.master()))) or {}  # noqa: E731
+    found = of_master()
+    check("the consumer reads all", eventually(60, lambda: len(consumer.read) >= len(found)), (len(consumer.read), len(found)))
     consumer.stop()
     # The answers of the last messages may have come too late for their producers.
-    found = everything(master)
+    found = of_master()
     acknowledged = {it for producer in producers for it in producer.acknowledged}
     numbers = [int(body.split(b" ")[0]) for body in found.values()]
     missing = acknowledged - set(numbers)
@@ -165,8 +182,9 @@ def all_is_there(cluster, producers, consumer, check):
     check("no offset went back for the consumer", not consumer.wrong, consumer.wrong[:3])
     changed = [at for at, body in consumer.read.items() if found.get(at) != body]
     check("what was read stays where it was", not changed, changed[:9])
-    for address in sorted(set(cluster.members) - {master}):
-        check(f"{cluster.members[address][0]} serves the same", eventually(20, lambda: everything(address) == everything(master)), len(found))
+    for address in sorted(set(cluster.members) - {cluster.master()}):
+        same = lambda: unless_refused(lambda: everything(address) == everything(cluster.master()))  # noqa: E731
+        check(f"{cluster.members[address][0]} serves the same", eventually(60, same), len(found))
 
 
 def logs_are_equal(cluster, check):
