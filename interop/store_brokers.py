@@ -23,6 +23,7 @@ SETTINGS = {
     "mappedFileSizeTimerLog": 1_070, "messageDelayLevel": "1s 2s 10s 30s 45s 100s 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
     "flushConsumerOffsetInterval": 500, "flushDelayOffsetInterval": 500, "transactionTimeOut": 86_400_000,
     "recallMessageEnable": "true", "waitTimeMillsInSendQueue": 20_000, "osPageCacheBusyTimeOutMills": 20_000,
+    "waitTimeMillsInPullQueue": 20_000, "waitTimeMillsInTransactionQueue": 20_000, "waitTimeMillsInAdminBrokerQueue": 20_000,
 }
 
 
@@ -70,11 +71,11 @@ class Vostok(Running):
     def halt(self, crash):
         self.process.send_signal(signal.SIGKILL if crash else signal.SIGTERM)
         try:
-            code = self.process.wait(30)
+            code = self.process.wait(90)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-            raise RuntimeError("vostok did not end within 30 s of SIGTERM") from None
+            raise RuntimeError("vostok did not end within 90 s of SIGTERM") from None
         if not crash and code != 0:
             raise RuntimeError(f"vostok ended with code {code}; see {self.log}")
 

@@ -342,7 +342,7 @@ final class Fill {
 
     /** Waits until what is delivered soon is there, so that inventories are of a store at rest. */
     private void settle() throws Exception {
-        long end = System.currentTimeMillis() + 20_000;
+        long end = System.currentTimeMillis() + 60_000;
         for (Map.Entry<String, Long> topic : expected.entrySet()) {
             // What earlier phases owed to these topics is counted too; only Java's transactions have no later phase.
             long count = topic.getValue() * (topic.getKey().equals("Transactions") ? 1 : phase);
