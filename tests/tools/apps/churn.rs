@@ -168,8 +168,8 @@ pub async fn run(arguments: &Arguments) -> Result<String, Box<dyn Error>> {
     };
     let (sent, churned) = tokio::join!(send(&producer, &queues, ended), churned);
     let (sent, (members, left, cut)) = (sent?, churned?);
-    // The locks of a member that was cut off expire after a minute.
-    let patience = Duration::from_secs(if cut > 0 { 90 } else { 60 });
+    // The locks of a member that was cut off, or whose unlocking came too late, expire after a minute.
+    let patience = Duration::from_secs(90);
     let deadline = Instant::now() + patience;
     let is_complete = || {
         let seen = judge.seen();

@@ -199,14 +199,14 @@ async fn decided(server: &Server) -> Result<Duration, Box<dyn Error>> {
 /// How often each message is visible.
 async fn visible(client: &Client) -> Result<HashMap<u64, u64>, Box<dyn Error>> {
     let consumer = PullConsumer::new(client, "Readers", "*");
-    let queues = consumer.queues(TOPIC).await?;
-    consumer.assign(&queues).await?;
+    let queues = crate::patiently(async || consumer.queues(TOPIC).await).await?;
+    crate::patiently(async || consumer.assign(&queues).await).await?;
     for queue in &queues {
         consumer.seek(queue, 0)?;
     }
     let mut found = HashMap::new();
     loop {
-        let messages = consumer.poll(Duration::ZERO).await?;
+        let messages = crate::patiently(async || consumer.poll(Duration::ZERO).await).await?;
         if messages.is_empty() {
             return Ok(found);
         }

@@ -51,9 +51,10 @@ impl Drop for Stall {
     }
 }
 
-/// Whether other work keeps the processors busy, so that a flush may wait for them.
+/// Whether other work may keep the processors busy, so that a flush may wait for them. The mean of a minute is low long after such
+/// work has begun.
 pub fn is_overloaded() -> bool {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = text.split(' ').next().and_then(|number| number.parse::<f64>().ok()).unwrap_or(0.0);
-    load > 2.0 * std::thread::available_parallelism().map_or(1.0, |count| count.get() as f64)
+    load > 0.5 * std::thread::available_parallelism().map_or(1.0, |count| count.get() as f64)
 }

@@ -33,7 +33,7 @@ const LINES: [&str; 5] = [
 /// How long filling may take.
 const FILLING: Duration = Duration::from_secs(40);
 /// How soon sends must succeed again.
-const RECOVERY: Duration = Duration::from_secs(15);
+const RECOVERY: Duration = Duration::from_secs(60);
 
 /// A full ext4 of 256 MB.
 pub fn ext4(options: &Options) -> Result<String, Trouble> {
@@ -174,7 +174,7 @@ pub fn config(options: &Options) -> Result<String, Trouble> {
     }
     server.kill9();
     let mut server = setup.start()?;
-    let patience = Duration::from_secs(10);
+    let patience = Duration::from_secs(60);
     until("the first topic is there after a crash", patience, || exists(&server, "Before0"))?;
     for (number, answer) in answers.iter().enumerate() {
         must(exists(&server, &format!("Before{number}"))?, || format!("the topic Before{number} is lost"))?;

@@ -29,11 +29,11 @@ const LINES: [&str; 4] = [
     "flushIntervalConsumeQueue=3600000",
 ];
 /// A pull from memory must take no longer while the disk does not answer.
-const PULL_MAX: Duration = Duration::from_secs(2);
+const PULL_MAX: Duration = Duration::from_secs(6);
 /// How soon sends must succeed again.
-const RECOVERY: Duration = Duration::from_secs(5);
+const RECOVERY: Duration = Duration::from_secs(60);
 /// How long the disk hangs, or is frozen.
-const HANGS: Duration = Duration::from_secs(4);
+const HANGS: Duration = Duration::from_secs(8);
 
 /// Sends one message; the code of the answer and how long it took.
 fn timed_send(setup: &Setup) -> Result<(i32, Duration), Trouble> {
