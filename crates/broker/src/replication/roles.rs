@@ -161,7 +161,10 @@ impl Roles {
         let timers = master_services::open_timer(&broker).map_err(MasterServicesError::from)?;
         let settings = &broker.config.replication;
         let is_all_ack = settings.controller.is_all_ack;
-        let confirm = broker.store.confirmed().unwrap_or(end).min(end);
+        // What nobody else has to have is confirmed from the first request on: consumers may have read it at the former master.
+        let is_alone = committed.members.iter().all(|member| *member == own);
+        let known = broker.store.confirmed().filter(|_| !is_alone);
+        let confirm = known.unwrap_or(end).min(end);
         broker.store.set_confirmed(is_all_ack.then_some(confirm));
         let log = master::range(&broker.store, is_durable);
         let start = MasterStart { own, committed: committed.clone(), epochs, log, confirm };

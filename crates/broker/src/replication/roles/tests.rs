@@ -2,6 +2,7 @@ use super::*;
 use crate::durability::Outcome;
 use crate::role::BrokerRole;
 use crate::testing::Fixture;
+use wire::units::LogOffset;
 
 #[test]
 fn a_broker_that_cannot_write_its_epoch_does_not_lead() {
@@ -51,4 +52,30 @@ fn who_waits_for_slaves_is_answered_when_the_broker_becomes_slave() {
     let refusal = crate::Refusal::not_durable(&outcome).unwrap();
     assert_eq!(refusal.code, wire::codes::response::SERVICE_NOT_AVAILABLE, "{refusal}");
     roles.end_role();
+}
+
+#[test]
+fn a_master_alone_in_its_set_shows_its_whole_log_from_the_first_request_on() {
+    // The thread of the master waits for its port, so that it confirms nothing.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let fixture = Fixture::with(|config| {
+        config.replication.controller.is_all_ack = true;
+        config.replication.port = taken.local_addr().unwrap().port();
+    });
+    let broker = &fixture.broker;
+    fixture.put("T", 0, b"body", b"");
+    let end = broker.store.appended();
+    let (proposals, _) = mpsc::unbounded_channel();
+    let mut roles = Roles::new(broker.clone(), proposals);
+    let other = BrokerId::new(2);
+    for (members, confirmed) in
+        [(vec![BrokerId::FIRST, other], LogOffset::ZERO), (vec![BrokerId::FIRST], end)]
+    {
+        broker.store.set_confirmed(Some(LogOffset::ZERO));
+        let committed = CommittedSet { members: members.into_iter().collect(), ..CommittedSet::default() };
+        let order = Order::Lead { own: BrokerId::FIRST, epoch: Epoch::new(1), committed };
+        roles.perform(order).unwrap();
+        assert_eq!(broker.store.confirmed(), Some(confirmed));
+        roles.end_role();
+    }
 }
