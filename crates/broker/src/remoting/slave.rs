@@ -26,6 +26,14 @@ pub(super) fn refusal(broker: &Broker, asked: i32) -> Option<Refusal> {
             let remark = "Message store is slave mode, so end transaction is forbidden. ";
             Some(Refusal::new(response::SLAVE_NOT_AVAILABLE, remark))
         }
+        // `RecallMessageProcessor`.
+        code::RECALL_MESSAGE if broker.config.timers.recall => {
+            let remark = "recall failed, broker service not available";
+            Some(Refusal::new(response::SLAVE_NOT_AVAILABLE, remark))
+        }
+        code::RECALL_MESSAGE => {
+            Some(Refusal::new(response::NO_PERMISSION, "recall failed, operation is forbidden"))
+        }
         code::SET_MESSAGE_REQUEST_MODE | code::UPDATE_AND_GET_GROUP_FORBIDDEN => Some(Refusal::error(
             "this broker is a slave, which takes its tables from the master: change them there",
         )),
@@ -49,5 +57,26 @@ pub(super) fn refusal(broker: &Broker, asked: i32) -> Option<Refusal> {
             Serve::Pop(_) | Serve::Ack(_) => Some(appends()),
             _ => None,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Fixture;
+
+    #[test]
+    fn a_recall_at_a_slave_is_refused_as_in_java() {
+        let refused = |recall: bool| {
+            let fixture = Fixture::with(|config| config.timers.recall = recall);
+            let refusal = refusal(&fixture.broker, code::RECALL_MESSAGE).unwrap();
+            (refusal.code, refusal.remark.to_string())
+        };
+        let unavailable = "recall failed, broker service not available".to_owned();
+        assert_eq!(refused(true), (response::SLAVE_NOT_AVAILABLE, unavailable));
+        assert_eq!(
+            refused(false),
+            (response::NO_PERMISSION, "recall failed, operation is forbidden".to_owned())
+        );
     }
 }
