@@ -409,14 +409,14 @@ fn delay_in_order(broker: &Broker, origin: &Origin<'_>, offset: i64, invisible_m
         return None;
     }
     let visible_ms = broker.now_ms().saturating_add(invisible_ms);
-    let cell = broker.pops.in_flight_queues.find(origin.group, origin.topic, origin.queue_id)?;
-    let mut in_flight = cell.in_flight();
-    if let Some(state) = in_flight.order.as_mut() {
-        order::delay(state, offset, origin.pop_ms, visible_ms);
-        broker.pops.order_file.changed();
-    }
-    if in_flight.order.is_some() {
-        broker.pops.look_at(&cell, &mut in_flight, visible_ms);
+    // After a crash the queue may not be known as one in flight: then there is nothing to change, and the client gets a handle as ever.
+    if let Some(cell) = broker.pops.in_flight_queues.find(origin.group, origin.topic, origin.queue_id) {
+        let mut in_flight = cell.in_flight();
+        if let Some(state) = in_flight.order.as_mut() {
+            order::delay(state, offset, origin.pop_ms, visible_ms);
+            broker.pops.order_file.changed();
+            broker.pops.look_at(&cell, &mut in_flight, visible_ms);
+        }
     }
     Some(Invisible {
         pop_ms: origin.pop_ms,

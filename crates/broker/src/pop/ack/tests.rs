@@ -2,7 +2,7 @@
 
 use wire::codes::{request, response};
 
-use super::{PoppedMessage, acks};
+use super::{PoppedMessage, acks, change_invisible_time};
 use crate::names;
 use crate::pop::revive_records::ReviveRecords;
 use crate::testing::{CALLER, Fixture};
@@ -148,4 +148,17 @@ fn an_entry_of_a_batch_says_only_what_a_pop_may_have_given_out() {
     }
     assert_eq!(batch(r#""r":"0","so":0,"rq":8,"pt":NOW,"it":60000"#, first), (1, 0));
     assert_eq!(batch(r#""r":"3","so":0,"rq":0,"pt":NOW,"it":60000"#, first), (1, 0));
+}
+
+#[test]
+fn a_message_popped_in_order_gets_a_handle_also_where_nothing_is_known_of_the_pop() {
+    let (fixture, now_ms) = fixture();
+    let handle = format!("0 {now_ms} 60000 999 0 b 0 0");
+    let message =
+        PoppedMessage { caller: &CALLER, group: "G", topic: "T", queue_id: 0, offset: 0, handle: &handle };
+    let changed = change_invisible_time(&fixture.broker, &message, 30_000).ok().flatten().unwrap();
+    assert_eq!((changed.pop_ms, changed.revive_queue), (now_ms, 999));
+    assert!(changed.invisible_ms >= 30_000, "{}", changed.invisible_ms);
+    fixture.broker.offsets.commit("G", "T", 0, 1);
+    assert!(change_invisible_time(&fixture.broker, &message, 30_000).ok().unwrap().is_none());
 }
