@@ -199,6 +199,26 @@ fn life(seed: u64) -> Vec<String> {
     world.trace
 }
 
+/// A broker with one message in the queue that is pulled.
+fn world_with_a_message() -> World {
+    let (disk, clock) = (FakeDisk::new(512), Clock::standing(START_MS));
+    let mut world = World::open(disk, clock, tempfile::tempdir().unwrap(), Vec::new());
+    world.send(b"first", b"");
+    world
+}
+
+#[test]
+fn a_pull_that_waits_learns_of_a_reset_before_it_gets_a_message() {
+    let mut world = world_with_a_message();
+    let (consumer, answered) = world.pull(1);
+    assert!(answered.is_empty(), "the pull waits");
+    world.fixture.broker.offsets.set_reset("G", "T", 0, 0);
+    world.send(b"second", b"");
+    assert_eq!(world.pushed(&consumer), [(response::PULL_OFFSET_MOVED, 2)]);
+    let (_, answered) = world.pull(0);
+    assert_eq!(answers(answered), [(response::SUCCESS, 2)], "once");
+}
+
 #[test]
 fn one_thread_sends_pulls_delays_and_survives_a_power_cut() {
     for seed in 0..20 {

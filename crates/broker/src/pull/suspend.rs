@@ -120,6 +120,13 @@ fn resume(
         write_empty(broker, &pull, &scan, out);
         return None;
     }
+    // An operator may have reset the group while the pull waited.
+    let group = held.group.group_name.as_deref().unwrap_or_default();
+    if let Some(offset) = broker.offsets.take_reset(group, queue.index.topic(), queue.index.queue_id()) {
+        let scan = Scan::moved(broker, &pull, offset, "OFFSET_RESET");
+        write_empty(broker, &pull, &scan, out);
+        return None;
+    }
     let Some(scan) = Scan::find_messages(broker, &pull, Source::Memory, &mut units) else {
         read_from_disk(broker, held.sink, pull);
         return None;
