@@ -81,9 +81,10 @@ pub(crate) fn pull(
         return Ok(());
     }
     let mut scan = Scan::find_messages(broker, &pull, Source::Memory, &mut scratch.units);
-    let suspends = header.sys_flag & pull_flag::SUSPEND != 0 && header.suspend_timeout_ms > 0;
+    let suspends = header.sys_flag & pull_flag::SUSPEND != 0;
     if suspends && scan.as_ref().is_some_and(|scan| scan.code == response::PULL_NOT_FOUND) {
-        let suspend_ms = if broker.config.long_polling_enable {
+        // Java's broker answers a client that names no time within five seconds (`PullRequestHoldService`).
+        let suspend_ms = if broker.config.long_polling_enable && header.suspend_timeout_ms > 0 {
             header.suspend_timeout_ms
         } else {
             broker.config.short_polling_time_ms

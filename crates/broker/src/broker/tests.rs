@@ -118,13 +118,18 @@ impl World {
 
     /// Pulls from an offset and waits up to 20 s for a message. Returns the connection and what was answered at once.
     fn pull(&mut self, queue_offset: i64) -> (Arc<ConnectionHandle>, Vec<u8>) {
+        self.pull_for(queue_offset, 20_000)
+    }
+
+    /// Pulls as [`World::pull`] with a long polling time of its own, in milliseconds.
+    fn pull_for(&mut self, queue_offset: i64, suspend_timeout_ms: i64) -> (Arc<ConnectionHandle>, Vec<u8>) {
         let header = PullHeader {
             consumer_group: "G",
             topic: "T",
             queue_offset,
             max_messages: 32,
             sys_flag: pull_flag::SUSPEND | pull_flag::SUBSCRIPTION,
-            suspend_timeout_ms: 20_000,
+            suspend_timeout_ms,
             subscription: "*",
             ..PullHeader::default()
         };
@@ -217,6 +222,20 @@ fn a_pull_that_waits_learns_of_a_reset_before_it_gets_a_message() {
     assert_eq!(world.pushed(&consumer), [(response::PULL_OFFSET_MOVED, 2)]);
     let (_, answered) = world.pull(0);
     assert_eq!(answers(answered), [(response::SUCCESS, 2)], "once");
+}
+
+#[test]
+fn a_pull_that_may_wait_and_says_no_time_waits_for_a_second() {
+    let mut world = world_with_a_message();
+    for suspend_timeout_ms in [0, -1] {
+        let (consumer, answered) = world.pull_for(1, suspend_timeout_ms);
+        assert!(answered.is_empty(), "the pull waits");
+        let over_ms = world.clock.now_ms() + 1000;
+        world.run_until(over_ms - 1);
+        assert!(world.pushed(&consumer).is_empty());
+        world.run_until(over_ms);
+        assert_eq!(world.pushed(&consumer), [(response::PULL_NOT_FOUND, 2)]);
+    }
 }
 
 #[test]
