@@ -71,9 +71,7 @@ fn config(arguments: &Arguments) -> Result<SubscriptionGroupConfig, Error> {
             .unwrap_or(plain.which_broker_when_consume_slowly),
         notify_consumer_ids_changed_enable: flag("notify", true),
         group_sys_flag: arguments.parse("sys-flag")?.unwrap_or(plain.group_sys_flag),
-        consume_timeout_minute: arguments
-            .parse("consume-timeout")?
-            .unwrap_or(plain.consume_timeout_minute),
+        consume_timeout_minute: arguments.parse("consume-timeout")?.unwrap_or(plain.consume_timeout_minute),
         attributes: stats::attributes(arguments.get("attributes"))?,
         ..plain
     })
