@@ -10,19 +10,27 @@ use wire::codes::request;
 use wire::frame::FrameWriter;
 use wire::json;
 
+/// What a dry run shows of the body of a request.
+#[derive(Clone, Copy)]
+enum Shown {
+    Whole,
+    Length,
+    Nothing,
+}
+
 /// A request: its code, header fields and body.
 #[derive(Clone)]
 pub(crate) struct Request {
     pub code: i32,
     fields: Vec<(&'static str, String)>,
     body: Vec<u8>,
-    is_secret: bool,
+    shown: Shown,
 }
 
 impl Request {
     /// A request without fields and body.
     pub fn new(code: i32) -> Self {
-        Self { code, fields: Vec::new(), body: Vec::new(), is_secret: false }
+        Self { code, fields: Vec::new(), body: Vec::new(), shown: Shown::Whole }
     }
 
     /// Adds a header field.
@@ -46,7 +54,13 @@ impl Request {
 
     /// Sets a body that must not be shown, because it has a password.
     pub fn secret(self, body: impl Into<Vec<u8>>) -> Self {
-        Self { body: body.into(), is_secret: true, ..self }
+        Self { body: body.into(), shown: Shown::Nothing, ..self }
+    }
+
+    /// Sets the body to that of a message. Only its length is shown, because not everybody who may send a message may read
+    /// stored ones.
+    pub fn message(self, body: impl Into<Vec<u8>>) -> Self {
+        Self { body: body.into(), shown: Shown::Length, ..self }
     }
 
     /// Writes the frame.
@@ -59,10 +73,14 @@ impl Request {
         request::name(self.code).map_or_else(|| self.code.to_string(), str::to_owned)
     }
 
-    /// Fields and body as a line of text, without secrets.
+    /// Fields and body as a line of text, without secrets and bodies of messages.
     pub fn content(&self) -> String {
         let fields: Vec<_> = self.fields.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        let body = if self.is_secret { "(not shown)".into() } else { String::from_utf8_lossy(&self.body) };
+        let body = match self.shown {
+            Shown::Whole => String::from_utf8_lossy(&self.body),
+            Shown::Length => format!("({} bytes, not shown)", self.body.len()).into(),
+            Shown::Nothing => "(not shown)".into(),
+        };
         [fields.join(" "), body.trim_end().replace('\n', " ")].join(" ").trim().to_owned()
     }
 }
@@ -153,5 +171,9 @@ mod tests {
             ("AUTH_CREATE_USER".into(), "username=alice (not shown)".into())
         );
         assert_eq!(Request::new(1).body("a=b\n").content(), "a=b");
+        assert_eq!(
+            Request::new(1).with("topic", "T").message("text").content(),
+            "topic=T (4 bytes, not shown)"
+        );
     }
 }

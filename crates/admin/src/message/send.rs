@@ -76,23 +76,27 @@ pub(crate) async fn send_message(
     queue: Option<MessageQueue>,
 ) -> Result<Sent, Error> {
     if session.planned().is_some() {
-        let properties = message.properties.iter().map(|(name, value)| format!("{name}={value}"));
-        let ask = Request::new(request::SEND_MESSAGE_V2)
-            .with("topic", &message.topic)
-            .with("properties", properties.collect::<Vec<_>>().join(","))
-            .body(message.body.clone());
         let servers = session.brokers_of(&message.topic).await?;
         let is_meant = |name: &str| queue.as_ref().is_none_or(|queue| queue.broker_name == name);
         let Some((broker, address)) = servers.into_iter().find(|(name, _)| is_meant(name)) else {
             return Err(Error::NotFound(format!("no such broker has queues of the topic {}", message.topic)));
         };
-        session.change(&address, &ask).await?;
+        session.change(&address, &outline(message)).await?;
         let queue = queue.map_or(-1, |queue| queue.queue_id);
         let topic = message.topic.clone();
         let (message_id, offset_id) = (String::new(), String::new());
         return Ok(Sent { topic, broker, queue, queue_offset: -1, status: "", message_id, offset_id });
     }
     sent(&producer(session), message, queue.as_ref()).await
+}
+
+/// The request that stands for a send in a dry run.
+fn outline(message: &Message) -> Request {
+    let properties = message.properties.iter().map(|(name, value)| format!("{name}={value}"));
+    Request::new(request::SEND_MESSAGE_V2)
+        .with("topic", &message.topic)
+        .with("properties", properties.collect::<Vec<_>>().join(","))
+        .message(message.body.clone())
 }
 
 /// The producer of operators' messages.
@@ -124,4 +128,15 @@ pub(super) async fn sent(
         message_id: outcome.message_id,
         offset_id: outcome.offset_id,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dry_run_shows_no_body_of_a_message() {
+        let message = Message::new("T", "stored text").property("name", "value");
+        assert_eq!(outline(&message).content(), "topic=T properties=name=value (11 bytes, not shown)");
+    }
 }
