@@ -41,6 +41,8 @@ mod session;
 mod shell;
 mod stats;
 mod table;
+#[cfg(test)]
+mod testing;
 mod text;
 mod top;
 mod topic;

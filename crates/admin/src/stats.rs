@@ -139,17 +139,30 @@ pub(crate) async fn consume_stats_in(
     }?;
     let mut all = ConsumeStats::default();
     for (_, address) in brokers {
-        let ask = Request::new(request::GET_CONSUME_STATS).with("consumerGroup", group).maybe("topic", topic);
-        let stats: ConsumeStats = body(&address, &session.look(&address, &ask).await?)?;
+        let stats = consume_stats_of(session, &address, group, topic).await?;
         all.consume_tps += stats.consume_tps;
         all.offset_table.extend(stats.offset_table);
     }
     if all.offset_table.is_empty() {
-        return Err(Error::NotFound(format!(
-            "the group {group} has no offsets; it has consumed nothing yet"
-        )));
+        return Err(no_offsets(group));
     }
     Ok(all)
+}
+
+/// The progress of a group in a topic, or in all of its topics, on one broker.
+pub(crate) async fn consume_stats_of(
+    session: &Session,
+    broker: &str,
+    group: &str,
+    topic: Option<&str>,
+) -> Result<ConsumeStats, Error> {
+    let ask = Request::new(request::GET_CONSUME_STATS).with("consumerGroup", group).maybe("topic", topic);
+    body(broker, &session.look(broker, &ask).await?)
+}
+
+/// The failure of what needs the offsets of a group that has none.
+pub(crate) fn no_offsets(group: &str) -> Error {
+    Error::NotFound(format!("the group {group} has no offsets; it has consumed nothing yet"))
 }
 
 /// Seconds since the last consumed message of a queue was stored, 0 when nothing is left; `None` when nothing was consumed yet.

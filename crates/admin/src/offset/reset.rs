@@ -88,7 +88,7 @@ async fn all(
     arguments: &Arguments,
 ) -> Result<Vec<QueueOffset>, Error> {
     let is_forced = is_forced(arguments);
-    let mut queues = Vec::new();
+    let (mut queues, mut is_offline) = (Vec::new(), false);
     for (name, broker) in session.brokers_in(topic, arguments).await? {
         let ask = Request::new(request::INVOKE_BROKER_TO_RESET_OFFSET)
             .with("topic", topic)
@@ -98,8 +98,7 @@ async fn all(
         match session.change(&broker, &ask).await {
             // A dry run shows where the offsets would go, as far as the offsets of now tell.
             Ok(None) => {
-                let targets =
-                    targets(session, (group, topic), &name, time, is_forced).await.unwrap_or_default();
+                let targets = targets(session, (group, topic), (&name, &broker), time, is_forced).await?;
                 queues.extend(targets.into_iter().map(|(queue, offset)| row(queue, offset)));
             }
             Ok(Some(reply)) => {
@@ -107,10 +106,14 @@ async fn all(
                 queues.extend(table.offset_table.into_iter().map(|(queue, offset)| row(queue, offset)));
             }
             Err(error) if error.code() == Some(response::CONSUMER_NOT_ONLINE) => {
-                queues.extend(each(session, (group, topic), &name, time, is_forced).await?);
+                is_offline = true;
+                queues.extend(each(session, (group, topic), (&name, &broker), time, is_forced).await?);
             }
             Err(error) => return Err(error),
         }
+    }
+    if is_offline && queues.is_empty() {
+        return Err(stats::no_offsets(group));
     }
     queues.sort_by(|one, other| (&one.broker, one.queue).cmp(&(&other.broker, other.queue)));
     Ok(queues)
@@ -124,12 +127,12 @@ fn row(queue: MessageQueue, offset: i64) -> QueueOffset {
 async fn each(
     session: &Session,
     (group, topic): (&str, &str),
-    name: &str,
+    set: (&str, &str),
     time: i64,
     is_forced: bool,
 ) -> Result<Vec<QueueOffset>, Error> {
     let mut queues = Vec::new();
-    for (queue, offset) in targets(session, (group, topic), name, time, is_forced).await? {
+    for (queue, offset) in targets(session, (group, topic), set, time, is_forced).await? {
         let broker = session.master_of(&queue).await?;
         commit(session, &broker, group, &queue, offset).await?;
         queues.push(row(queue, offset));
@@ -137,15 +140,15 @@ async fn each(
     Ok(queues)
 }
 
-/// Where the offsets of a group in the queues of one broker set go.
+/// Where the offsets of a group in the queues of one broker set go. Only its own broker is asked, whatever the others do.
 async fn targets(
     session: &Session,
     (group, topic): (&str, &str),
-    name: &str,
+    (name, broker): (&str, &str),
     time: i64,
     is_forced: bool,
 ) -> Result<Vec<(MessageQueue, i64)>, Error> {
-    let stats = stats::consume_stats(session, group, Some(topic)).await?;
+    let stats = stats::consume_stats_of(session, broker, group, Some(topic)).await?;
     let mut queues = Vec::new();
     for (queue, offsets) in stats.offset_table.into_iter().filter(|(queue, _)| queue.broker_name == name) {
         let found = match time {
@@ -204,4 +207,39 @@ async fn single(
     let _ = writeln!(title, "reset consumer offset to {offset}");
     let row = QueueOffset { broker: broker.to_owned(), queue: queue.queue_id, offset };
     Ok(Reset { queues: vec![row], title, is_single: true })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Asked, Said, with_planning_cluster};
+    use wire::body::{ConsumeStats, OffsetWrapper};
+
+    /// Progress of a group in a queue of a broker that has ten messages.
+    fn progress(broker: &str) -> Option<Said> {
+        let offsets = OffsetWrapper { broker_offset: 10, consumer_offset: 4, ..OffsetWrapper::default() };
+        let offset_table = [(MessageQueue::new("T", broker, 0), offsets)].into();
+        Said::body(&ConsumeStats { offset_table, ..ConsumeStats::default() })
+    }
+
+    fn given() -> Arguments {
+        let mut arguments = Arguments::default();
+        ["group", "topic"].into_iter().zip(["G", "T"]).for_each(|(name, value)| arguments.set(name, value));
+        arguments
+    }
+
+    #[test]
+    fn a_preview_that_cannot_tell_of_a_broker_fails() {
+        let answers = |broker: &str, asked: &Asked| match (asked.code, broker) {
+            (request::GET_CONSUME_STATS, "a") => progress("a"),
+            _ => None,
+        };
+        let shown = with_planning_cluster(&["a"], answers, async |session: &Session| {
+            skip(session, &given()).await.unwrap().queues.iter().map(|row| row.offset).collect::<Vec<_>>()
+        });
+        assert_eq!(shown, [10]);
+        with_planning_cluster(&["a", "b"], answers, async |session: &Session| {
+            assert!(skip(session, &given()).await.is_err());
+        });
+    }
 }
