@@ -73,9 +73,13 @@ async fn clone(session: &Session, arguments: &Arguments) -> Result<Cloned, Error
             "the group {source} has committed no offset in the topic {topic}"
         )));
     }
-    let mut queues = Vec::new();
+    let (mut queues, mut done) = (Vec::new(), Vec::new());
     for (broker, queue, offset) in found {
-        give(session, &broker, target, &queue, offset).await?;
+        let given = give(session, &broker, target, &queue, offset).await;
+        given.map_err(|why| session.partly(&done, why))?;
+        if !done.contains(&broker) {
+            done.push(broker);
+        }
         queues.push(QueueOffset { broker: queue.broker_name, queue: queue.queue_id, offset });
     }
     Ok(Cloned { queues })

@@ -91,11 +91,21 @@ impl Session {
                     let remark = reply.and_then(|reply| reply.remark).filter(|remark| !remark.is_empty());
                     remarks.extend(remark.filter(|remark| !remarks.contains(remark)));
                 }
-                Err(why) if done.is_empty() => return Err(why),
-                Err(why) => return Err(Error::Partly { done, why: Box::new(why) }),
+                Err(why) => return Err(self.partly(&done, why)),
             }
         }
         Ok(remarks)
+    }
+
+    /// A failure after a change was made on the servers `done`. A dry run changed nothing, so it has the failure alone.
+    pub(crate) fn partly(&self, done: &[String], why: Error) -> Error {
+        let (also_done, why) = match why {
+            Error::Partly { done, why } => (done, why),
+            why => (Vec::new(), Box::new(why)),
+        };
+        let also_done = also_done.into_iter().filter(|server| !done.contains(server));
+        let done: Vec<_> = done.iter().cloned().chain(also_done).collect();
+        if done.is_empty() || self.planned.is_some() { *why } else { Error::Partly { done, why } }
     }
 
     /// Sends a request that only reads to the first name server that answers.

@@ -184,7 +184,8 @@ pub(crate) async fn delete_topic(
     session.change_all(brokers, &broker).await?;
     let route =
         Request::new(request::DELETE_TOPIC_IN_NAMESRV).with("topic", topic).with("clusterName", cluster);
-    session.change_all(&session.name_servers, &route).await.map(drop)
+    let on_name_servers = session.change_all(&session.name_servers, &route).await;
+    on_name_servers.map(drop).map_err(|why| session.partly(brokers, why))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use wire::frame::Command;
 use wire::json;
 
 /// Name of the cluster.
-const CLUSTER: &str = "C";
+pub(crate) const CLUSTER: &str = "C";
 /// Queues of each topic on each broker.
 const QUEUES: i32 = 2;
 /// The time of the sessions, ms since the epoch.
@@ -33,16 +33,35 @@ pub(crate) struct Said {
 }
 
 impl Said {
+    /// Success without a body.
+    pub fn success() -> Option<Self> {
+        Some(Self::default())
+    }
+
     /// Success with a body of JSON.
     pub fn body(body: &impl serde::Serialize) -> Option<Self> {
         Some(Self { body: json::to_vec(body), ..Self::default() })
+    }
+
+    /// A refusal.
+    pub fn refused(code: i32) -> Option<Self> {
+        Some(Self { code, ..Self::default() })
     }
 }
 
 /// What the server of a name answers. `None` closes the connection instead.
 type Answers = Arc<dyn Fn(&str, &Asked) -> Option<Said> + Send + Sync>;
 
-/// Performs a test in a dry run with a cluster of masters of these names.
+/// Performs a test in a session with a cluster of masters of these names.
+pub(crate) fn with_cluster<T>(
+    brokers: &[&str],
+    answers: impl Fn(&str, &Asked) -> Option<Said> + Send + Sync + 'static,
+    test: impl AsyncFnOnce(&Session) -> T,
+) -> T {
+    perform(brokers, Arc::new(answers), false, test)
+}
+
+/// As [`with_cluster`], in a dry run.
 pub(crate) fn with_planning_cluster<T>(
     brokers: &[&str],
     answers: impl Fn(&str, &Asked) -> Option<Said> + Send + Sync + 'static,

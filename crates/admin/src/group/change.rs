@@ -142,18 +142,26 @@ pub(super) async fn delete(session: &Session, arguments: &Arguments) -> Result<D
         .with("cleanOffset", arguments.is_on("offsets"));
     session.change_all(&brokers, &ask).await?;
     if let (None, Some(cluster)) = (arguments.get("broker"), arguments.get("cluster")) {
-        let members = session.members(Some(cluster)).await?;
-        let all: Vec<_> = members.into_iter().map(|member| member.address).collect();
-        for prefix in [RETRY_PREFIX, DLQ_PREFIX] {
-            stats::delete_topic(session, &format!("{prefix}{group}"), cluster, &all).await?;
-        }
+        let topics = delete_topics(session, group, cluster).await;
+        topics.map_err(|why| session.partly(&brokers, why))?;
     }
     Ok(Deleted { group: group.to_owned(), brokers })
+}
+
+/// Deletes the retry topic and the dead letter topic of a group.
+async fn delete_topics(session: &Session, group: &str, cluster: &str) -> Result<(), Error> {
+    let members = session.members(Some(cluster)).await?;
+    let all: Vec<_> = members.into_iter().map(|member| member.address).collect();
+    stats::delete_topic(session, &format!("{RETRY_PREFIX}{group}"), cluster, &all).await?;
+    let dead_letters = stats::delete_topic(session, &format!("{DLQ_PREFIX}{group}"), cluster, &all).await;
+    dead_letters.map_err(|why| session.partly(&all, why))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{Asked, CLUSTER, Said, with_cluster};
+    use wire::codes::response;
 
     #[test]
     fn settings_that_are_left_out_get_the_defaults_of_mqadmin() {
@@ -175,5 +183,24 @@ mod tests {
         }
         arguments.set("retry-policy", "{");
         assert!(config(&arguments).is_err());
+    }
+
+    #[test]
+    fn a_deletion_that_fails_says_on_which_brokers_it_was_made() {
+        let answers = |_: &str, asked: &Asked| match asked.code {
+            request::DELETE_SUBSCRIPTIONGROUP => Said::success(),
+            _ => Said::refused(response::SYSTEM_ERROR),
+        };
+        let mut arguments = Arguments::default();
+        [("group", "G"), ("cluster", CLUSTER)]
+            .into_iter()
+            .for_each(|(name, value)| arguments.set(name, value));
+        let done = with_cluster(&["a", "b"], answers, async |session: &Session| {
+            match delete(session, &arguments).await {
+                Err(Error::Partly { done, .. }) => done.len(),
+                _ => 0,
+            }
+        });
+        assert_eq!(done, 2);
     }
 }

@@ -80,43 +80,53 @@ fn is_forced(arguments: &Arguments) -> bool {
     arguments.get("force").is_none() || arguments.is_on("force")
 }
 
-/// Resets all queues of a topic.
+/// Resets all queues of a topic, one broker after the other.
 async fn all(
     session: &Session,
-    (group, topic): (&str, &str),
+    names: (&str, &str),
     time: i64,
     arguments: &Arguments,
 ) -> Result<Vec<QueueOffset>, Error> {
     let is_forced = is_forced(arguments);
-    let (mut queues, mut is_offline) = (Vec::new(), false);
+    let (group, topic) = names;
+    let (mut queues, mut done, mut is_offline) = (Vec::new(), Vec::new(), false);
     for (name, broker) in session.brokers_in(topic, arguments).await? {
-        let ask = Request::new(request::INVOKE_BROKER_TO_RESET_OFFSET)
-            .with("topic", topic)
-            .with("group", group)
-            .with("timestamp", time)
-            .with("isForce", is_forced);
-        match session.change(&broker, &ask).await {
-            // A dry run shows where the offsets would go, as far as the offsets of now tell.
-            Ok(None) => {
-                let targets = targets(session, (group, topic), (&name, &broker), time, is_forced).await?;
-                queues.extend(targets.into_iter().map(|(queue, offset)| row(queue, offset)));
-            }
-            Ok(Some(reply)) => {
-                let table: ResetOffsetBody = body(&broker, &reply)?;
-                queues.extend(table.offset_table.into_iter().map(|(queue, offset)| row(queue, offset)));
-            }
+        let rows = match by_broker(session, names, (&name, &broker), time, is_forced).await {
             Err(error) if error.code() == Some(response::CONSUMER_NOT_ONLINE) => {
                 is_offline = true;
-                queues.extend(each(session, (group, topic), (&name, &broker), time, is_forced).await?);
+                each(session, names, (&name, &broker), time, is_forced).await
             }
-            Err(error) => return Err(error),
-        }
+            rows => rows,
+        };
+        queues.extend(rows.map_err(|why| session.partly(&done, why))?);
+        done.push(broker);
     }
     if is_offline && queues.is_empty() {
         return Err(stats::no_offsets(group));
     }
     queues.sort_by(|one, other| (&one.broker, one.queue).cmp(&(&other.broker, other.queue)));
     Ok(queues)
+}
+
+/// Lets one broker reset all of its queues of a topic.
+async fn by_broker(
+    session: &Session,
+    (group, topic): (&str, &str),
+    (name, broker): (&str, &str),
+    time: i64,
+    is_forced: bool,
+) -> Result<Vec<QueueOffset>, Error> {
+    let ask = Request::new(request::INVOKE_BROKER_TO_RESET_OFFSET)
+        .with("topic", topic)
+        .with("group", group)
+        .with("timestamp", time)
+        .with("isForce", is_forced);
+    let offsets: Vec<_> = match session.change(broker, &ask).await? {
+        Some(reply) => body::<ResetOffsetBody>(broker, &reply)?.offset_table.into_iter().collect(),
+        // A dry run shows where the offsets would go, as far as the offsets of now tell.
+        None => targets(session, (group, topic), (name, broker), time, is_forced).await?,
+    };
+    Ok(offsets.into_iter().map(|(queue, offset)| row(queue, offset)).collect())
 }
 
 fn row(queue: MessageQueue, offset: i64) -> QueueOffset {
@@ -131,10 +141,12 @@ async fn each(
     time: i64,
     is_forced: bool,
 ) -> Result<Vec<QueueOffset>, Error> {
-    let mut queues = Vec::new();
+    let (mut queues, mut done) = (Vec::new(), Vec::new());
     for (queue, offset) in targets(session, (group, topic), set, time, is_forced).await? {
         let broker = session.master_of(&queue).await?;
-        commit(session, &broker, group, &queue, offset).await?;
+        let committed = commit(session, &broker, group, &queue, offset).await;
+        committed.map_err(|why| session.partly(&done, why))?;
+        done = vec![broker];
         queues.push(row(queue, offset));
     }
     Ok(queues)
@@ -186,6 +198,7 @@ async fn single(
         Some(offset) => offset,
         None => number(broker, &reply, "offset")?,
     };
+    let mut done = Vec::new();
     if reply.version >= VERSION_5_0_0 {
         // First, because the broker refuses an offset outside of the queue.
         let reset = Request::new(request::INVOKE_BROKER_TO_RESET_OFFSET)
@@ -196,9 +209,11 @@ async fn single(
             .with("timestamp", 0)
             .with("isForce", true);
         session.change(broker, &reset).await?;
+        done.push(broker.to_owned());
     }
     let queue = MessageQueue::new(topic, "", queue);
-    commit(session, broker, group, &queue, offset).await?;
+    let committed = commit(session, broker, group, &queue, offset).await;
+    committed.map_err(|why| session.partly(&done, why))?;
     let mut title = format!(
         "start reset consumer offset by specified, group[{group}], topic[{topic}], queueId[{}], broker[{broker}], \
          timestamp(string)[{}], timestamp(long)[{}]\n",
@@ -212,7 +227,7 @@ async fn single(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Asked, Said, with_planning_cluster};
+    use crate::testing::{Asked, Said, with_cluster, with_planning_cluster};
     use wire::body::{ConsumeStats, OffsetWrapper};
 
     /// Progress of a group in a queue of a broker that has ten messages.
@@ -240,6 +255,24 @@ mod tests {
         assert_eq!(shown, [10]);
         with_planning_cluster(&["a", "b"], answers, async |session: &Session| {
             assert!(skip(session, &given()).await.is_err());
+        });
+    }
+
+    #[test]
+    fn a_reset_that_fails_says_on_which_brokers_it_was_made() {
+        let answers = |broker: &str, asked: &Asked| match (asked.code, broker) {
+            (request::INVOKE_BROKER_TO_RESET_OFFSET, "a") => {
+                Said::body(&ResetOffsetBody { offset_table: [(MessageQueue::new("T", "a", 0), 10)].into() })
+            }
+            (request::INVOKE_BROKER_TO_RESET_OFFSET, "b") => Said::refused(response::CONSUMER_NOT_ONLINE),
+            (request::GET_CONSUME_STATS, "b") => progress("b"),
+            _ => None,
+        };
+        with_cluster(&["a", "b"], answers, async |session: &Session| {
+            let reset = skip(session, &given()).await.map(drop);
+            let expected = session.broker("a").await.unwrap();
+            let Err(Error::Partly { done, .. }) = reset else { panic!("{reset:?}") };
+            assert_eq!(done, [expected]);
         });
     }
 }

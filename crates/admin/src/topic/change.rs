@@ -90,7 +90,10 @@ pub(super) async fn create(session: &Session, arguments: &Arguments) -> Result<C
     let brokers = session.masters(arguments).await?;
     session.change_all(&brokers, &creation(&config)).await?;
     let order_conf = match config.order {
-        true => Some(put_order(session, &config, &brokers, arguments.get("broker").is_none()).await?),
+        true => {
+            let order = put_order(session, &config, &brokers, arguments.get("broker").is_none()).await;
+            Some(order.map_err(|why| session.partly(&brokers, why))?)
+        }
         false => None,
     };
     Ok(CreatedTopic { created: Created { brokers, config }, order_conf })
@@ -142,7 +145,7 @@ pub(super) async fn permission(
     let topic = arguments.need("topic")?;
     let perm: i32 = arguments.parse("perm")?.unwrap_or_default();
     let route = session.route(topic).await?;
-    let mut changes = Vec::new();
+    let (mut changes, mut done) = (Vec::new(), Vec::new());
     for address in session.masters(arguments).await? {
         let set = route.broker_datas.iter().find(|set| set.broker_addrs.get(&0) == Some(&address));
         let queues =
@@ -164,7 +167,9 @@ pub(super) async fn permission(
             ..TopicConfig::default()
         };
         if queues.perm != perm {
-            session.change(&address, &creation(&config)).await?;
+            let changed = session.change(&address, &creation(&config)).await;
+            changed.map_err(|why| session.partly(&done, why))?;
+            done.push(address.clone());
         }
         let (before, after) = (text::permission(queues.perm), text::permission(perm));
         changes.push(PermissionChange { broker: address, before, after, bits: (queues.perm, perm), config });
@@ -207,6 +212,8 @@ pub(super) async fn delete(session: &Session, arguments: &Arguments) -> Result<D
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{Asked, CLUSTER, Said, with_cluster};
+    use wire::codes::response;
 
     #[test]
     fn a_topic_is_written_as_in_java() {
@@ -218,5 +225,30 @@ mod tests {
         assert_eq!(config_text(&config), expected);
         let content = creation(&config).content();
         assert!(content.contains("attributes=+message.type=NORMAL"), "{content}");
+    }
+
+    fn given(more: &[(&'static str, &str)]) -> Arguments {
+        let mut arguments = Arguments::default();
+        let all = [("topic", "T"), ("cluster", CLUSTER)].into_iter().chain(more.iter().copied());
+        all.for_each(|(name, value)| arguments.set(name, value));
+        arguments
+    }
+
+    fn done(error: Error) -> usize {
+        if let Error::Partly { done, .. } = error { done.len() } else { 0 }
+    }
+
+    #[test]
+    fn a_change_that_fails_says_on_which_brokers_it_was_made() {
+        let answers = |server: &str, asked: &Asked| match (asked.code, server) {
+            (request::DELETE_TOPIC_IN_BROKER, _) | (_, "a") => Said::success(),
+            _ => Said::refused(response::SYSTEM_ERROR),
+        };
+        with_cluster(&["a", "b"], answers, async |session: &Session| {
+            let failure = permission(session, &given(&[("perm", "4")])).await.map(drop).unwrap_err();
+            assert_eq!(done(failure), 1, "b refuses");
+            let failure = delete(session, &given(&[])).await.map(drop).unwrap_err();
+            assert_eq!(done(failure), 2, "the name server refuses");
+        });
     }
 }
