@@ -22,9 +22,17 @@ pub enum Error {
         /// The failure.
         why: Box<Error>,
     },
+    /// An answer was shown that lacks what some servers did not tell.
+    #[error("the answer is not complete: {}", texts(.0).join("; "))]
+    Incomplete(Vec<Error>),
     /// The system refused something, for example a thread or the standard output.
     #[error("{0}")]
     System(#[from] io::Error),
+}
+
+/// Failures as texts.
+pub(crate) fn texts(failures: &[Error]) -> Vec<String> {
+    failures.iter().map(Error::to_string).collect()
 }
 
 impl Error {

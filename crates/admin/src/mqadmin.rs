@@ -112,6 +112,9 @@ fn failure(name: &str, error: &Error) -> String {
         Error::Client(client::Error::Connect { address, source }) => format!(
             "org.apache.rocketmq.remoting.exception.RemotingConnectException: connect to {address} failed: {source}"
         ),
+        Error::Incomplete(failures) => {
+            return failures.iter().map(|why| failure(name, why)).collect::<Vec<_>>().join("\n");
+        }
         Error::Partly { why, .. } => return format!("{}\n{error}", failure(name, why)),
         other => other.to_string(),
     };
@@ -248,6 +251,7 @@ mod tests {
         let (address, remark) = ("a:1".to_owned(), "No topic route info".to_owned());
         let error = client::Error::Refused { address, code: 17, remark }.into();
         let text = failure("topicRoute", &error);
+        assert_eq!(failure("topicRoute", &Error::Incomplete(vec![error])), text);
         assert!(
             text.contains("Exception: TopicRouteSubCommand command failed\nCaused by: ")
                 && text.contains("CODE: 17  DESC: No topic"),

@@ -121,6 +121,24 @@ pub(crate) async fn for_each<I, F: Future>(
     outcomes.into_iter().flatten().collect()
 }
 
+/// Splits the outcomes of a call to several servers into what they told and the failures of the others.
+///
+/// # Errors
+/// The first failure when nobody told anything.
+pub(crate) fn split<T>(outcomes: Vec<Result<T, Error>>) -> Result<(Vec<T>, Vec<Error>), Error> {
+    let (mut told, mut failures) = (Vec::new(), Vec::new());
+    for outcome in outcomes {
+        match outcome {
+            Ok(answer) => told.push(answer),
+            Err(why) => failures.push(why),
+        }
+    }
+    if told.is_empty() && !failures.is_empty() {
+        return Err(failures.swap_remove(0));
+    }
+    Ok((told, failures))
+}
+
 /// Reads the JSON body of an answer.
 pub(crate) fn body<T: for<'a> Deserialize<'a>>(server: &str, reply: &Reply) -> Result<T, Error> {
     json::from_slice(&reply.body).map_err(|why| malformed(server, why.to_string()))
@@ -161,6 +179,15 @@ mod tests {
         });
         assert_eq!(outcomes.await, (0..100).collect::<Vec<_>>());
         assert_eq!((started, most), (100, AT_ONCE));
+    }
+
+    #[test]
+    fn what_servers_told_counts_unless_nobody_told_anything() {
+        let failed = |text: &str| Err(Error::NotFound(text.to_owned()));
+        let (told, failures) = split(vec![Ok(1), failed("b"), Ok(3)]).unwrap();
+        assert_eq!((told, failures.len()), (vec![1, 3], 1));
+        assert_eq!(split::<i32>(vec![failed("a"), failed("b")]).unwrap_err().to_string(), "a");
+        assert!(split::<i32>(Vec::new()).unwrap().0.is_empty(), "nobody was asked");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! An operator's session with a cluster: its servers, and requests to them, which a dry run only collects.
 
+use crate::error::texts;
 use crate::request::{Request, body};
 use crate::{Arguments, Error};
 use client::{Client, Reply};
@@ -44,19 +45,40 @@ pub struct Session {
     pub(crate) now_ms: i64,
     /// Requests that a dry run did not send; `None` when they are sent.
     planned: Option<Mutex<Vec<Planned>>>,
+    /// Why servers did not tell their part of an answer that others told.
+    failures: Mutex<Vec<Error>>,
 }
 
 impl Session {
     /// Begins a session. A dry run sends no request that changes anything.
     #[must_use]
     pub fn new(client: Client, name_servers: Vec<String>, now_ms: i64, is_dry_run: bool) -> Self {
-        Self { client, name_servers, now_ms, planned: is_dry_run.then(Mutex::default) }
+        let planned = is_dry_run.then(Mutex::default);
+        Self { client, name_servers, now_ms, planned, failures: Mutex::default() }
     }
 
     /// The requests that a dry run did not send so far; `None` when requests are sent.
     #[must_use]
     pub fn planned(&self) -> Option<Vec<Planned>> {
         self.planned.as_ref().map(|planned| planned.lock().expect("short section").clone())
+    }
+
+    /// Why the answers of this session are not complete, a text for each server that did not tell its part; empty when all did.
+    #[must_use]
+    pub fn failures(&self) -> Vec<String> {
+        texts(&self.failures.lock().expect("short section"))
+    }
+
+    /// Keeps failures of servers without which there is an answer all the same, and returns their texts.
+    pub(crate) fn note(&self, failures: Vec<Error>) -> Vec<String> {
+        let noted = texts(&failures);
+        self.failures.lock().expect("short section").extend(failures);
+        noted
+    }
+
+    /// The failures that were noted, which are forgotten then.
+    pub(crate) fn take_failures(&self) -> Vec<Error> {
+        std::mem::take(&mut *self.failures.lock().expect("short section"))
     }
 
     /// Sends a request that only reads.
@@ -108,10 +130,18 @@ impl Session {
         if done.is_empty() || self.planned.is_some() { *why } else { Error::Partly { done, why } }
     }
 
-    /// Sends a request that only reads to the first name server that answers.
-    pub(crate) async fn ask_name_server(&self, request: &Request) -> Result<(Reply, &str), Error> {
-        let mut failure = client::Error::NoNameServer.into();
-        for server in &self.name_servers {
+    /// Sends a request that only reads to servers in turn until one answers. A refusal is an answer.
+    ///
+    /// # Errors
+    /// The refusal, or the failure of the last server; `missing` when there are no servers.
+    pub(crate) async fn ask_in_turn<'a>(
+        &self,
+        servers: Vec<&'a str>,
+        request: &Request,
+        missing: Error,
+    ) -> Result<(Reply, &'a str), Error> {
+        let mut failure = missing;
+        for server in servers {
             match self.look(server, request).await {
                 Ok(reply) => return Ok((reply, server)),
                 Err(error) if error.code().is_some() => return Err(error),
@@ -119,6 +149,12 @@ impl Session {
             }
         }
         Err(failure)
+    }
+
+    /// Sends a request that only reads to the first name server that answers.
+    pub(crate) async fn ask_name_server(&self, request: &Request) -> Result<(Reply, &str), Error> {
+        let servers = self.name_servers.iter().map(String::as_str).collect();
+        self.ask_in_turn(servers, request, client::Error::NoNameServer.into()).await
     }
 
     /// The clusters and broker sets that the name server knows.
@@ -194,7 +230,7 @@ impl Session {
     /// Address of a broker that has queues of a topic.
     pub(crate) async fn first_of(&self, topic: &str) -> Result<String, Error> {
         let brokers = self.brokers_of(topic).await?;
-        let missing = || Error::NotFound(format!("no broker has queues of the topic {topic}"));
+        let missing = || crate::stats::no_broker(topic);
         brokers.into_iter().next().map(|(_, address)| address).ok_or_else(missing)
     }
 

@@ -4,6 +4,7 @@ use crate::operation::{Answer, Operation};
 use crate::{Arguments, Error, Planned, Session};
 use client::{Client, Config, Credentials};
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -30,6 +31,9 @@ pub(crate) struct Outcome {
 }
 
 /// Performs an operation, once or again after each pause, and shows what it led to, until nobody looks any more.
+///
+/// # Errors
+/// Those of the operation; [`Error::Incomplete`] when its only answer was shown and is not complete.
 #[expect(clippy::disallowed_methods, reason = "the shell of a command that repeats itself")]
 pub(crate) fn perform(
     operation: &Operation,
@@ -43,9 +47,15 @@ pub(crate) fn perform(
             let session = cluster.session(access.is_dry_run);
             let answer = (operation.call)(&session, arguments).await?;
             let is_seen = show(Outcome { answer, planned: session.planned() })?;
+            let failures = session.take_failures();
             match pause {
-                Some(pause) if is_seen => tokio::time::sleep(pause).await,
-                _ => return Ok(()),
+                Some(pause) if is_seen => {
+                    // Nobody may be there to read it.
+                    failures.iter().for_each(|why| _ = writeln!(std::io::stderr(), "{why}"));
+                    tokio::time::sleep(pause).await;
+                }
+                _ if failures.is_empty() => return Ok(()),
+                _ => return Err(Error::Incomplete(failures)),
             }
         }
     })

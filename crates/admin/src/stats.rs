@@ -1,6 +1,6 @@
 //! What operations on several nouns ask of brokers and name servers, and answer.
 
-use crate::request::{Request, body};
+use crate::request::{Request, body, for_each, split};
 use crate::{Arguments, Error, Session};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -56,11 +56,19 @@ pub(crate) async fn topics(session: &Session) -> Result<Vec<String>, Error> {
     Ok(topics)
 }
 
-/// The groups that consume a topic, by one broker's account.
-pub(crate) async fn groups_of(session: &Session, broker: &str, topic: &str) -> Result<Vec<String>, Error> {
+/// The groups that consume a topic, by the account of the first of its brokers that answers. Brokers are pairs of name and address.
+pub(crate) async fn groups_of(
+    session: &Session,
+    brokers: &[(String, String)],
+    topic: &str,
+) -> Result<Vec<String>, Error> {
     let ask = Request::new(request::QUERY_TOPIC_CONSUME_BY_WHO).with("topic", topic);
-    let groups: GroupList = body(broker, &session.look(broker, &ask).await?)?;
-    Ok(groups.group_list)
+    let (reply, broker) = session.ask_in_turn(addresses(brokers), &ask, no_broker(topic)).await?;
+    Ok(body::<GroupList>(broker, &reply)?.group_list)
+}
+
+fn addresses(brokers: &[(String, String)]) -> Vec<&str> {
+    brokers.iter().map(|(_, address)| address.as_str()).collect()
 }
 
 /// A broker of a group: the given one, otherwise one that has its retry topic.
@@ -75,15 +83,20 @@ pub(crate) async fn broker_of_group(
     }
 }
 
-/// The members of a group, by the account of a broker that has its retry topic.
+/// The members of a group, by the account of the given broker, otherwise of the first that has its retry topic and answers.
 pub(crate) async fn consumer_connection(
     session: &Session,
     group: &str,
     broker: Option<&str>,
 ) -> Result<ConsumerConnection, Error> {
-    let address = broker_of_group(session, group, broker).await?;
     let ask = Request::new(request::GET_CONSUMER_CONNECTION_LIST).with("consumerGroup", group);
-    body(&address, &session.look(&address, &ask).await?)
+    let topic = format!("{RETRY_PREFIX}{group}");
+    let brokers = match broker {
+        Some(broker) => vec![(String::new(), session.broker(broker).await?)],
+        None => session.brokers_of(&topic).await?,
+    };
+    let (reply, broker) = session.ask_in_turn(addresses(&brokers), &ask, no_broker(&topic)).await?;
+    body(broker, &reply)
 }
 
 /// What a member of a group says of itself, asked through a broker that it is connected to.
@@ -124,29 +137,37 @@ pub(crate) async fn consume_stats(
     group: &str,
     topic: Option<&str>,
 ) -> Result<ConsumeStats, Error> {
-    consume_stats_in(session, (group, topic), &Arguments::default()).await
+    let (stats, failures) = consume_stats_in(session, (group, topic), &Arguments::default()).await?;
+    failures.into_iter().next().map_or(Ok(stats), Err)
 }
 
-/// As [`consume_stats`], on the brokers of one cluster alone if the arguments name one.
+/// As [`consume_stats`], on the brokers of one cluster alone if the arguments name one; with the failures of brokers that did not
+/// answer, as long as one has offsets of the group.
 pub(crate) async fn consume_stats_in(
     session: &Session,
     (group, topic): (&str, Option<&str>),
     arguments: &Arguments,
-) -> Result<ConsumeStats, Error> {
+) -> Result<(ConsumeStats, Vec<Error>), Error> {
     let brokers = match (session.brokers_in(&format!("{RETRY_PREFIX}{group}"), arguments).await, topic) {
         (Err(_), Some(topic)) => session.brokers_in(topic, arguments).await,
         (found, _) => found,
     }?;
+    let outcomes =
+        for_each(
+            brokers,
+            |(_, address)| async move { consume_stats_of(session, &address, group, topic).await },
+        );
+    let (told, mut failures) = split(outcomes.await)?;
     let mut all = ConsumeStats::default();
-    for (_, address) in brokers {
-        let stats = consume_stats_of(session, &address, group, topic).await?;
+    for stats in told {
         all.consume_tps += stats.consume_tps;
         all.offset_table.extend(stats.offset_table);
     }
-    if all.offset_table.is_empty() {
-        return Err(no_offsets(group));
+    match all.offset_table.is_empty() {
+        true if failures.is_empty() => Err(no_offsets(group)),
+        true => Err(failures.swap_remove(0)),
+        false => Ok((all, failures)),
     }
-    Ok(all)
 }
 
 /// The progress of a group in a topic, or in all of its topics, on one broker.
@@ -158,6 +179,11 @@ pub(crate) async fn consume_stats_of(
 ) -> Result<ConsumeStats, Error> {
     let ask = Request::new(request::GET_CONSUME_STATS).with("consumerGroup", group).maybe("topic", topic);
     body(broker, &session.look(broker, &ask).await?)
+}
+
+/// The failure of what needs a broker of a topic that has none.
+pub(crate) fn no_broker(topic: &str) -> Error {
+    Error::NotFound(format!("no broker has queues of the topic {topic}"))
 }
 
 /// The failure of what needs the offsets of a group that has none.

@@ -10,13 +10,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use wire::body::{BrokerData, ClusterInfo, QueueData, TopicRouteData};
 use wire::codes::request;
-use wire::frame::Command;
+use wire::frame::{Command, FrameWriter};
 use wire::json;
 
 /// Name of the cluster.
 pub(crate) const CLUSTER: &str = "C";
 /// Queues of each topic on each broker.
-const QUEUES: i32 = 2;
+pub(crate) const QUEUES: i32 = 2;
 /// The time of the sessions, ms since the epoch.
 const NOW_MS: i64 = 1_000_000;
 
@@ -29,6 +29,7 @@ pub(crate) struct Asked {
 #[derive(Default)]
 pub(crate) struct Said {
     code: i32,
+    fields: Vec<(&'static str, String)>,
     body: Vec<u8>,
 }
 
@@ -40,7 +41,17 @@ impl Said {
 
     /// Success with a body of JSON.
     pub fn body(body: &impl serde::Serialize) -> Option<Self> {
-        Some(Self { body: json::to_vec(body), ..Self::default() })
+        Self::bytes(json::to_vec(body))
+    }
+
+    /// Success with a body.
+    pub fn bytes(body: Vec<u8>) -> Option<Self> {
+        Some(Self { body, ..Self::default() })
+    }
+
+    /// Success with a number in a header field.
+    pub fn number(name: &'static str, number: i64) -> Option<Self> {
+        Some(Self { fields: vec![(name, number.to_string())], ..Self::default() })
     }
 
     /// A refusal.
@@ -153,7 +164,8 @@ async fn answer(mut stream: TcpStream, name: String, answers: Answers) {
         }
         let Some(said) = answers(&name, &asked) else { return };
         let mut out = Vec::new();
-        command.reply(said.code).write(&mut out, &said.body);
+        let frame = FrameWriter::begin(&mut out, command.reply(said.code));
+        said.fields.iter().fold(frame, |frame, (name, value)| frame.text(name, value)).finish(&said.body);
         stream.write_all(&out).await.unwrap();
     }
 }

@@ -17,6 +17,9 @@ pub(super) struct Progress {
     diff_total: i64,
     inflight_total: i64,
     queues: Vec<QueueProgress>,
+    /// Why brokers did not tell of their queues.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    failures: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -74,7 +77,8 @@ impl Typed for Progress {
 
 pub(super) async fn progress(session: &Session, arguments: &Arguments) -> Result<Progress, Error> {
     let group = arguments.need("group")?;
-    let stats = stats::consume_stats_in(session, (group, arguments.get("topic")), arguments).await?;
+    let (stats, failures) =
+        stats::consume_stats_in(session, (group, arguments.get("topic")), arguments).await?;
     let owners = match arguments.is_on("client-ip") {
         true => owners(session, group).await,
         false => BTreeMap::new(),
@@ -102,6 +106,7 @@ pub(super) async fn progress(session: &Session, arguments: &Arguments) -> Result
         diff_total: queues.iter().map(|row| row.diff).sum(),
         inflight_total: queues.iter().map(|row| row.inflight).sum(),
         queues,
+        failures: session.note(failures),
     })
 }
 
@@ -187,5 +192,41 @@ fn row(group: &str, members: &ConsumerConnection, tps: f64, diff_total: i64) -> 
         model: model.and_then(|model| model.as_str().map(str::to_owned)).unwrap_or_default(),
         tps: tps as i64,
         diff_total,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Asked, Said, with_cluster};
+    use wire::body::{ConsumeStats, OffsetWrapper};
+    use wire::codes::request;
+
+    /// Progress in one queue of a broker.
+    fn stats(broker: &str) -> Option<Said> {
+        let offsets = OffsetWrapper { broker_offset: 10, consumer_offset: 4, ..OffsetWrapper::default() };
+        let offset_table = [(MessageQueue::new("T", broker, 0), offsets)].into();
+        Said::body(&ConsumeStats { offset_table, ..ConsumeStats::default() })
+    }
+
+    fn given() -> Arguments {
+        let mut arguments = Arguments::default();
+        [("group", "G"), ("client-ip", "true")].iter().for_each(|(name, value)| arguments.set(name, *value));
+        arguments
+    }
+
+    #[test]
+    fn a_broker_that_does_not_answer_hides_no_queue_of_the_others() {
+        let answers = |broker: &str, asked: &Asked| match (broker, asked.code) {
+            ("b", request::GET_CONSUME_STATS) => stats("b"),
+            _ => None,
+        };
+        with_cluster(&["a", "b"], answers, async |session: &Session| {
+            let progress = progress(session, &given()).await.unwrap();
+            assert_eq!((progress.diff_total, progress.failures.len(), session.failures().len()), (6, 1, 1));
+        });
+        with_cluster(&["a"], answers, async |session: &Session| {
+            assert!(progress(session, &given()).await.is_err());
+        });
     }
 }

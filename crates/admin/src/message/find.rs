@@ -2,6 +2,7 @@
 
 use super::track::tracks;
 use super::view::{ByKey, ByUniqueKey, View};
+use crate::request::{for_each, split};
 use crate::text::parse_time;
 use crate::{Arguments, Error, Session};
 use client::{MessageQuery, PullRequest, PullStatus, Received};
@@ -21,36 +22,51 @@ pub(super) fn time_of(arguments: &Arguments, name: &str, default: i64) -> Result
     })
 }
 
-async fn tracked(session: &Session, message: &Received) -> Result<View, Error> {
-    let tracks = tracks(session, message).await?;
-    Ok(View::new(message).with_tracks(tracks))
+/// A message with the groups that have consumed it, as far as these are known.
+async fn tracked(session: &Session, message: &Received) -> View {
+    let view = View::new(message);
+    match tracks(session, message).await {
+        Ok(tracks) => view.with_tracks(tracks),
+        Err(why) => view.without_tracks(session.note(vec![why]).join("; ")),
+    }
 }
 
 fn missing(what: &str) -> Error {
     Error::NotFound(format!("no message with {what} was found"))
 }
 
-/// Asks each broker of a topic.
-pub(super) async fn query(session: &Session, query: &MessageQuery<'_>) -> Result<Vec<Received>, Error> {
+/// What the brokers of a topic found, and the failures of the others.
+///
+/// # Errors
+/// The first failure when no broker found a message, because one that did not answer may have it.
+pub(super) async fn query(session: &Session, query: &MessageQuery<'_>) -> Result<Found, Error> {
     query_in(session, query, &Arguments::default()).await
 }
+
+/// Messages that were found, and the failures of brokers that did not answer.
+type Found = (Vec<Received>, Vec<Error>);
 
 /// As [`query`], each broker of one cluster alone if the arguments name one.
 async fn query_in(
     session: &Session,
     query: &MessageQuery<'_>,
     arguments: &Arguments,
-) -> Result<Vec<Received>, Error> {
-    let mut found = Vec::new();
-    for (name, address) in session.brokers_in(query.topic, arguments).await? {
-        found.extend(session.client.query_messages(&address, &name, query).await?);
+) -> Result<Found, Error> {
+    let brokers = session.brokers_in(query.topic, arguments).await?;
+    let outcomes = for_each(brokers, |(name, address)| async move {
+        session.client.query_messages(&address, &name, query).await.map_err(Error::from)
+    });
+    let (found, mut failures) = split(outcomes.await)?;
+    let found: Vec<Received> = found.into_iter().flatten().collect();
+    if found.is_empty() && !failures.is_empty() {
+        return Err(failures.swap_remove(0));
     }
-    Ok(found)
+    Ok((found, failures))
 }
 
 pub(super) async fn by_id(session: &Session, arguments: &Arguments) -> Result<View, Error> {
     let message = find(session, arguments.need("topic")?, arguments.need("id")?.trim()).await?;
-    tracked(session, &message).await
+    Ok(tracked(session, &message).await)
 }
 
 /// A message by the id that its broker gave it, or its producer.
@@ -61,7 +77,9 @@ pub(super) async fn find(session: &Session, topic: &str, id: &str) -> Result<Rec
             return Ok(message);
         }
     }
-    let found = query(session, &MessageQuery { is_unique: true, ..MessageQuery::new(topic, id) }).await?;
+    let ask = MessageQuery { is_unique: true, ..MessageQuery::new(topic, id) };
+    // What other brokers would have said does not matter once the message is found.
+    let (found, _) = query(session, &ask).await?;
     found.into_iter().next().ok_or_else(|| missing(&format!("the id {id}")))
 }
 
@@ -70,14 +88,17 @@ pub(super) async fn by_unique_key(session: &Session, arguments: &Arguments) -> R
     let begin_ms = time_of(arguments, "begin", session.now_ms - WINDOW_MS)?;
     let end_ms = time_of(arguments, "end", session.now_ms + WINDOW_MS)?;
     let ask = MessageQuery { is_unique: true, begin_ms, end_ms, max: 32, ..MessageQuery::new(topic, id) };
-    let found = query_in(session, &ask, arguments).await?;
+    let (found, failures) = query_in(session, &ask, arguments).await?;
     if found.is_empty() {
         return Err(missing(&format!("the id {id}")));
     }
     let count = if arguments.is_on("all") { found.len() } else { 1 };
+    if arguments.is_on("all") {
+        session.note(failures);
+    }
     let mut views = Vec::new();
     for message in found.iter().take(count) {
-        views.push(tracked(session, message).await?);
+        views.push(tracked(session, message).await);
     }
     Ok(ByUniqueKey(views))
 }
@@ -92,10 +113,11 @@ pub(super) async fn by_key(session: &Session, arguments: &Arguments) -> Result<B
         kind: arguments.get("type"),
         ..plain
     };
-    let found = query_in(session, &ask, arguments).await?;
+    let (found, failures) = query_in(session, &ask, arguments).await?;
     if found.is_empty() {
         return Err(missing(&format!("the key {key}")));
     }
+    session.note(failures);
     Ok(ByKey(found.iter().map(View::new).collect()))
 }
 
@@ -108,9 +130,95 @@ pub(super) async fn by_offset(session: &Session, arguments: &Arguments) -> Resul
     let found = pulled.messages.iter().find(|message| message.queue_offset == offset);
     match found.filter(|_| pulled.status == PullStatus::Found) {
         Some(message) => {
-            let view = tracked(session, message).await?;
+            let view = tracked(session, message).await;
             Ok(view.with_bounds(pulled.min_offset, pulled.max_offset))
         }
         None => Err(missing(&format!("the offset {offset} in queue {id}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operation::Answer;
+    use crate::testing::{Asked, Said, with_cluster};
+    use wire::body::GroupList;
+    use wire::codes::{request, response};
+    use wire::record;
+
+    /// A stored message of the topic T.
+    fn stored() -> Vec<u8> {
+        let host = "127.0.0.1:10911".parse().unwrap();
+        let fields = record::Fields {
+            topic: "T",
+            queue_id: 0,
+            flag: 0,
+            sys_flag: 0,
+            born_timestamp: 1,
+            born_host: host,
+            store_host: host,
+            reconsume_times: 0,
+            prepared_transaction_offset: 0,
+            body: b"text",
+            properties: b"",
+            crc_property: false,
+        };
+        let mut bytes = Vec::new();
+        record::encode(&fields, &mut bytes).unwrap();
+        bytes
+    }
+
+    /// Of the brokers a and b, a does not answer. `has_message` says whether b has the message.
+    fn answers(has_message: bool) -> impl Fn(&str, &Asked) -> Option<Said> {
+        move |broker, asked| match (broker, asked.code) {
+            ("b", request::QUERY_MESSAGE) if has_message => Said::bytes(stored()),
+            ("b", request::QUERY_MESSAGE) => Said::refused(response::QUERY_NOT_FOUND),
+            ("b", request::QUERY_TOPIC_CONSUME_BY_WHO) => {
+                Said::body(&GroupList { group_list: vec!["G".to_owned()] })
+            }
+            ("b", _) => Said::refused(response::CONSUMER_NOT_ONLINE),
+            _ => None,
+        }
+    }
+
+    fn given() -> Arguments {
+        let mut arguments = Arguments::default();
+        [("topic", "T"), ("key", "k"), ("id", "k")]
+            .iter()
+            .for_each(|(name, value)| arguments.set(name, *value));
+        arguments
+    }
+
+    #[test]
+    fn a_broker_that_does_not_answer_hides_no_message_of_the_others() {
+        with_cluster(&["a", "b"], answers(true), async |session: &Session| {
+            assert_eq!(by_key(session, &given()).await.unwrap().0.len(), 1);
+            assert_eq!(session.take_failures().len(), 1, "the operator learns of a");
+            let view = by_id(session, &given()).await.unwrap().value();
+            assert_eq!((&view["tracks"][0]["group"], session.failures().len()), (&"G".into(), 0));
+        });
+    }
+
+    #[test]
+    fn a_message_that_a_silent_broker_may_have_is_not_said_to_be_missing() {
+        with_cluster(&["a", "b"], answers(false), async |session: &Session| {
+            let refused = by_key(session, &given()).await.map(drop).unwrap_err();
+            assert!(!matches!(refused, Error::NotFound(_)), "{refused}");
+        });
+    }
+
+    #[test]
+    fn a_message_is_shown_even_if_nobody_knows_who_consumed_it() {
+        let answers = |_: &str, asked: &Asked| match asked.code {
+            request::QUERY_MESSAGE => Said::bytes(stored()),
+            _ => None,
+        };
+        with_cluster(&["a"], answers, async |session: &Session| {
+            let view = by_id(session, &given()).await.unwrap();
+            assert!(view.value()["tracks_error"].is_string());
+            assert_eq!(session.failures().len(), 1);
+            let text = Answer::mqadmin(&view, &given());
+            assert!(text.ends_with("text\n") && !text.contains("No Consumer"), "{text}");
+        });
     }
 }

@@ -3,10 +3,11 @@
 use super::find::{TOOLS_GROUP, time_of};
 use super::view::View;
 use crate::operation::Typed;
+use crate::request::split;
 use crate::{Arguments, Error, Session, stats};
 use client::{PullRequest, PullStatus};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use wire::body::MessageQueue;
 
@@ -74,20 +75,36 @@ pub(super) async fn queue(session: &Session, arguments: &Arguments) -> Result<Pr
 }
 
 /// The messages of all queues, one queue after another. With a limit of the operator's own those that were stored first, in the order
-/// of their store times, because the first queue alone may have as many.
+/// of their store times, because the first queue alone may have as many. After a failure the other queues of the broker set are left
+/// out, because each may wait for the same broker.
+///
+/// # Errors
+/// The first failure when no queue was read.
 pub(crate) async fn topic(session: &Session, arguments: &Arguments) -> Result<Printed, Error> {
     let route = session.client.route(arguments.need("topic")?).await?;
     let limit = limit(arguments)?;
     let is_by_time = arguments.get("limit").is_some();
     let mut printed = Printed { messages: Vec::new(), queues: Vec::new(), is_topic: true };
+    let (mut outcomes, mut failed) = (Vec::new(), BTreeSet::new());
     for queue in &route.subscribe {
-        let most = if is_by_time { limit } else { limit - printed.messages.len() };
-        add(session, arguments, (queue, most), &mut printed).await?;
+        if failed.contains(&queue.broker_name) {
+            continue;
+        }
+        let first = printed.messages.len();
+        let most = if is_by_time { limit } else { limit - first };
+        let added = add(session, arguments, (queue, most), &mut printed).await;
+        if added.is_err() {
+            printed.messages.truncate(first);
+            failed.insert(&queue.broker_name);
+        }
+        outcomes.push(added);
         if is_by_time {
             printed.messages.sort_by_key(View::store_ms);
             printed.messages.truncate(limit);
         }
     }
+    let (_, failures) = split(outcomes)?;
+    session.note(failures);
     Ok(printed)
 }
 
@@ -130,4 +147,29 @@ async fn add(
     printed.messages.truncate(last);
     printed.queues.push((title, printed.messages.len() - first));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Asked, QUEUES, Said, with_cluster};
+    use wire::codes::request;
+
+    #[test]
+    fn a_broker_that_does_not_answer_hides_no_queue_of_the_others() {
+        let answers = |broker: &str, asked: &Asked| match (broker, asked.code) {
+            ("b", request::GET_MIN_OFFSET | request::GET_MAX_OFFSET) => Said::number("offset", 5),
+            _ => None,
+        };
+        let mut arguments = Arguments::default();
+        arguments.set("topic", "T");
+        with_cluster(&["a", "b"], answers, async |session: &Session| {
+            let printed = topic(session, &arguments).await.unwrap();
+            assert_eq!(printed.queues.len(), QUEUES as usize);
+            assert_eq!(session.failures().len(), 1, "a is asked for one queue alone");
+        });
+        with_cluster(&["a"], answers, async |session: &Session| {
+            assert!(topic(session, &arguments).await.is_err());
+        });
+    }
 }

@@ -68,14 +68,17 @@ pub(super) async fn trace(session: &Session, arguments: &Arguments) -> Result<Ve
         max: arguments.parse("max")?.unwrap_or(plain.max),
         ..plain
     };
-    let found = query(session, &ask).await?;
+    let (found, failures) = query(session, &ask).await?;
     let mut events = Events::default();
     for message in &found {
         events.add(id, &String::from_utf8_lossy(&message.body), &message.born_host.ip().to_string());
     }
     match events.all() {
         all if all.is_empty() => Err(Error::NotFound(format!("no trace of {id} was found"))),
-        all => Ok(all),
+        all => {
+            session.note(failures);
+            Ok(all)
+        }
     }
 }
 

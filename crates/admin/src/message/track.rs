@@ -1,6 +1,7 @@
 //! Which groups have consumed a message (`DefaultMQAdminExtImpl.messageTrackDetail`).
 
-use crate::{Error, Session, stats};
+use crate::request::for_each;
+use crate::{Arguments, Error, Session, stats};
 use client::Received;
 use serde::Serialize;
 use std::fmt;
@@ -28,11 +29,13 @@ impl fmt::Display for Track {
 /// The groups that consume the topic of a message, and what each has done with it.
 pub(super) async fn tracks(session: &Session, message: &Received) -> Result<Vec<Track>, Error> {
     let topic = &message.queue.topic;
-    let Some((_, broker)) = session.brokers_of(topic).await?.into_iter().next() else {
+    let brokers = session.brokers_of(topic).await?;
+    if brokers.is_empty() {
         return Ok(Vec::new());
-    };
-    let mut tracks = Vec::new();
-    for group in stats::groups_of(session, &broker, topic).await? {
+    }
+    let groups = stats::groups_of(session, &brokers, topic).await?;
+    // Several at once, because each may wait for a broker that does not answer.
+    let tracks = for_each(groups, |group| async move {
         let (kind, reason) = match of_group(session, message, &group).await {
             Ok(kind) => (kind, String::new()),
             Err(error) => match error.code() {
@@ -41,9 +44,9 @@ pub(super) async fn tracks(session: &Session, message: &Received) -> Result<Vec<
                 _ => ("UNKNOWN", describe(&error)),
             },
         };
-        tracks.push(Track { group, kind, reason });
-    }
-    Ok(tracks)
+        Track { group, kind, reason }
+    });
+    Ok(tracks.await)
 }
 
 fn describe(error: &Error) -> String {
@@ -61,11 +64,16 @@ async fn of_group(session: &Session, message: &Received, group: &str) -> Result<
     let stored_at = message.store_host.to_string();
     let route = session.route(&message.queue.topic).await?;
     let set = route.broker_datas.iter().find(|set| set.broker_addrs.get(&0) == Some(&stored_at));
-    let stats = stats::consume_stats(session, group, Some(&message.queue.topic)).await?;
+    let topic = Some(message.queue.topic.as_str());
+    let (stats, mut failures) =
+        stats::consume_stats_in(session, (group, topic), &Arguments::default()).await?;
     let offsets = stats.offset_table.iter().find(|(queue, _)| {
         queue.queue_id == message.queue.queue_id
             && set.is_some_and(|set| set.broker_name == queue.broker_name)
     });
+    if offsets.is_none() && !failures.is_empty() {
+        return Err(failures.swap_remove(0));
+    }
     let is_passed = offsets.is_some_and(|(_, offsets)| offsets.consumer_offset > message.queue_offset);
     Ok(match (offsets, is_passed) {
         (None, _) => "UNKNOWN",

@@ -42,6 +42,9 @@ pub(super) struct View {
     times: (i64, i64),
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tracks: Vec<Track>,
+    /// Why it is not known which groups have consumed the message; absent when it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tracks_error: Option<String>,
 }
 
 /// Most bytes of a body that are shown as hexadecimal digits.
@@ -80,12 +83,18 @@ impl View {
             body_hex: std::str::from_utf8(&message.body).is_err().then(|| hex(&message.body)),
             times: (message.born_timestamp, message.store_timestamp),
             tracks: Vec::new(),
+            tracks_error: None,
         }
     }
 
     /// The same with the groups that consume the topic.
     pub fn with_tracks(self, tracks: Vec<Track>) -> Self {
         Self { tracks, ..self }
+    }
+
+    /// The same with why it is not known which groups consume the topic.
+    pub fn without_tracks(self, why: String) -> Self {
+        Self { tracks_error: Some(why), ..self }
     }
 
     /// The same with the bounds of the queue, which RocketMQ's clients add to the properties of pulled messages.
@@ -156,6 +165,8 @@ impl View {
             let _ = writeln!(out, "{label:<20} {value}");
         }
         match self.tracks.is_empty() {
+            // As `mqadmin`, which goes on after the failure.
+            true if self.tracks_error.is_some() => {}
             true => out.push_str("\n\nWARN: No Consumer\n"),
             false => {
                 let tracks: Vec<_> = self.tracks.iter().map(Track::to_string).collect();

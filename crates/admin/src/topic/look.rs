@@ -2,7 +2,7 @@
 
 use crate::operation::{Typed, Written};
 use crate::pages::Page;
-use crate::request::{Request, body};
+use crate::request::{Request, body, for_each, split};
 use crate::stats;
 use crate::text::{front, indented, permission, time, time_to_ms};
 use crate::{Arguments, Error, Session};
@@ -109,10 +109,10 @@ pub(super) async fn list(session: &Session, arguments: &Arguments) -> Result<Vec
             continue;
         }
         let brokers = session.brokers_of(&topic).await?;
-        let Some((broker, address)) = brokers.first() else { continue };
+        let Some((broker, _)) = brokers.first() else { continue };
         let cluster = info.cluster_addr_table.iter().find(|(_, brokers)| brokers.contains(broker));
         let cluster = cluster.map(|(name, _)| name.clone());
-        let groups = stats::groups_of(session, address, &topic).await?;
+        let groups = stats::groups_of(session, &brokers, &topic).await?;
         let row = |group: Option<String>| TopicRow {
             cluster: cluster.clone(),
             group,
@@ -132,6 +132,9 @@ pub(super) struct TopicStatus {
     /// Messages stored per second, of all brokers.
     put_tps: f64,
     queues: Vec<QueueStatus>,
+    /// Why brokers did not tell of their queues.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    failures: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -166,10 +169,15 @@ impl Typed for TopicStatus {
 
 pub(super) async fn status(session: &Session, arguments: &Arguments) -> Result<TopicStatus, Error> {
     let topic = arguments.need("topic")?;
-    let mut status = TopicStatus { put_tps: 0.0, queues: Vec::new() };
-    for (_, address) in session.brokers_in(topic, arguments).await? {
-        let ask = Request::new(request::GET_TOPIC_STATS_INFO).with("topic", topic);
-        let stats: TopicStats = body(&address, &session.look(&address, &ask).await?)?;
+    let brokers = session.brokers_in(topic, arguments).await?;
+    let ask = Request::new(request::GET_TOPIC_STATS_INFO).with("topic", topic);
+    let ask = &ask;
+    let outcomes = for_each(brokers, |(_, address)| async move {
+        body::<TopicStats>(&address, &session.look(&address, ask).await?)
+    });
+    let (told, mut failures) = split(outcomes.await)?;
+    let mut status = TopicStatus { put_tps: 0.0, queues: Vec::new(), failures: Vec::new() };
+    for stats in told {
         status.put_tps += stats.topic_put_tps;
         status.queues.extend(stats.offset_table.into_iter().map(|(queue, offsets)| QueueStatus {
             broker: queue.broker_name,
@@ -181,8 +189,10 @@ pub(super) async fn status(session: &Session, arguments: &Arguments) -> Result<T
         }));
     }
     if status.queues.is_empty() {
-        return Err(Error::NotFound(format!("no broker has queues of the topic {topic}")));
+        let missing = stats::no_broker(topic);
+        return Err(if failures.is_empty() { missing } else { failures.swap_remove(0) });
     }
+    status.failures = session.note(failures);
     status.queues.sort_by(|one, other| (&one.broker, one.queue).cmp(&(&other.broker, other.queue)));
     Ok(status)
 }
@@ -308,6 +318,8 @@ pub(super) async fn clusters(session: &Session, arguments: &Arguments) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{Asked, Said, with_cluster};
+    use wire::body::TopicOffset;
 
     #[test]
     fn routes_are_listed_with_their_totals() {
@@ -330,5 +342,25 @@ mod tests {
         assert_eq!(words(1), "C broker-a {0=127.0.0.1:10911} 4 4 6");
         assert_eq!(words(3), "Total: 1 4 4");
         assert_eq!(text.lines().nth(2).unwrap().len(), 158);
+    }
+
+    #[test]
+    fn a_broker_that_does_not_answer_hides_no_queue_of_the_others() {
+        let answers = |broker: &str, asked: &Asked| match (broker, asked.code) {
+            ("b", request::GET_TOPIC_STATS_INFO) => {
+                let offset_table = [(MessageQueue::new("T", "b", 0), TopicOffset::default())].into();
+                Said::body(&TopicStats { offset_table, topic_put_tps: 1.5 })
+            }
+            _ => None,
+        };
+        let mut arguments = Arguments::default();
+        arguments.set("topic", "T");
+        with_cluster(&["a", "b"], answers, async |session: &Session| {
+            let status = status(session, &arguments).await.unwrap();
+            assert_eq!((status.queues.len(), status.failures.len(), session.failures().len()), (1, 1, 1));
+        });
+        with_cluster(&["a"], answers, async |session: &Session| {
+            assert!(status(session, &arguments).await.is_err());
+        });
     }
 }

@@ -92,7 +92,9 @@ pub(super) async fn rates(session: &Session, arguments: &Arguments) -> Result<Ve
 
 async fn of_topic(session: &Session, topic: &str) -> Result<Vec<Rates>, Error> {
     let brokers = session.brokers_of(topic).await?;
-    let Some((_, first)) = brokers.first() else { return Ok(Vec::new()) };
+    if brokers.is_empty() {
+        return Ok(Vec::new());
+    }
     let (in_tps, in_day) = sum(session, &brokers, "TOPIC_PUT_NUMS", topic).await;
     let row = |group: String| Rates {
         topic: topic.to_owned(),
@@ -104,7 +106,7 @@ async fn of_topic(session: &Session, topic: &str) -> Result<Vec<Rates>, Error> {
         out_day: 0,
     };
     let mut rows = Vec::new();
-    for group in stats::groups_of(session, first, topic).await? {
+    for group in stats::groups_of(session, &brokers, topic).await? {
         let (out_tps, out_day) = sum(session, &brokers, "GROUP_GET_NUMS", &format!("{topic}@{group}")).await;
         let progress = stats::consume_stats(session, &group, Some(topic)).await.unwrap_or_default();
         let diffs = progress.offset_table.values().map(|queue| queue.broker_offset - queue.consumer_offset);
