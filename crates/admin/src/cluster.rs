@@ -3,6 +3,7 @@
 use crate::arguments::{COUNT, INTERVAL, TEST_SIZE, optional, switch};
 use crate::message::to_clusters;
 use crate::operation::{Operation, Typed, operations};
+use crate::request::for_each;
 use crate::{Arguments, Error, Session};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -152,8 +153,9 @@ impl Typed for Vec<BrokerRow> {
 }
 
 async fn list(session: &Session, arguments: &Arguments) -> Result<Vec<BrokerRow>, Error> {
-    let mut rows = Vec::new();
-    for member in session.members(arguments.get("cluster")).await? {
+    let members = session.members(arguments.get("cluster")).await?;
+    // Several at once: one broker that does not answer must neither hide the others nor hold them up.
+    let rows = for_each(members, |member| async move {
         let row = BrokerRow {
             cluster: member.cluster,
             broker: member.name,
@@ -161,13 +163,12 @@ async fn list(session: &Session, arguments: &Arguments) -> Result<Vec<BrokerRow>
             address: member.address,
             ..BrokerRow::default()
         };
-        // One broker that does not answer must not hide the others.
-        rows.push(match session.client.broker_runtime(&row.address).await {
+        match session.client.broker_runtime(&row.address).await {
             Ok(figures) => with_figures(row, Figures(figures), session.now_ms),
             Err(error) => BrokerRow { error: Some(error.to_string()), ..row },
-        });
-    }
-    Ok(rows)
+        }
+    });
+    Ok(rows.await)
 }
 
 fn with_figures(row: BrokerRow, figures: Figures, now_ms: i64) -> BrokerRow {
@@ -191,6 +192,25 @@ fn with_figures(row: BrokerRow, figures: Figures, now_ms: i64) -> BrokerRow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{Said, with_cluster};
+    use std::sync::Arc;
+    use tokio::sync::Barrier;
+    use wire::body::KvTable;
+
+    #[test]
+    fn brokers_are_asked_together_and_listed_in_order() {
+        // Neither broker answers before the other was asked.
+        let both = Arc::new(Barrier::new(2));
+        let answers = move |broker: &str, _: &_| {
+            let version = ("brokerVersionDesc".to_owned(), broker.to_owned());
+            Said::body(&KvTable { table: [version].into() }).map(|said| said.after(&both))
+        };
+        let versions = with_cluster(&["b", "a"], answers, async |session: &Session| {
+            let rows = list(session, &Arguments::default()).await.unwrap();
+            rows.into_iter().map(|row| row.version).collect::<String>()
+        });
+        assert_eq!(versions, "ab");
+    }
 
     #[test]
     fn a_broker_is_listed_with_its_load() {

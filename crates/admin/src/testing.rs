@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use wire::body::{BrokerData, ClusterInfo, QueueData, TopicRouteData};
 use wire::codes::request;
@@ -31,6 +32,7 @@ pub(crate) struct Said {
     code: i32,
     fields: Vec<(&'static str, String)>,
     body: Vec<u8>,
+    barrier: Option<Arc<Barrier>>,
 }
 
 impl Said {
@@ -57,6 +59,11 @@ impl Said {
     /// A refusal.
     pub fn refused(code: i32) -> Option<Self> {
         Some(Self { code, ..Self::default() })
+    }
+
+    /// The same once so many answers wait as the barrier wants.
+    pub fn after(self, barrier: &Arc<Barrier>) -> Self {
+        Self { barrier: Some(barrier.clone()), ..self }
     }
 }
 
@@ -163,6 +170,9 @@ async fn answer(mut stream: TcpStream, name: String, answers: Answers) {
             continue;
         }
         let Some(said) = answers(&name, &asked) else { return };
+        if let Some(barrier) = &said.barrier {
+            barrier.wait().await;
+        }
         let mut out = Vec::new();
         let frame = FrameWriter::begin(&mut out, command.reply(said.code));
         said.fields.iter().fold(frame, |frame, (name, value)| frame.text(name, value)).finish(&said.body);
