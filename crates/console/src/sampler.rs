@@ -17,6 +17,8 @@ const IDLE_MS: i64 = 10_000;
 const REFUSED_MS: i64 = 60_000;
 /// Least multiple of the time that a sample takes: the figures of a broker with very many topics cost it much.
 const SAMPLE_SHARE: i64 = 10;
+/// Time after which a broker's answer is not waited for any more (`client::admin`), ms.
+const SILENT_MS: i64 = 5000;
 /// Topics, and groups, from which on the doctor does not look by itself, because it asks for each of them.
 const DOCTOR_NAMES_MAX: usize = 2000;
 /// Time between two looks at the groups, ms; and the least multiple of the time that a look takes.
@@ -27,11 +29,11 @@ const DOCTOR_MS: i64 = 60_000;
 
 /// Samples all brokers for ever.
 pub(crate) async fn sample_brokers(app: &App) {
-    let mut is_warned = false;
+    let (mut is_warned, mut took_ms) = (false, 0);
     loop {
         let begun_ms = now_ms();
         let answer = ask(app, "cluster", "list", &Arguments::default()).await;
-        let took_ms = now_ms() - begun_ms;
+        took_ms = load_ms(answer.as_ref().ok(), now_ms() - begun_ms, took_ms);
         app.live.take(now_ms(), answer);
         let is_refused = app.live.sample_unwatched().is_refused();
         if is_refused && !std::mem::replace(&mut is_warned, true) {
@@ -47,6 +49,13 @@ pub(crate) async fn sample_brokers(app: &App) {
             tokio::time::sleep(Duration::from_millis(left_ms.clamp(1, 500).unsigned_abs())).await;
         }
     }
+}
+
+/// The time that counts as the load of a sample, ms: what it took, or what the last one took if the console waited for a broker that
+/// does not answer, which costs nobody anything.
+fn load_ms(brokers: Option<&Value>, took_ms: i64, last_ms: i64) -> i64 {
+    let waited = brokers.is_none_or(|brokers| rows(brokers).iter().any(is_silent));
+    if waited && took_ms >= SILENT_MS { last_ms } else { took_ms }
 }
 
 /// Time from one sample to the next, ms, when a sample takes so long.
@@ -106,9 +115,13 @@ pub(crate) async fn sample_lags(app: &App) {
 /// Whether a page of the groups with the most lag has all groups that are behind: all brokers answered, and the page did not end
 /// before them.
 fn has_all_behind(brokers: &Value, groups: &Value) -> bool {
-    let is_silent = |row: &Value| row["error"].as_str().is_some_and(|error| !error.is_empty());
     let last_lag = rows(groups).get(GROUPS_MAX - 1).and_then(|row| row["lag"].as_i64());
     !rows(brokers).is_empty() && !rows(brokers).iter().any(is_silent) && last_lag.unwrap_or_default() == 0
+}
+
+/// Whether a row of a broker says that it did not answer.
+fn is_silent(row: &Value) -> bool {
+    row["error"].as_str().is_some_and(|error| !error.is_empty())
 }
 
 /// Asks each master for the progress of all groups in all queues, because not all masters tell which groups are furthest behind.
@@ -172,6 +185,15 @@ mod tests {
         assert_eq!([step_ms(false, true, 1), step_ms(false, false, 1)], [1000, 10_000]);
         assert_eq!([step_ms(true, true, 1), step_ms(true, false, 1)], [60_000; 2]);
         assert_eq!(step_ms(false, true, 500), 5000);
+    }
+
+    #[test]
+    fn the_time_of_a_broker_that_does_not_answer_is_not_multiplied() {
+        let well = json!([{"id": 0, "address": "a"}]);
+        let silent = json!([{"id": 0, "address": "a"}, {"id": 0, "address": "b", "error": "no answer"}]);
+        assert_eq!(load_ms(Some(&silent), 5010, 20), 20);
+        assert_eq!([load_ms(Some(&well), 5010, 20), load_ms(Some(&silent), 300, 20)], [5010, 300]);
+        assert_eq!([load_ms(None, 5010, 20), load_ms(None, 0, 20)], [20, 0], "no name server answers");
     }
 
     #[test]
