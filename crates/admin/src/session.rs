@@ -5,7 +5,8 @@ use crate::request::{Request, body};
 use crate::{Arguments, Error};
 use client::{Client, Reply};
 use serde::Serialize;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wire::body::{ClusterInfo, MessageQueue, TopicRouteData};
 use wire::codes::request;
@@ -47,6 +48,8 @@ pub struct Session {
     planned: Option<Mutex<Vec<Planned>>>,
     /// Why servers did not tell their part of an answer that others told.
     failures: Mutex<Vec<Error>>,
+    /// Index of the name server that answered last, which is asked first.
+    answering: Arc<AtomicUsize>,
 }
 
 impl Session {
@@ -54,7 +57,13 @@ impl Session {
     #[must_use]
     pub fn new(client: Client, name_servers: Vec<String>, now_ms: i64, is_dry_run: bool) -> Self {
         let planned = is_dry_run.then(Mutex::default);
-        Self { client, name_servers, now_ms, planned, failures: Mutex::default() }
+        let (failures, answering) = (Mutex::default(), Arc::default());
+        Self { client, name_servers, now_ms, planned, failures, answering }
+    }
+
+    /// The same, sharing with other sessions which name server answered last.
+    pub(crate) fn sharing(self, answering: Arc<AtomicUsize>) -> Self {
+        Self { answering, ..self }
     }
 
     /// The requests that a dry run did not send so far; `None` when requests are sent.
@@ -83,7 +92,17 @@ impl Session {
 
     /// Sends a request that only reads.
     pub(crate) async fn look(&self, server: &str, request: &Request) -> Result<Reply, Error> {
-        let reply = self.client.call(server, request.code, TIMEOUT, |frame| request.write(frame)).await;
+        self.look_within(server, request, TIMEOUT).await
+    }
+
+    /// As [`Session::look`], with the longest time for the answer.
+    pub(crate) async fn look_within(
+        &self,
+        server: &str,
+        request: &Request,
+        timeout: Duration,
+    ) -> Result<Reply, Error> {
+        let reply = self.client.call(server, request.code, timeout, |frame| request.write(frame)).await;
         reply.map_err(Error::from)
     }
 
@@ -151,10 +170,18 @@ impl Session {
         Err(failure)
     }
 
-    /// Sends a request that only reads to the first name server that answers.
+    /// Sends a request that only reads to the first name server that answers, beginning with the one that did last: another may
+    /// let each request wait.
     pub(crate) async fn ask_name_server(&self, request: &Request) -> Result<(Reply, &str), Error> {
-        let servers = self.name_servers.iter().map(String::as_str).collect();
-        self.ask_in_turn(servers, request, client::Error::NoNameServer.into()).await
+        let first = self.answering.load(Relaxed).min(self.name_servers.len());
+        let (before, servers) = self.name_servers.split_at(first);
+        let servers = servers.iter().chain(before).map(String::as_str).collect();
+        let missing = client::Error::NoNameServer.into();
+        let (reply, server) = self.ask_in_turn(servers, request, missing).await?;
+        if let Some(place) = self.name_servers.iter().position(|it| it == server) {
+            self.answering.store(place, Relaxed);
+        }
+        Ok((reply, server))
     }
 
     /// The clusters and broker sets that the name server knows.
@@ -270,7 +297,28 @@ fn chosen(route: TopicRouteData, cluster: Option<&str>) -> Vec<(String, String)>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::with_cluster;
     use wire::body::BrokerData;
+
+    #[test]
+    fn a_name_server_that_does_not_answer_is_asked_once() {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = asked.clone();
+        let answers = move |_: &str, _: &_| {
+            count.fetch_add(1, Relaxed);
+            None
+        };
+        with_cluster(&["a"], answers, async |session: &Session| {
+            let silent = session.broker("a").await.unwrap();
+            let name_servers = vec![silent, session.name_servers[0].clone()];
+            let answering = Arc::default();
+            for _ in 0..3 {
+                let session = Session::new(session.client.clone(), name_servers.clone(), 0, false);
+                session.sharing(Arc::clone(&answering)).members(None).await.unwrap();
+            }
+        });
+        assert_eq!(asked.load(Relaxed), 1);
+    }
 
     #[test]
     fn brokers_of_a_route_are_those_of_the_cluster_that_is_named() {

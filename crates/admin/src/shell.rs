@@ -6,6 +6,8 @@ use client::{Client, Config, Credentials};
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Name server when neither an option nor the environment names one: that of `vostok serve` on the same machine.
@@ -91,6 +93,8 @@ pub(crate) fn connect(access: &Access) -> Result<Cluster, Error> {
 pub struct Cluster {
     client: Client,
     name_servers: Vec<String>,
+    /// Index of the name server that answered last, for all sessions.
+    answering: Arc<AtomicUsize>,
 }
 
 impl Cluster {
@@ -102,13 +106,14 @@ impl Cluster {
     pub fn connect(mut config: Config, keys: Option<&Path>) -> Result<Self, Error> {
         config.credentials = credentials(keys)?;
         let name_servers = config.name_servers.clone();
-        Ok(Self { client: Client::start(config)?, name_servers })
+        Ok(Self { client: Client::start(config)?, name_servers, answering: Arc::default() })
     }
 
     /// Begins a session of an operator. A dry run sends no request that changes anything.
     #[must_use]
     pub fn session(&self, is_dry_run: bool) -> Session {
-        Session::new(self.client.clone(), self.name_servers.clone(), now_ms(), is_dry_run)
+        let session = Session::new(self.client.clone(), self.name_servers.clone(), now_ms(), is_dry_run);
+        session.sharing(self.answering.clone())
     }
 
     /// Addresses of the name servers.
