@@ -2,6 +2,7 @@
 
 mod change;
 mod monitor;
+mod owners;
 mod progress;
 mod settings;
 

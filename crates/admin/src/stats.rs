@@ -6,12 +6,18 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 use wire::body::{
     ConsumeStats, ConsumerConnection, ConsumerRunningInfo, GroupList, MessageQueue, OffsetWrapper, TopicList,
 };
 use wire::codes::request;
 use wire::json;
 use wire::names::RETRY_PREFIX;
+
+/// Longest time for a member's answer where many members are asked.
+const MEMBER_TIMEOUT: Duration = Duration::from_secs(3);
+/// Members that do not answer before no further ones are asked.
+pub(crate) const SILENT_MAX: usize = 3;
 
 /// A topic or group that was created or changed, and where.
 #[derive(Serialize)]
@@ -89,6 +95,15 @@ pub(crate) async fn consumer_connection(
     group: &str,
     broker: Option<&str>,
 ) -> Result<ConsumerConnection, Error> {
+    connection_and_broker(session, group, broker).await.map(|(connection, _)| connection)
+}
+
+/// As [`consumer_connection`], with the address of the broker, through which the members can be asked.
+pub(crate) async fn connection_and_broker(
+    session: &Session,
+    group: &str,
+    broker: Option<&str>,
+) -> Result<(ConsumerConnection, String), Error> {
     let ask = Request::new(request::GET_CONSUMER_CONNECTION_LIST).with("consumerGroup", group);
     let topic = format!("{RETRY_PREFIX}{group}");
     let brokers = match broker {
@@ -96,7 +111,7 @@ pub(crate) async fn consumer_connection(
         None => session.brokers_of(&topic).await?,
     };
     let (reply, broker) = session.ask_in_turn(addresses(&brokers), &ask, no_broker(&topic)).await?;
-    body(broker, &reply)
+    Ok((body(broker, &reply)?, broker.to_owned()))
 }
 
 /// What a member of a group says of itself, asked through a broker that it is connected to.
@@ -106,11 +121,22 @@ pub(crate) async fn running_info(
     (group, client): (&str, &str),
     has_stack: bool,
 ) -> Result<ConsumerRunningInfo, Error> {
-    let ask = Request::new(request::GET_CONSUMER_RUNNING_INFO)
-        .with("consumerGroup", group)
-        .with("clientId", client)
-        .with("jstackEnable", has_stack);
+    let ask = ask_running_info(group, client).with("jstackEnable", has_stack);
     body(broker, &session.look(broker, &ask).await?)
+}
+
+/// As [`running_info`] without stacks, for looks at many members: a member has [`MEMBER_TIMEOUT`] to answer.
+pub(crate) async fn brief_running_info(
+    session: &Session,
+    broker: &str,
+    (group, client): (&str, &str),
+) -> Result<ConsumerRunningInfo, Error> {
+    let ask = ask_running_info(group, client).with("jstackEnable", false);
+    body(broker, &session.look_within(broker, &ask, MEMBER_TIMEOUT).await?)
+}
+
+fn ask_running_info(group: &str, client: &str) -> Request {
+    Request::new(request::GET_CONSUMER_RUNNING_INFO).with("consumerGroup", group).with("clientId", client)
 }
 
 /// A queue as `MessageQueue.toString` writes it.

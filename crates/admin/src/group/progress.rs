@@ -1,12 +1,12 @@
 //! How far groups are.
 
+use super::owners::{Owners, QueueOwner};
 use crate::operation::Typed;
 use crate::text::{front, time, time_to_second, version};
 use crate::{Arguments, Error, Session, stats};
 use serde::Serialize;
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use wire::body::{ConsumeType, ConsumerConnection, MessageQueue};
+use wire::body::{ConsumeType, ConsumerConnection};
 use wire::names::RETRY_PREFIX;
 
 /// The progress of a group.
@@ -29,10 +29,8 @@ struct QueueProgress {
     queue: i32,
     broker_offset: i64,
     consumer_offset: i64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    client_ip: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    client_id: Option<String>,
+    #[serde(flatten)]
+    owner: QueueOwner,
     diff: i64,
     /// Seconds since the last consumed message was stored, 0 when nothing is left; absent when nothing was consumed yet.
     lag_seconds: Option<i64>,
@@ -63,7 +61,7 @@ impl Typed for Progress {
                 "{topic:<64}  {broker:<32}  {queue:<4}  {broker_offset:<20}  {consumer_offset:<20}  "
             );
             if is_shown {
-                let _ = write!(out, "{:<20} ", row.client_ip.as_deref().unwrap_or("N/A"));
+                let _ = write!(out, "{:<20} ", row.owner.puller_ip().unwrap_or("N/A"));
             }
             let last = if row.last_ms > 0 { time_to_second(row.last_ms) } else { "N/A".to_owned() };
             let _ = writeln!(out, "{diff:<20} {inflight:<20} {last}");
@@ -80,15 +78,14 @@ pub(super) async fn progress(session: &Session, arguments: &Arguments) -> Result
     let (stats, failures) =
         stats::consume_stats_in(session, (group, arguments.get("topic")), arguments).await?;
     let owners = match arguments.is_on("client-ip") {
-        true => owners(session, group).await,
-        false => BTreeMap::new(),
+        true => Some(Owners::ask(session, group).await),
+        false => None,
     };
     let queues: Vec<_> = stats
         .offset_table
         .into_iter()
         .map(|(queue, offsets)| QueueProgress {
-            client_ip: owners.get(&queue).map(|(ip, _)| ip.clone()),
-            client_id: owners.get(&queue).map(|(_, id)| id.clone()),
+            owner: owners.as_ref().map(|owners| owners.of(&queue)).unwrap_or_default(),
             lag_seconds: stats::lag_seconds(&offsets, session.now_ms),
             topic: queue.topic,
             broker: queue.broker_name,
@@ -108,22 +105,6 @@ pub(super) async fn progress(session: &Session, arguments: &Arguments) -> Result
         queues,
         failures: session.note(failures),
     })
-}
-
-/// Addresses and ids of the members that have each queue. A member that does not say is left out.
-async fn owners(session: &Session, group: &str) -> BTreeMap<MessageQueue, (String, String)> {
-    let mut owners = BTreeMap::new();
-    let Ok(brokers) = session.brokers_of(&format!("{RETRY_PREFIX}{group}")).await else { return owners };
-    let Some((_, broker)) = brokers.first() else { return owners };
-    let Ok(members) = stats::consumer_connection(session, group, Some(broker)).await else { return owners };
-    for member in members.connection_set {
-        let info = stats::running_info(session, broker, (group, &member.client_id), false).await;
-        let ip = member.client_addr.rsplit_once(':').map_or(member.client_addr.as_str(), |(ip, _)| ip);
-        let queues = info.map(|info| info.mq_table).unwrap_or_default();
-        let owner = (ip.to_owned(), member.client_id.clone());
-        owners.extend(queues.into_keys().map(|queue| (queue, owner.clone())));
-    }
-    owners
 }
 
 /// A group in the list of groups.
@@ -199,7 +180,7 @@ fn row(group: &str, members: &ConsumerConnection, tps: f64, diff_total: i64) -> 
 mod tests {
     use super::*;
     use crate::testing::{Asked, Said, with_cluster};
-    use wire::body::{ConsumeStats, OffsetWrapper};
+    use wire::body::{ConsumeStats, MessageQueue, OffsetWrapper};
     use wire::codes::request;
 
     /// Progress in one queue of a broker.

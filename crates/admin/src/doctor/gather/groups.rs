@@ -4,13 +4,13 @@ use super::{Scope, Watch, masters};
 use crate::doctor::bundle::{Bundle, Connection, Group, Later, Lock, Member, Owned, Progress};
 use crate::message::TOOLS_GROUP;
 use crate::request::{Request, body, for_each};
+use crate::stats::SILENT_MAX;
 use crate::text::version;
-use crate::{Error, Session};
+use crate::{Error, Session, stats};
 use client::{PullRequest, PullStatus, Received};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 use wire::body::{
     ConsumeStats, ConsumerConnection, ConsumerRunningInfo, MessageQueue, SubscriptionGroupTable,
 };
@@ -27,16 +27,12 @@ const SYSTEM: [&str; 7] = [
     "CID_ONS-HTTP-PROXY",
     "CID_ONSAPI_PERMISSION",
 ];
-/// Longest time for a member's answer.
-const MEMBER_TIMEOUT: Duration = Duration::from_secs(3);
 /// Age of the last consumed message in milliseconds up to which nobody asks how old the first waiting one is: it is younger.
 const RECENT_MS: i64 = 3_600_000;
 /// Queues that are asked for the first waiting message.
 const FIRST_MAX: usize = 256;
 /// Locks that a broker is asked for.
 const LOCKS_MAX: usize = 2000;
-/// Members that do not answer before no further ones are asked.
-const SILENT_MAX: usize = 3;
 
 /// Gathers the groups that a master knows.
 pub(super) async fn gather(session: &Session, bundle: &Bundle, scope: &Scope) -> Vec<Group> {
@@ -197,16 +193,9 @@ async fn members(session: &Session, group: &mut Group, silent: &mut usize) {
         if !asked.insert(connection.client_id.clone()) || *silent >= SILENT_MAX {
             continue;
         }
-        let (group_name, client) = (group.name.clone(), connection.client_id.clone());
-        let ask = Request::new(request::GET_CONSUMER_RUNNING_INFO)
-            .with("consumerGroup", group_name)
-            .with("clientId", client)
-            .with("jstackEnable", false);
-        let reply =
-            session.client.call(&connection.broker, ask.code, MEMBER_TIMEOUT, |frame| ask.write(frame)).await;
-        let info = reply.map_err(crate::Error::from);
-        let info = info.and_then(|reply| body::<ConsumerRunningInfo>(&connection.broker, &reply));
         let client_id = connection.client_id.clone();
+        let of = (group.name.as_str(), client_id.as_str());
+        let info = stats::brief_running_info(session, &connection.broker, of).await;
         group.members.push(match info {
             Ok(info) => member(client_id, info),
             Err(why) => {
