@@ -41,7 +41,7 @@ pub(crate) use users::{Users, run as read_users};
 /// Longest time for a request that does not wait for messages (`DefaultMQAdminExt`, `mqClientApiTimeout`).
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Most pulls and pops of remoting clients that wait at brokers. Each takes a few kilobytes.
+/// Most pulls and pops of remoting clients that wait at brokers, and as many pops of gRPC clients. Each takes a few kilobytes.
 const HELD_MAX: usize = 100_000;
 
 /// The brokers of a cluster by the name of their group.
@@ -113,7 +113,7 @@ impl Cluster {
             groups: Cache::default(),
             addresses: Cache::default(),
             name: config.cluster.clone(),
-            pops: Arc::new(Semaphore::new(config.calls_max.min(Semaphore::MAX_PERMITS))),
+            pops: Arc::new(Semaphore::new(HELD_MAX)),
             held: Arc::new(Semaphore::new(HELD_MAX)),
             producers_changed: Notify::new(),
             users,

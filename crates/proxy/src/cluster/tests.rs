@@ -1,6 +1,14 @@
 use super::*;
 
 #[test]
+fn pops_that_wait_are_no_calls_that_are_served() {
+    let reach = Client::start(client::Config::new("127.0.0.1:1")).unwrap();
+    let cluster = Cluster::new(reach, None, &Config { calls_max: 1, ..Config::default() });
+    assert_eq!(cluster.pops.available_permits(), HELD_MAX);
+    cluster.client.shutdown();
+}
+
+#[test]
 fn queues_are_on_the_brokers_of_the_route() {
     let route = TopicRouteData::decode(
         br#"{"brokerDatas":[{"brokerAddrs":{"0":"a:1","1":"a:2"},"brokerName":"A","cluster":"C"},
