@@ -4,7 +4,7 @@ mod sent;
 mod stored;
 
 pub use sent::{MessageKind, Outgoing, check, outgoing};
-pub use stored::message;
+pub use stored::{message, resource};
 
 use grpc::messages::MessageType;
 

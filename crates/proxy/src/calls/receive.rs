@@ -254,6 +254,9 @@ impl Receiver<'_> {
             let times = (pop_ms, revive_queue);
             let Some(receipt) = self.receipt(&record, place.as_ref(), times) else { continue };
             let mut message = convert::message(&body, &record, now_ms);
+            // Clients acknowledge by this topic, also what the broker returns under the name of a retry topic
+            // (`LocalMessageService.popMessage`).
+            message.topic = Some(convert::resource(self.topic));
             let Some(system) = &mut message.system_properties else { continue };
             if let Some(Place { offset, count, .. }) = place {
                 system.queue_offset = Some(offset);

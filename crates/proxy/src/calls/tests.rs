@@ -123,10 +123,10 @@ impl Fixture {
     }
 
     /// Sends a message that was delivered so often.
-    fn send_again(&self, reconsume_times: i32) {
+    fn send_again(&self, topic: &str, reconsume_times: i32) {
         let header = SendHeader {
             producer_group: "p",
-            topic: "T",
+            topic,
             default_topic: "TBW102",
             default_topic_queue_nums: 1,
             reconsume_times,
@@ -262,6 +262,21 @@ fn g70_what_is_sent_is_received_and_acknowledged() {
 }
 
 #[test]
+fn a_message_of_a_retry_topic_is_acknowledged_by_the_topic_that_its_client_is_told() {
+    let fixture = Fixture::made("popResponseReturnActualRetryTopic=true", |_| {});
+    fixture.send(|_| {});
+    fixture.consume();
+    fixture.ack(&fixture.message().receipt_handle.unwrap());
+    fixture.send_again("%RETRY%g_T", 1);
+    let received = fixture.receive();
+    let Received::Message(message) = &received[1] else { panic!("{received:?}") };
+    assert_eq!(message.topic, topic());
+    let handle = message.system_properties.clone().unwrap().receipt_handle.unwrap();
+    assert_eq!(fixture.ack(&handle), Status::ok());
+    nothing(&fixture.receive());
+}
+
+#[test]
 fn g78_a_changed_handle_takes_the_place_of_the_old_one() {
     let fixture = Fixture::new();
     fixture.send(|_| {});
@@ -319,13 +334,13 @@ fn a_dead_letter_is_not_given_up_again_by_whoever_reads_it() {
 fn a_change_of_the_group_counts_for_the_next_receive() {
     let fixture = Fixture::new();
     fixture.consume();
-    fixture.send_again(2);
+    fixture.send_again("T", 2);
     let found = fixture.message();
     assert_eq!(found.delivery_attempt, Some(3));
     assert_eq!(fixture.ack(&found.receipt_handle.unwrap()), Status::ok());
     // The client was told 17 deliveries.
     fixture.change_group(r#""retryMaxTimes":1"#);
-    fixture.send_again(2);
+    fixture.send_again("T", 2);
     let received = fixture.receive();
     let [Received::Status(status), Received::DeliveryTimestamp(_)] = &*received else {
         panic!("{received:?}")

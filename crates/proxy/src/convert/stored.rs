@@ -106,7 +106,7 @@ fn user_properties(stored: &[u8]) -> std::collections::BTreeMap<String, String> 
 }
 
 /// A stored topic as a resource: `NS%Name` has a namespace, the prefixes of retry and dead letter topics are none.
-fn resource(topic: &str) -> Resource {
+pub fn resource(topic: &str) -> Resource {
     match topic.split_once('%') {
         Some((namespace, name)) if !namespace.is_empty() => {
             Resource { resource_namespace: namespace.to_owned(), name: name.to_owned() }
