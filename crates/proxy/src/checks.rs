@@ -246,11 +246,16 @@ pub fn user_property(key: &str, value: &str) -> Result<(), Failure> {
     Err(Failure::new(Code::IllegalMessagePropertyKey, text))
 }
 
+/// Whether a value is above a maximum of the settings; 0 and less stand for no maximum (`SendMessageActivity`, `GrpcValidator`).
+pub fn exceeds(value: i64, max: i64) -> bool {
+    max > 0 && value > max
+}
+
 /// Checks an invisible time in milliseconds: `ILLEGAL_INVISIBLE_TIME`.
 pub fn invisible(ms: i64, min_ms: i64, max_ms: i64) -> Result<(), Failure> {
     let text = match ms {
         small if small < min_ms => format!("the invisibleTime is too small. min is {min_ms}"),
-        large if large > max_ms => format!("the invisibleTime is too large. max is {max_ms}"),
+        large if exceeds(large, max_ms) => format!("the invisibleTime is too large. max is {max_ms}"),
         _ => return Ok(()),
     };
     Err(Failure::new(Code::IllegalInvisibleTime, text))

@@ -44,7 +44,9 @@ pub fn of_producer(config: &Config, mut settings: Settings) -> Settings {
     settings.backoff_policy = Some(RetryPolicy { max_attempts: config.producer_attempts_max, strategy });
     if let Some(PubSub::Publishing(publishing)) = &mut settings.pub_sub {
         publishing.validate_message_type = config.checks_message_type;
-        publishing.max_body_size = i32::try_from(config.body_bytes_max).unwrap_or(i32::MAX);
+        // Producers check this themselves, and know no sign for any size.
+        let max = i32::try_from(config.body_bytes_max).ok().filter(|max| *max > 0);
+        publishing.max_body_size = max.unwrap_or(i32::MAX);
     }
     settings.metric = Some(Metric { on: false, endpoints: None });
     settings

@@ -72,7 +72,7 @@ pub(super) fn polling_ms(
         let request_ms = settings.request_timeout.map_or(0, |duration| duration.ms());
         left_ms.saturating_sub(request_ms / 2)
     });
-    let asked = asked.clamp(config.polling_ms_min, config.polling_ms_max);
+    let asked = asked.max(config.polling_ms_min).min(config.polling_ms_max);
     if asked <= left_ms || left_ms >= config.polling_ms_min {
         return Ok(asked.min(left_ms - (left_ms / 10).min(EARLY_MS_MAX)));
     }

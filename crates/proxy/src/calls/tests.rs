@@ -482,6 +482,13 @@ fn a_receive_without_messages_is_answered_before_the_deadline() {
 }
 
 #[test]
+fn the_longest_wait_counts_when_it_is_below_the_least() {
+    let fixture = Fixture::with(|config| (config.polling_ms_min, config.polling_ms_max) = (5000, 1000));
+    let waits = super::receive::polling_ms(&fixture.call(), &Fixture::request(), &Settings::default());
+    assert_eq!(waits, Ok(1000));
+}
+
+#[test]
 fn g34_assignments_and_routes() {
     let fixture = Fixture::new();
     let route = |name: &str| {

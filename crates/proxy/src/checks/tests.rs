@@ -62,4 +62,5 @@ fn g73_invisible_times_have_bounds() {
     fails(invisible(9999, 10_000, 43_200_000), code, "the invisibleTime is too small. min is 10000");
     fails(invisible(43_200_001, 0, 43_200_000), code, "the invisibleTime is too large. max is 43200000");
     assert_eq!(invisible(10_000, 10_000, 43_200_000), Ok(()));
+    assert_eq!([0, -1].map(|max_ms| invisible(43_200_001, 0, max_ms)), [Ok(()), Ok(())], "no maximum");
 }

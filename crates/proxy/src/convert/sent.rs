@@ -66,7 +66,7 @@ pub fn check(config: &Config, message: &Message, now_ms: i64) -> Result<(), Fail
     if message.body.is_empty() && config.checks_empty_body {
         return Err(Failure::new(Code::MessageBodyEmpty, "message body cannot be empty"));
     }
-    if message.body.len() > config.body_bytes_max {
+    if checks::exceeds(i64::try_from(message.body.len()).unwrap_or(i64::MAX), config.body_bytes_max) {
         let text = format!("message body cannot exceed the max {}", config.body_bytes_max);
         return Err(Failure::new(Code::MessageBodyTooLarge, text));
     }
@@ -75,7 +75,7 @@ pub fn check(config: &Config, message: &Message, now_ms: i64) -> Result<(), Fail
     checks::library_text("born host", &system.born_host)?;
     checks::library_text("trace context", system.trace_context.as_deref().unwrap_or_default())?;
     let recovery_ms = system.orphaned_transaction_recovery_duration.map_or(0, |duration| duration.ms());
-    if is_transaction(system) && recovery_ms > config.recovery_s_max.saturating_mul(1000) {
+    if is_transaction(system) && checks::exceeds(recovery_ms, config.recovery_s_max.saturating_mul(1000)) {
         let text = format!(
             "the max transaction recovery time of message is too large, max is {}",
             config.recovery_s_max
@@ -83,7 +83,7 @@ pub fn check(config: &Config, message: &Message, now_ms: i64) -> Result<(), Fail
         return Err(Failure::new(Code::BadRequest, text));
     }
     let delay_ms = system.delivery_timestamp.map_or(0, |time| time.ms().saturating_sub(now_ms));
-    if delay_ms > config.delay_ms_max {
+    if checks::exceeds(delay_ms, config.delay_ms_max) {
         let text = format!("the max delay time of message is too large, max is {}", config.delay_ms_max);
         return Err(Failure::new(Code::IllegalDeliveryTime, text));
     }

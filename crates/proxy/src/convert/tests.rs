@@ -183,6 +183,23 @@ fn g40_to_g54_each_check_has_its_code_and_text() {
 }
 
 #[test]
+fn settings_of_0_and_less_are_no_maximum() {
+    let large = sent(|message, system| {
+        message.body = vec![0; (4 << 20) + 1].into();
+        system.message_type = MessageType::Transaction.into();
+        system.orphaned_transaction_recovery_duration = Some(Duration::of_ms(3_601_000));
+        system.delivery_timestamp = Some(Timestamp::of_ms(NOW + 86_400_001));
+    });
+    for max in [0, -1] {
+        let text = format!(
+            r#"{{"maxMessageSize":{max},"maxTransactionRecoverySecond":{max},"maxDelayTimeMills":{max}}}"#
+        );
+        let (config, _) = Config::from_json(text.as_bytes()).unwrap();
+        assert_eq!(check(&config, &large, NOW), Ok(()));
+    }
+}
+
+#[test]
 fn g56_the_type_must_be_that_of_the_topic() {
     let kind = |change: fn(&mut SystemProperties)| {
         MessageKind::of(&outgoing(&sent(|_, system| change(system)), &caller(), NOW).properties)

@@ -19,6 +19,18 @@ fn g20_what_producers_are_told() {
     assert_eq!(publishing.topics, topics);
 }
 
+#[test]
+fn producers_may_send_bodies_of_any_size_where_there_is_no_maximum() {
+    let config = Config { body_bytes_max: -1, ..Config::default() };
+    let pub_sub = Some(PubSub::Publishing(Publishing::default()));
+    let Some(PubSub::Publishing(publishing)) =
+        of_producer(&config, Settings { pub_sub, ..Default::default() }).pub_sub
+    else {
+        panic!()
+    };
+    assert_eq!(publishing.max_body_size, i32::MAX);
+}
+
 fn consumer(group: &SubscriptionGroupConfig) -> Settings {
     let pub_sub = PubSub::Subscription(Subscription::default());
     of_consumer(&Config::default(), Settings { pub_sub: Some(pub_sub), ..Default::default() }, group)
