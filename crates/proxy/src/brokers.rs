@@ -8,6 +8,7 @@ use broker::api::{
     Refused, SendRequest, Sends,
 };
 use wire::body::{HeartbeatData, SubscriptionGroupConfig};
+use wire::codes::response;
 use wire::units::LogOffset;
 
 use crate::cluster::{Cluster, ConsumerHeartbeat, Users};
@@ -149,7 +150,12 @@ impl Brokers {
                 let subscriptions =
                     data.consumer_data_set.iter().flat_map(|consumer| &consumer.subscription_data_set);
                 for subscription in subscriptions {
-                    api.check_subscription(subscription).map_err(|_| Failure::filter())?;
+                    // A broker without filters by properties refuses receives, not settings.
+                    if let Err(refusal) = api.check_subscription(subscription)
+                        && refusal.code == response::SUBSCRIPTION_PARSE_FAILED
+                    {
+                        return Err(Failure::filter());
+                    }
                 }
                 Ok(api.heartbeat(member, data).await?)
             }

@@ -410,6 +410,32 @@ fn g25_a_heartbeat_needs_settings() {
 }
 
 #[test]
+fn a_broker_that_filters_no_properties_says_so_when_messages_are_received() {
+    let outcomes = |broker: &str, expression: &str| {
+        let fixture = Fixture::made(broker, |_| {});
+        fixture.send(|_| {});
+        fixture.change_group(r#""retryMaxTimes":16"#);
+        let filter =
+            Some(FilterExpression { r#type: FilterType::Sql.into(), expression: expression.to_owned() });
+        let entry = SubscriptionEntry { topic: topic(), expression: filter.clone() };
+        let subscription = Subscription { group: group(), subscriptions: vec![entry], ..Default::default() };
+        let settings = Settings { pub_sub: Some(PubSub::Subscription(subscription)), ..consumer() };
+        let call = fixture.call();
+        let client = fixture.proxy.registry.enter("c", &call.caller).unwrap();
+        let stated = Stated { settings, at_ms: 1 };
+        fixture.run(clients::register(&call, &client, &stated))?;
+        client.set_settings(stated, &tokio::sync::mpsc::channel(1).0);
+        let request = ReceiveMessageRequest { filter_expression: filter, ..Fixture::request() };
+        let received = fixture.run(async { contents(receive(call, request).await).await });
+        let Received::Status(status) = &received[0] else { panic!("{received:?}") };
+        Ok((status.code, status.message.clone()))
+    };
+    let text = "The broker does not support consumer to filter message by SQL92".to_owned();
+    assert_eq!(outcomes("", "a = 'b'"), Ok((Code::InternalServerError as i32, text)));
+    assert_eq!(outcomes("enablePropertyFilter=true", "a = "), Err(Failure::filter()));
+}
+
+#[test]
 fn a_client_id_belongs_to_the_user_who_took_it() {
     let fixture = Fixture::new();
     let call = |user: Identity| Call { caller: Caller { user, ..fixture.call().caller }, ..fixture.call() };
