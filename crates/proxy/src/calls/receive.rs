@@ -167,21 +167,17 @@ async fn found(call: &Call, request: &ReceiveMessageRequest) -> Result<Delivery,
     }
 }
 
-/// The broker that messages are taken from: the one that the client names, or one whose turn it is
-/// (`ReceiveMessageActivity.ReceiveMessageQueueSelector`). There is no choice when there is one broker.
+/// The broker that messages are taken from: the one that the client names, or one whose turn it is when the topic cannot be read from
+/// that one (`ReceiveMessageActivity.ReceiveMessageQueueSelector`).
 fn broker<'t>(call: &Call, request: &ReceiveMessageRequest, topic: &'t Topic) -> Result<&'t str, Failure> {
     let named = request.message_queue.as_ref().and_then(|queue| queue.broker.as_ref());
-    let named = named.map(|broker| broker.name.as_str()).filter(|name| !name.is_empty());
-    let named = named.filter(|_| call.proxy.brokers.only().is_none());
-    let mut readable: Vec<&str> = topic
-        .queues
-        .iter()
-        .filter(|queues| queues.is_readable())
-        .map(|queues| queues.broker.as_str())
-        .filter(|broker| named.is_none_or(|named| named == *broker))
-        .collect();
+    let readable = topic.queues.iter().filter(|queues| queues.is_readable());
+    let mut readable: Vec<&str> = readable.map(|queues| queues.broker.as_str()).collect();
     if readable.is_empty() {
         return Err(Failure::new(Code::Forbidden, "no readable queue"));
+    }
+    if let Some(index) = readable.iter().position(|broker| named.is_some_and(|named| named.name == *broker)) {
+        return Ok(readable[index]);
     }
     let turn = call.proxy.turn.fetch_add(1, Ordering::Relaxed);
     Ok(readable.swap_remove(turn % readable.len()))

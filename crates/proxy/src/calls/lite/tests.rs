@@ -354,6 +354,30 @@ fn g95_lite_topics_are_subscribed_received_and_acknowledged_at_their_brokers() {
 }
 
 #[test]
+fn a_receive_from_a_broker_that_is_not_known_goes_to_one_that_is() {
+    let fixture = Fixture::new("T", true);
+    fixture.register(ClientType::LitePushConsumer, "T").unwrap();
+    for named in ["removed", " ", "a"] {
+        let queue = MessageQueue {
+            topic: Some(Resource::named("T")),
+            broker: Some(Broker { name: named.to_owned(), ..Default::default() }),
+            ..Default::default()
+        };
+        let received = ReceiveMessageRequest {
+            group: Some(Resource::named("g")),
+            message_queue: Some(queue),
+            invisible_duration: Some(Duration::of_ms(60_000)),
+            ..Default::default()
+        };
+        let answers: Vec<_> = fixture.run(async { receive(fixture.call(), received).await.collect().await });
+        assert_eq!(answers.len(), 3, "{named}: {answers:?}");
+    }
+    let asked = std::mem::take(&mut fixture.brokers.state().asked);
+    let brokers: Vec<&str> = asked.iter().filter_map(|asked| asked.split(' ').nth(1)).collect();
+    assert_eq!(brokers, ["bname=a", "bname=b", "bname=a"]);
+}
+
+#[test]
 fn a_message_of_a_lite_topic_that_was_delivered_too_often_is_given_up() {
     let fixture = Fixture::new("T", true);
     fixture.brokers.state().retry_max_times = Some(1);
