@@ -29,6 +29,7 @@ use wire::json;
 
 use crate::config::Config;
 use crate::failure::Failure;
+use crate::receipt::broker_missing;
 use crate::topic::{QueuesOf, Topic, message_type};
 use cache::Cache;
 use consumers::Consumers;
@@ -209,15 +210,27 @@ impl Cluster {
         Ok(self.addresses.get("", fetch).await?.unwrap_or_default())
     }
 
-    /// The address of a broker group: its master, or who acts for the master.
+    /// The address of a broker group; the name servers must know the group.
     async fn address(&self, broker: &str) -> Result<String, Failure> {
+        let text = || format!("the broker {broker} is not known to the name servers");
+        let address = self.known_address(broker).await?;
+        address.ok_or_else(|| Failure::new(Code::InternalServerError, text()))
+    }
+
+    /// The address of a broker group: its master, or who acts for the master. `None` when the name servers do not know the group.
+    async fn known_address(&self, broker: &str) -> Result<Option<String>, Failure> {
         if !self.brokers().await?.contains_key(broker) {
             self.addresses.forget("");
         }
-        let brokers = self.brokers().await?;
-        let address = brokers.get(broker).and_then(preferred).map(str::to_owned);
-        let text = || format!("the broker {broker} is not known to the name servers");
-        address.ok_or_else(|| Failure::new(Code::InternalServerError, text()))
+        Ok(self.brokers().await?.get(broker).and_then(preferred).map(str::to_owned))
+    }
+
+    /// The address of the broker of a handle.
+    ///
+    /// # Errors
+    /// `INVALID_RECEIPT_HANDLE` for a broker that the name servers do not know (`ClusterMessageService.resolveBrokerAddrInReceiptHandle`).
+    async fn address_in_handle(&self, broker: &str) -> Result<String, Failure> {
+        self.known_address(broker).await?.ok_or_else(|| broker_missing(broker))
     }
 
     /// Makes a request to a broker group; `limits` are the longest wait and about how large the request is.

@@ -77,8 +77,7 @@ impl<'a> Receipt<'a> {
             return Err(Failure::new(Code::InvalidReceiptHandle, "receipt handle is expired"));
         }
         if only.is_some_and(|only| only != broker_name) {
-            let text = format!("cannot find broker {broker_name}");
-            return Err(Failure::new(Code::InvalidReceiptHandle, text));
+            return Err(broker_missing(broker_name));
         }
         Ok(())
     }
@@ -116,6 +115,11 @@ impl<'a> Receipt<'a> {
     pub fn topic(&self, topic: &str, group: &str) -> String {
         self.handle.kind.topic(topic, group)
     }
+}
+
+/// A handle of a broker that there is not, or not any more.
+pub fn broker_missing(broker: &str) -> Failure {
+    Failure::new(Code::InvalidReceiptHandle, format!("cannot find broker {broker}"))
 }
 
 impl Display for Receipt<'_> {

@@ -59,8 +59,12 @@ async fn newest<'a>(call: &Call, handle: &'a str) -> Cow<'a, str> {
     newest.map_or(Cow::Borrowed(handle), Cow::Owned)
 }
 
-fn abnormal(what: &str) -> Failure {
-    Failure::new(Code::InternalServerError, format!("{what} failed: status is abnormal"))
+/// What a client is told when a broker did not do `what`. A handle of no broker is named: clients repeat their request for ever with any
+/// other code.
+fn abnormal(what: &str, failure: Option<Failure>) -> Failure {
+    let text = format!("{what} failed: status is abnormal");
+    let invalid = failure.filter(|failure| failure.code == Code::InvalidReceiptHandle);
+    invalid.unwrap_or_else(|| Failure::new(Code::InternalServerError, text))
 }
 
 /// AckMessage.
@@ -83,7 +87,7 @@ pub async fn ack(call: Call, request: AckMessageRequest) -> Result<AckMessageRes
     let outcomes = named.iter().map(|named| match named {
         Ok(_) => match acked.next() {
             Some(Ok(())) => Status::ok(),
-            _ => abnormal("ack").status(),
+            refused => abnormal("ack", refused.and_then(Result::err)).status(),
         },
         Err(failure) => failure.status(),
     });
@@ -117,7 +121,10 @@ pub async fn change_invisible(
     let change =
         ChangeInvisibleTime { held: named.held(&call), invisible_ms: ms, suspend: request.suspend() };
     let mut changed = call.proxy.brokers.change_invisible_times(&[change]).await;
-    let Some(Ok(Some(changed))) = changed.pop() else { return Err(abnormal("changeInvisibleDuration")) };
+    let changed = match changed.pop() {
+        Some(Ok(Some(changed))) => changed,
+        refused => return Err(abnormal("changeInvisibleDuration", refused.and_then(Result::err))),
+    };
     let receipt_handle = named.receipt.changed(&changed);
     Ok(ChangeInvisibleDurationResponse { status: Some(Status::ok()), receipt_handle })
 }

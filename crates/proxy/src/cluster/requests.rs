@@ -136,7 +136,7 @@ impl Cluster {
         let mut calls = JoinSet::new();
         let mut answers = Vec::new();
         for (index, (&Held { broker, message, lite_topic }, change)) in messages.enumerate() {
-            let address = match self.address(broker).await {
+            let address = match self.address_in_handle(broker).await {
                 Ok(address) => address,
                 Err(failure) => {
                     answers.push(Err(failure));
@@ -194,6 +194,7 @@ impl Cluster {
                 .text("bname", broker)
                 .finish(b"");
         };
+        self.address_in_handle(broker).await?;
         self.call(broker, request::CONSUMER_SEND_MSG_BACK, write).await.map(drop)
     }
 

@@ -17,7 +17,7 @@ use wire::properties::{self, key};
 use wire::{json, record};
 
 use super::*;
-use crate::calls::{ack, change_invisible, clients, receive, terminate};
+use crate::calls::{ack, change_invisible, clients, dead_letter, receive, terminate};
 use crate::config::Config;
 use crate::registry::Stated;
 
@@ -375,6 +375,29 @@ fn a_receive_from_a_broker_that_is_not_known_goes_to_one_that_is() {
     let asked = std::mem::take(&mut fixture.brokers.state().asked);
     let brokers: Vec<&str> = asked.iter().filter_map(|asked| asked.split(' ').nth(1)).collect();
     assert_eq!(brokers, ["bname=a", "bname=b", "bname=a"]);
+}
+
+#[test]
+fn a_handle_of_a_removed_broker_is_named_invalid() {
+    let fixture = Fixture::new("", false);
+    let handle = format!("0 {} 60000 0 0 removed 0 7 100", client::now_ms());
+    let [topic, group] = ["T", "g"].map(|name| Some(Resource::named(name)));
+    let entry = AckMessageEntry { receipt_handle: handle.clone(), ..Default::default() };
+    let request = AckMessageRequest { group: group.clone(), topic: topic.clone(), entries: vec![entry] };
+    let acked = fixture.run(ack(fixture.call(), request)).unwrap();
+    let expected = failure(Code::InvalidReceiptHandle, "cannot find broker removed");
+    assert_eq!(acked.entries[0].status, Some(expected.status()));
+    let request = ChangeInvisibleDurationRequest {
+        group: group.clone(),
+        topic: topic.clone(),
+        receipt_handle: handle.clone(),
+        ..Default::default()
+    };
+    let changed = fixture.run(change_invisible(fixture.call(), request)).map(drop);
+    assert_eq!(changed, Err(expected.clone()));
+    let request =
+        ForwardMessageToDeadLetterQueueRequest { group, topic, receipt_handle: handle, ..Default::default() };
+    assert_eq!(fixture.run(dead_letter(fixture.call(), request)).map(drop), Err(expected));
 }
 
 #[test]
