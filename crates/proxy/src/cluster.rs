@@ -31,7 +31,7 @@ use crate::config::Config;
 use crate::failure::Failure;
 use crate::receipt::broker_missing;
 use crate::topic::{QueuesOf, Topic, message_type};
-use cache::Cache;
+use cache::{Cache, Found};
 use consumers::Consumers;
 pub(crate) use heartbeat_sync::ConsumerHeartbeat;
 use heartbeat_sync::Outbox;
@@ -51,12 +51,12 @@ type Addresses = BTreeMap<String, BrokerData>;
 /// The brokers of a cluster.
 pub struct Cluster {
     pub(crate) client: Client,
-    topics: Cache<Topic>,
+    topics: Arc<Cache<Topic>>,
     /// Routes as remoting clients ask for them.
-    routes: Cache<TopicRouteData>,
-    groups: Cache<SubscriptionGroupConfig>,
+    routes: Arc<Cache<TopicRouteData>>,
+    groups: Arc<Cache<SubscriptionGroupConfig>>,
     /// All brokers, under the empty name.
-    addresses: Cache<Addresses>,
+    addresses: Arc<Cache<Addresses>>,
     /// Name of the cluster that configurations of groups are read from; that of any broker when there is no such cluster.
     name: String,
     /// Pops that may wait at brokers.
@@ -108,11 +108,11 @@ impl Cluster {
     /// The cluster that a client reaches.
     pub(crate) fn new(client: Client, users: Option<Users>, config: &Config) -> Arc<Self> {
         Arc::new(Self {
-            topics: Cache::default(),
+            topics: Arc::default(),
             // Clients ask for routes every 30 s only: one that was just created is not to be missing for them.
-            routes: Cache::of_what_is_there(),
-            groups: Cache::default(),
-            addresses: Cache::default(),
+            routes: Arc::new(Cache::of_what_is_there()),
+            groups: Arc::default(),
+            addresses: Arc::default(),
             name: config.cluster.clone(),
             pops: Arc::new(Semaphore::new(HELD_MAX)),
             held: Arc::new(Semaphore::new(HELD_MAX)),
@@ -130,24 +130,25 @@ impl Cluster {
     }
 
     /// A topic by the route of the name server, and its configuration at one of its brokers (105, 351).
-    pub(crate) async fn topic(&self, name: &str) -> Result<Option<Arc<Topic>>, Failure> {
-        self.topics.get(name, || self.fetch_topic(name)).await
+    pub(crate) async fn topic(self: &Arc<Self>, name: &str) -> Found<Topic> {
+        self.topics.get(name, |name| self.clone().fetch_topic(name)).await
     }
 
     /// The route of a topic as the name server tells it (105); `None` when the topic does not exist.
-    async fn route(&self, name: &str) -> Result<Option<Arc<TopicRouteData>>, Failure> {
-        self.routes.get(name, || self.fetch_route(name)).await
+    async fn route(self: &Arc<Self>, name: &str) -> Found<TopicRouteData> {
+        self.routes.get(name, |name| self.clone().fetch_route(name)).await
     }
 
-    async fn fetch_route(&self, name: &str) -> Result<Option<TopicRouteData>, Failure> {
-        match self.client.fetch_route(name).await {
+    async fn fetch_route(self: Arc<Self>, name: String) -> Result<Option<TopicRouteData>, Failure> {
+        match self.client.fetch_route(&name).await {
             Err(error) if error.code() == Some(response::TOPIC_NOT_EXIST) => Ok(None),
             route => Ok(Some(route?)),
         }
     }
 
-    async fn fetch_topic(&self, name: &str) -> Result<Option<Topic>, Failure> {
-        let Some(route) = self.fetch_route(name).await? else { return Ok(None) };
+    async fn fetch_topic(self: Arc<Self>, name: String) -> Result<Option<Topic>, Failure> {
+        let (cluster, name) = (&self, &name);
+        let Some(route) = self.clone().fetch_route(name.clone()).await? else { return Ok(None) };
         let addresses = route.broker_datas.iter().filter_map(|broker| preferred(broker));
         let found = self
             .first(addresses, |address| async move {
@@ -155,7 +156,7 @@ impl Cluster {
                     frame.text("topic", name).flag("lo", true).finish(b"");
                 };
                 let code = request::GET_TOPIC_CONFIG;
-                let reply = self.client.call(address, code, TIMEOUT, write).await?;
+                let reply = cluster.client.call(address, code, TIMEOUT, write).await?;
                 Ok(json::from_slice::<TopicConfig>(&reply.body).map_err(|_| malformed("topic"))?)
             })
             .await?;
@@ -165,11 +166,12 @@ impl Cluster {
     }
 
     /// The configuration of a group at a broker of the cluster (352), which creates it where groups may be created by their use.
-    pub(crate) async fn group(&self, name: &str) -> Result<Option<Arc<SubscriptionGroupConfig>>, Failure> {
-        self.groups.get(name, || self.fetch_group(name)).await
+    pub(crate) async fn group(self: &Arc<Self>, name: &str) -> Found<SubscriptionGroupConfig> {
+        self.groups.get(name, |name| self.clone().fetch_group(name)).await
     }
 
-    async fn fetch_group(&self, name: &str) -> Result<Option<SubscriptionGroupConfig>, Failure> {
+    async fn fetch_group(self: Arc<Self>, name: String) -> Result<Option<SubscriptionGroupConfig>, Failure> {
+        let (cluster, name) = (&self, &name);
         let brokers = self.brokers().await?;
         let is_own = |broker: &&BrokerData| broker.cluster == self.name;
         let own: Vec<&BrokerData> = brokers.values().filter(is_own).collect();
@@ -178,7 +180,7 @@ impl Cluster {
         self.first(addresses, |address| async move {
             let write = |frame: FrameWriter<'_>| frame.text("group", name).finish(b"");
             let code = request::GET_SUBSCRIPTIONGROUP_CONFIG;
-            let reply = self.client.call(address, code, TIMEOUT, write).await?;
+            let reply = cluster.client.call(address, code, TIMEOUT, write).await?;
             Ok(json::from_slice(&reply.body).map_err(|_| malformed("group"))?)
         })
         .await
@@ -205,20 +207,23 @@ impl Cluster {
     }
 
     /// All brokers (106).
-    async fn brokers(&self) -> Result<Arc<Addresses>, Failure> {
-        let fetch = || async { Ok(Some(self.client.cluster_info().await?.broker_addr_table)) };
+    async fn brokers(self: &Arc<Self>) -> Result<Arc<Addresses>, Failure> {
+        let fetch = |_| {
+            let client = self.client.clone();
+            async move { Ok(Some(client.cluster_info().await?.broker_addr_table)) }
+        };
         Ok(self.addresses.get("", fetch).await?.unwrap_or_default())
     }
 
     /// The address of a broker group; the name servers must know the group.
-    async fn address(&self, broker: &str) -> Result<String, Failure> {
+    async fn address(self: &Arc<Self>, broker: &str) -> Result<String, Failure> {
         let text = || format!("the broker {broker} is not known to the name servers");
         let address = self.known_address(broker).await?;
         address.ok_or_else(|| Failure::new(Code::InternalServerError, text()))
     }
 
     /// The address of a broker group: its master, or who acts for the master. `None` when the name servers do not know the group.
-    async fn known_address(&self, broker: &str) -> Result<Option<String>, Failure> {
+    async fn known_address(self: &Arc<Self>, broker: &str) -> Result<Option<String>, Failure> {
         if !self.brokers().await?.contains_key(broker) {
             self.addresses.forget("");
         }
@@ -229,13 +234,13 @@ impl Cluster {
     ///
     /// # Errors
     /// `INVALID_RECEIPT_HANDLE` for a broker that the name servers do not know (`ClusterMessageService.resolveBrokerAddrInReceiptHandle`).
-    async fn address_in_handle(&self, broker: &str) -> Result<String, Failure> {
+    async fn address_in_handle(self: &Arc<Self>, broker: &str) -> Result<String, Failure> {
         self.known_address(broker).await?.ok_or_else(|| broker_missing(broker))
     }
 
     /// Makes a request to a broker group; `limits` are the longest wait and about how large the request is.
     async fn ask(
-        &self,
+        self: &Arc<Self>,
         broker: &str,
         code: i32,
         (timeout, bytes): (Duration, usize),
@@ -256,7 +261,7 @@ impl Cluster {
 
     /// Like [`Cluster::ask`], for a request whose only good answer has the code of success.
     async fn call(
-        &self,
+        self: &Arc<Self>,
         broker: &str,
         code: i32,
         write: impl FnOnce(FrameWriter<'_>),

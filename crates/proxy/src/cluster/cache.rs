@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::task::spawn_local;
+
 use crate::failure::Failure;
 
 /// A value is asked for again after so long (`topicRouteServiceCacheRefreshSeconds`).
@@ -20,7 +22,10 @@ const ATTEMPT_MS: i64 = 3000;
 /// Most values; further ones are asked for each time (`topicRouteServiceCacheMaxNum`).
 const VALUES_MAX: usize = 20_000;
 
-/// Values by name. A value that is being refreshed is served as it was meanwhile.
+/// What there is of a name; `None` for nothing.
+pub type Found<T> = Result<Option<Arc<T>>, Failure>;
+
+/// Values by name. A value that is fetched again is served as it was meanwhile.
 pub struct Cache<T> {
     entries: Mutex<HashMap<String, Entry<T>>>,
     /// How long it is believed that something is missing.
@@ -47,35 +52,50 @@ impl<T> Cache<T> {
         Self { missing_ms: 0, ..Self::default() }
     }
 
-    /// The value of a name; `None` when there is none.
+    /// The value of a name; `None` when there is none. An old one is served while a task fetches it again.
     ///
     /// # Errors
     /// That of `fetch`, when there is no value that is young enough.
-    pub async fn get<F>(&self, name: &str, fetch: impl FnOnce() -> F) -> Result<Option<Arc<T>>, Failure>
+    pub async fn get<F>(self: &Arc<Self>, name: &str, fetch: impl FnOnce(String) -> F) -> Found<T>
     where
-        F: Future<Output = Result<Option<T>, Failure>>,
+        T: 'static,
+        F: Future<Output = Result<Option<T>, Failure>> + 'static,
     {
-        let known = self.known(name, client::now_ms());
-        let old = match known {
+        let old = match self.known(name, client::now_ms()) {
             Known::Fresh(value) => return Ok(value),
-            Known::Old(value) => Some(value),
+            Known::Old(value) => {
+                let old = Some(value.clone());
+                spawn_local(self.clone().fetched(name.to_owned(), fetch(name.to_owned()), old));
+                return Ok(Some(value));
+            }
+            Known::Forgotten(value) => Some(value),
             Known::Nothing => None,
         };
-        match (fetch().await, old) {
-            (Ok(value), _) => Ok(self.put(name, value.map(Arc::new), client::now_ms())),
+        self.clone().fetched(name.to_owned(), fetch(name.to_owned()), old).await
+    }
+
+    /// The value that is fetched, or else the old one.
+    async fn fetched(
+        self: Arc<Self>,
+        name: String,
+        fetch: impl Future<Output = Result<Option<T>, Failure>>,
+        old: Option<Arc<T>>,
+    ) -> Found<T> {
+        match (fetch.await, old) {
+            (Ok(value), _) => Ok(self.put(&name, value.map(Arc::new), client::now_ms())),
             (Err(failure), Some(old)) => {
                 tracing::warn!(
                     name,
                     ?failure,
                     "what is known of a topic, a group or brokers could not be refreshed"
                 );
-                Ok(old)
+                Ok(Some(old))
             }
             (Err(failure), None) => Err(failure),
         }
     }
 
-    /// Asks for a value again at the next use, unless it is younger than a second.
+    /// Asks for a value again at the next use, which waits for it, unless the value is younger than a second.
     pub fn forget(&self, name: &str) {
         if let Some(entry) = self.entries().get_mut(name) {
             entry.refresh_ms = entry.refresh_ms.min(entry.fetched_ms + MISSING_MS);
@@ -85,9 +105,14 @@ impl<T> Cache<T> {
     fn known(&self, name: &str, now_ms: i64) -> Known<T> {
         match self.entries().get_mut(name) {
             Some(entry) if now_ms < entry.refresh_ms => Known::Fresh(entry.value.clone()),
-            Some(entry) if entry.value.is_some() && now_ms < entry.fetched_ms + EXPIRES_MS => {
-                entry.refresh_ms = now_ms + ATTEMPT_MS;
-                Known::Old(entry.value.clone())
+            Some(Entry { value: Some(value), fetched_ms, refresh_ms })
+                if now_ms < *fetched_ms + EXPIRES_MS =>
+            {
+                // No other value is to be asked for again so early.
+                let is_forgotten = *refresh_ms < *fetched_ms + REFRESH_MS;
+                *refresh_ms = now_ms + ATTEMPT_MS;
+                let known = if is_forgotten { Known::Forgotten } else { Known::Old };
+                known(value.clone())
             }
             _ => Known::Nothing,
         }
@@ -114,27 +139,32 @@ impl<T> Cache<T> {
 /// What is known of a name.
 enum Known<T> {
     Fresh(Option<Arc<T>>),
-    /// To be refreshed by whoever asked.
-    Old(Option<Arc<T>>),
+    /// To be fetched again, without anybody waiting.
+    Old(Arc<T>),
+    /// To be fetched again by whoever asked.
+    Forgotten(Arc<T>),
     Nothing,
 }
 
 #[cfg(test)]
 mod tests {
+    use grpc::messages::Code;
+
     use super::*;
 
     fn check(cache: &Cache<i32>, now_ms: i64, expected: &str) {
         let text = |value: Option<Arc<i32>>| value.map_or("none".to_owned(), |value| value.to_string());
         let known = match cache.known("n", now_ms) {
             Known::Fresh(value) => format!("fresh {}", text(value)),
-            Known::Old(value) => format!("old {}", text(value)),
+            Known::Old(value) => format!("old {value}"),
+            Known::Forgotten(value) => format!("forgotten {value}"),
             Known::Nothing => "nothing".to_owned(),
         };
         assert_eq!(known, expected, "at {now_ms}");
     }
 
     #[test]
-    fn a_value_is_refreshed_by_one_and_served_to_others() {
+    fn an_old_value_is_fetched_once_at_a_time() {
         let cache = Cache::default();
         check(&cache, 0, "nothing");
         cache.put("n", Some(Arc::new(1)), 0);
@@ -168,6 +198,30 @@ mod tests {
         cache.put("n", Some(Arc::new(1)), 0);
         cache.forget("n");
         check(&cache, 999, "fresh 1");
-        check(&cache, 1000, "old 1");
+        check(&cache, 1000, "forgotten 1");
+        check(&cache, 1001, "fresh 1");
+        check(&cache, 4000, "forgotten 1");
+    }
+
+    #[test]
+    fn nobody_waits_for_a_value_that_is_old_only() {
+        let cache = Arc::new(Cache::default());
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let get = async |outcome: Result<i32, Code>| {
+            cache.put("n", Some(Arc::new(1)), client::now_ms() - REFRESH_MS);
+            let fetch = |_| async move {
+                tokio::task::yield_now().await;
+                outcome.map(Some).map_err(|code| Failure::new(code, ""))
+            };
+            let before = cache.get("n", fetch).await.unwrap();
+            for _ in 0..9 {
+                tokio::task::yield_now().await;
+            }
+            (before.as_deref().copied(), cache.entries()["n"].value.as_deref().copied())
+        };
+        tokio::task::LocalSet::new().block_on(&runtime, async {
+            assert_eq!(get(Ok(2)).await, (Some(1), Some(2)));
+            assert_eq!(get(Err(Code::ProxyTimeout)).await, (Some(1), Some(1)));
+        });
     }
 }

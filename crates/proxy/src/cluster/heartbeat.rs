@@ -34,7 +34,7 @@ impl Cluster {
 
     /// Tells all brokers which producer groups have producers of transactions here: those of remoting clients, and for clients of gRPC
     /// the topics, whose names are those of their groups.
-    pub(crate) async fn heartbeat(&self, registry: &Registry) {
+    pub(crate) async fn heartbeat(self: &Arc<Self>, registry: &Registry) {
         let transactional = self.remoting.transactional().into_iter();
         let mut groups: Vec<_> = transactional.map(|group_name| ProducerData { group_name }).collect();
         for topic in registry.published() {

@@ -20,7 +20,7 @@ const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
 /// What is known of lite topics in the cluster.
 pub struct LiteTopics {
     /// By the name of a broker, whether it serves them.
-    brokers: Cache<bool>,
+    brokers: Arc<Cache<bool>>,
     /// The current second, and the additions in it.
     additions: Mutex<(i64, u32)>,
     /// Most additions in a second.
@@ -29,23 +29,23 @@ pub struct LiteTopics {
 
 impl LiteTopics {
     pub fn new(additions_max: u32) -> Self {
-        Self { brokers: Cache::default(), additions: Mutex::default(), additions_max }
+        Self { brokers: Arc::default(), additions: Mutex::default(), additions_max }
     }
 }
 
 impl Cluster {
     /// Whether the brokers of a topic serve lite topics. One that does not know the request for them does not; one that cannot be
     /// asked is passed over.
-    pub(crate) async fn serves_lite(&self, topic: &Topic) -> bool {
+    pub(crate) async fn serves_lite(self: &Arc<Self>, topic: &Topic) -> bool {
         for queues in &topic.queues {
-            let broker = queues.broker.as_str();
             // A request without a change, which changes nothing.
             let write = |frame: FrameWriter<'_>| frame.finish(&json::to_vec(&LiteSubscriptions::default()));
-            let ask = || async {
-                let reply = self.ask(broker, request::LITE_SUBSCRIPTION_CTL, (TIMEOUT, 0), write).await?;
+            let cluster = self.clone();
+            let ask = |broker: String| async move {
+                let reply = cluster.ask(&broker, request::LITE_SUBSCRIPTION_CTL, (TIMEOUT, 0), write).await?;
                 Ok(Some(reply.code != response::REQUEST_CODE_NOT_SUPPORTED))
             };
-            if matches!(self.lite.brokers.get(broker, ask).await, Ok(Some(serves)) if !*serves) {
+            if matches!(self.lite.brokers.get(&queues.broker, ask).await, Ok(Some(serves)) if !*serves) {
                 return false;
             }
         }
@@ -67,7 +67,7 @@ impl Cluster {
     /// # Errors
     /// The first refusal, once all have answered.
     pub(crate) async fn subscribe_lite(
-        &self,
+        self: &Arc<Self>,
         topic: &Topic,
         subscription: LiteSubscription,
     ) -> Result<(), Failure> {

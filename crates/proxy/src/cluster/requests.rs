@@ -1,5 +1,6 @@
 //! The requests of calls to brokers (`ClusterMessageService`).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use broker::api::{Decision, PopRequest, PopStatus, Popped, PoppedMessage, RecallRequest, SendRequest};
@@ -28,7 +29,11 @@ fn number<N: std::str::FromStr>(reply: &Reply, name: &str) -> Result<N, Failure>
 
 impl Cluster {
     /// Stores a message (310).
-    pub(crate) async fn send(&self, broker: &str, message: &SendRequest<'_>) -> Result<Stored, Failure> {
+    pub(crate) async fn send(
+        self: &Arc<Self>,
+        broker: &str,
+        message: &SendRequest<'_>,
+    ) -> Result<Stored, Failure> {
         let header = SendHeader { broker_name: broker, ..message.header };
         let write = |frame: FrameWriter<'_>| header.write(frame).finish(message.body);
         let limits = (TIMEOUT, message.body.len());
@@ -43,7 +48,11 @@ impl Cluster {
     }
 
     /// Cancels a timed message (370); the unique key of that message.
-    pub(crate) async fn recall(&self, broker: &str, recall: &RecallRequest<'_>) -> Result<String, Failure> {
+    pub(crate) async fn recall(
+        self: &Arc<Self>,
+        broker: &str,
+        recall: &RecallRequest<'_>,
+    ) -> Result<String, Failure> {
         let write = |frame: FrameWriter<'_>| {
             frame
                 .text("producerGroup", recall.producer_group)
@@ -58,7 +67,7 @@ impl Cluster {
 
     /// Takes messages, or waits for them (200050); with a client `lite` those of its lite topics (200070).
     pub(crate) async fn pop(
-        &self,
+        self: &Arc<Self>,
         broker: &str,
         pop: &PopRequest<'_>,
         lite: Option<&str>,
@@ -109,7 +118,7 @@ impl Cluster {
     }
 
     /// Acknowledges messages (200051), each at the broker that it is on.
-    pub(crate) async fn acks(&self, messages: &[Held<'_>]) -> Vec<Result<(), Failure>> {
+    pub(crate) async fn acks(self: &Arc<Self>, messages: &[Held<'_>]) -> Vec<Result<(), Failure>> {
         let messages = messages.iter().map(|message| (message, None));
         let answers = self.each(request::ACK_MESSAGE, messages).await;
         answers.into_iter().map(|answer| accepted(answer?).map(drop)).collect()
@@ -117,7 +126,7 @@ impl Cluster {
 
     /// Changes invisible times (200053).
     pub(crate) async fn change_invisible_times(
-        &self,
+        self: &Arc<Self>,
         changes: &[ChangeInvisibleTime<'_>],
     ) -> Vec<Result<Option<Changed>, Failure>> {
         let changes =
@@ -129,7 +138,7 @@ impl Cluster {
     /// Sends a request for each message, with its invisible time and whether this delivery does not count, all at the same time. The
     /// answers are in the order of the messages.
     async fn each<'a>(
-        &self,
+        self: &Arc<Self>,
         code: i32,
         messages: impl Iterator<Item = (&'a Held<'a>, Option<(i64, bool)>)>,
     ) -> Vec<Result<Reply, Failure>> {
@@ -180,7 +189,7 @@ impl Cluster {
 
     /// Puts a copy of a message into the dead letter topic of its group (36).
     pub(crate) async fn dead_letter(
-        &self,
+        self: &Arc<Self>,
         &Held { broker, message, .. }: &Held<'_>,
         log_offset: LogOffset,
     ) -> Result<(), Failure> {
@@ -200,7 +209,7 @@ impl Cluster {
 
     /// Commits an undecided message, or rolls it back (37). The reference does not wait for the broker's answer.
     pub(crate) async fn end_transaction(
-        &self,
+        self: &Arc<Self>,
         id: &TransactionId<'_>,
         (topic, decision): (&str, Decision),
         from_check: bool,

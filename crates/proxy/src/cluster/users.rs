@@ -4,6 +4,7 @@
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -157,7 +158,7 @@ struct Last {
 }
 
 /// Reads users and acls from the broker that told them last, or else from the first one that does.
-async fn read(users: &Users, cluster: &Cluster, last: &mut Last) -> Result<(), String> {
+async fn read(users: &Users, cluster: &Arc<Cluster>, last: &mut Last) -> Result<(), String> {
     let brokers = cluster.brokers().await.map_err(|failure| failure.message)?;
     let mut addresses: Vec<_> = brokers.values().filter_map(preferred).collect();
     addresses.sort_by_key(|address| **address != *last.broker);
@@ -178,7 +179,7 @@ async fn read(users: &Users, cluster: &Cluster, last: &mut Last) -> Result<(), S
 }
 
 /// Reads the users of the brokers until the proxy stops, as `stopping` says. While they cannot be read, those of before count.
-pub(crate) async fn run(cluster: &Cluster, stopping: impl Future<Output = ()>) {
+pub(crate) async fn run(cluster: &Arc<Cluster>, stopping: impl Future<Output = ()>) {
     let Some(users) = &cluster.users else { return };
     let (mut failed, mut stopping, mut last) = (String::new(), pin!(stopping), Last::default());
     loop {

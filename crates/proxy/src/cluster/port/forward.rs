@@ -211,7 +211,7 @@ impl Forward {
     }
 
     /// The answer of the broker; an empty one to a one-way request, to which some brokers give none (an undecided transaction).
-    async fn pass(mut self, cluster: &Cluster) -> Result<Reply, Refusal> {
+    async fn pass(mut self, cluster: &Arc<Cluster>) -> Result<Reply, Refusal> {
         if matches!(self.target, Target::Only(_)) {
             tracing::trace!(code = self.code, "a request names no broker");
         }
@@ -247,7 +247,7 @@ pub fn give(connection: &Arc<ConnectionHandle>, head: Head<'static>, reply: Repl
 }
 
 impl Cluster {
-    async fn target(&self, target: Target) -> Result<String, Refusal> {
+    async fn target(self: &Arc<Self>, target: Target) -> Result<String, Refusal> {
         let (topic, is_any) = match target {
             Target::Named(broker) => return Ok(broker),
             Target::Only(topic) => (topic, false),
