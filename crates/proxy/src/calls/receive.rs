@@ -39,11 +39,18 @@ pub fn receive(call: Call, request: ReceiveMessageRequest) -> impl Future<Output
         if call.proxy.brokers.only().is_some() {
             return received(&call, &request).await;
         }
-        // A pop that waits at another broker cannot be taken back. When the call is cancelled, the messages of the pop reach the
-        // delivery all the same, which gives them back when nobody takes it.
+        // A pop that waits at another broker cannot be taken back. When the call is cancelled or the server stops, the messages of the
+        // pop reach the delivery all the same, which gives them back when nobody takes it.
         let failed =
             |_| Delivery::of_status(Status::new(Code::InternalServerError, "the receive failed"), None);
-        spawn_local(async move { received(&call, &request).await }).await.unwrap_or_else(failed)
+        let proxy = call.proxy.clone();
+        let delivery = spawn_local(async move { received(&call, &request).await });
+        tokio::select! {
+            delivery = delivery => delivery.unwrap_or_else(failed),
+            () = proxy.stopping() => {
+                Delivery::of_status(no_message("no new message").status(), Some(proxy.brokers.now_ms()))
+            }
+        }
     }
 }
 
@@ -144,7 +151,7 @@ async fn found(call: &Call, request: &ReceiveMessageRequest) -> Result<Delivery,
     };
     let (status, popped) = tokio::select! {
         answer = brokers.pop(broker, &pop, is_lite.then_some(&*client.id)) => answer?,
-        () = call.proxy.stopping() => return Err(no_message("no new message")),
+        () = call.proxy.stopping(), if brokers.only().is_some() => return Err(no_message("no new message")),
     };
     match status {
         PopStatus::Found => {

@@ -38,6 +38,10 @@ struct State {
     peer: Option<Arc<ConnectionHandle>>,
     /// `retryMaxTimes` of group `g`, where that is not the default.
     retry_max_times: Option<i32>,
+    /// Whether pops wait.
+    holds_pops: bool,
+    /// What a pop that waits is answered with, and who waits.
+    held: Option<(Arc<ConnectionHandle>, Head<'static>)>,
 }
 
 impl Servers {
@@ -99,6 +103,12 @@ fn message() -> Vec<u8> {
     bytes
 }
 
+/// The answer to a pop.
+fn popped(frame: FrameWriter<'_>) {
+    let frame = frame.number("popTime", client::now_ms()).number("invisibleTime", 60_000);
+    frame.number("reviveQid", 999).text("orderCountInfo", "2").finish(&message());
+}
+
 impl Service for Servers {
     type ReadBatch = ();
 
@@ -151,13 +161,11 @@ impl Service for Servers {
             }
             request::POP_LITE_MESSAGE => {
                 asked(&["bname", "clientId", "consumerGroup", "topic", "maxMsgNum", "invisibleTime"]);
-                let writer = FrameWriter::begin(out, done);
-                writer
-                    .number("popTime", client::now_ms())
-                    .number("invisibleTime", 60_000)
-                    .number("reviveQid", 999)
-                    .text("orderCountInfo", "2")
-                    .finish(&message());
+                if self.state().holds_pops {
+                    self.state().held = Some((peer.clone(), done));
+                } else {
+                    popped(FrameWriter::begin(out, done));
+                }
             }
             request::CONSUMER_SEND_MSG_BACK => {
                 asked(&["bname", "group", "originTopic", "offset"]);
@@ -375,6 +383,52 @@ fn a_receive_from_a_broker_that_is_not_known_goes_to_one_that_is() {
     let asked = std::mem::take(&mut fixture.brokers.state().asked);
     let brokers: Vec<&str> = asked.iter().filter_map(|asked| asked.split(' ').nth(1)).collect();
     assert_eq!(brokers, ["bname=a", "bname=b", "bname=a"]);
+}
+
+#[test]
+fn what_is_popped_for_a_receive_that_ended_with_the_server_is_given_back() {
+    let fixture = Fixture::new("T", true);
+    fixture.register(ClientType::LitePushConsumer, "T").unwrap();
+    fixture.brokers.state().holds_pops = true;
+    let queue = MessageQueue { topic: Some(Resource::named("T")), ..Default::default() };
+    let received = ReceiveMessageRequest {
+        group: Some(Resource::named("g")),
+        message_queue: Some(queue),
+        auto_renew: true,
+        ..Default::default()
+    };
+    let until = async |is_so: &dyn Fn() -> bool| {
+        let turns = async {
+            while !is_so() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(std::time::Duration::from_secs(10), turns).await.expect("it comes to that");
+    };
+    let waits = || fixture.brokers.state().held.is_some();
+    fixture.run(async {
+        let mut receiving = std::pin::pin!(receive(fixture.call(), received));
+        tokio::select! {
+            _ = &mut receiving => panic!("the pop does not wait"),
+            () = until(&waits) => {}
+        }
+        fixture.proxy.stop.send_replace(true);
+        let answers: Vec<_> = receiving.await.collect().await;
+        let Some(Received::Status(status)) = &answers[0].as_ref().unwrap().content else {
+            panic!("{answers:?}")
+        };
+        assert_eq!(*status, failure(Code::MessageNotFound, "no new message").status());
+        let (peer, head) = fixture.brokers.state().held.take().unwrap();
+        assert!(peer.push(|out| popped(FrameWriter::begin(out, head))).is_ok());
+        until(&|| fixture.proxy.renewals.len() > 0).await;
+        crate::renewer::round(&fixture.proxy).await;
+    });
+    let asked = std::mem::take(&mut fixture.brokers.state().asked);
+    let given_back = asked.last().unwrap();
+    assert!(
+        given_back.starts_with("200053 ") && given_back.ends_with("suspend=true invisibleTime=1000"),
+        "{asked:?}"
+    );
 }
 
 #[test]
