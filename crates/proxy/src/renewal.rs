@@ -6,6 +6,7 @@
 //! under way, the newest handle is known only after that.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use grpc::messages::Code;
@@ -118,6 +119,7 @@ pub struct Renewals {
     table: Mutex<Table>,
     /// Told when something is to be done at once.
     pub given_back: Notify,
+    is_ending: AtomicBool,
     ahead_ms: i64,
     ms_max: i64,
     retries_max: u32,
@@ -132,6 +134,7 @@ impl Renewals {
         Self {
             table: Mutex::default(),
             given_back: Notify::new(),
+            is_ending: AtomicBool::new(false),
             ahead_ms: config.renew_ahead_ms,
             ms_max: config.renew_ms_max,
             retries_max: config.renew_retries_max,
@@ -172,6 +175,12 @@ impl Renewals {
         self.table().ids.get(&client.link()).map_or(0, HashMap::len)
     }
 
+    /// Gives back from now on what was renewed, because the server stops: the client has an older handle, which acknowledges nothing
+    /// elsewhere (`DefaultReceiptHandleManager.clearAllHandle`). What was not renewed its client can still acknowledge.
+    pub fn end(&self) {
+        self.is_ending.store(true, Ordering::Relaxed);
+    }
+
     /// What is to be done now, each change once until its outcome is told.
     pub fn due(&self, now_ms: i64) -> Vec<Change> {
         let mut table = self.table();
@@ -191,7 +200,7 @@ impl Renewals {
     }
 
     fn invisible(&self, entry: &Entry, now_ms: i64) -> Option<Invisible> {
-        if entry.owner.is_gone() {
+        if entry.owner.is_gone() || entry.renewals > 0 && self.is_ending.load(Ordering::Relaxed) {
             return Some(Invisible::Cleared(self.cleared_ms));
         }
         if visible_ms(&entry.handle).saturating_sub(self.ahead_ms) > now_ms {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use broker::api::{Caller, Identity};
 use grpc::messages::Code;
+use tokio::sync::oneshot;
 use wire::codes::VERSION;
 
 use crate::calls::Proxy;
@@ -17,16 +18,19 @@ use crate::settings;
 /// Changes that are made together; the thread serves its connections between two of them.
 const TOGETHER: usize = 256;
 
-/// Runs until the proxy stops.
-pub async fn run(proxy: Arc<Proxy>) {
+/// Runs until the sender of `end` is dropped, and ends with a round that gives back what clients cannot acknowledge after it.
+pub async fn run(proxy: Arc<Proxy>, mut end: oneshot::Receiver<()>) {
     let period = Duration::from_millis(u64::try_from(proxy.config.renew_period_ms).unwrap_or(0).max(10));
     loop {
         tokio::select! {
             () = tokio::time::sleep(period) => {}
             () = proxy.renewals.given_back.notified() => {}
+            _ = &mut end => break,
         }
         round(&proxy).await;
     }
+    proxy.renewals.end();
+    round(&proxy).await;
 }
 
 /// Makes all changes that are due.

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use hyper::rt::Executor;
@@ -14,7 +14,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use net::tls::Security;
 use net::{Adopter, Budget, Greeted, Place, Stream, Workers};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::spawn_local;
 
 use crate::activity::Activity;
@@ -48,6 +48,9 @@ const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Least time without calls after which a connection ends.
 const IDLE_MIN: Duration = Duration::from_millis(10);
+
+/// Longest wait for the messages that are given back when the server stops.
+const LAST_ROUND: Duration = Duration::from_secs(5);
 
 /// Why the gRPC side cannot start: a port cannot be bound.
 #[derive(Debug)]
@@ -136,6 +139,10 @@ pub struct RunningProxy {
     remoting: Option<SocketAddr>,
     proxy: Arc<Proxy>,
     connections: Arc<Connections>,
+    /// Dropped for the last round of renewals.
+    renewals_end: oneshot::Sender<()>,
+    /// Closed after that round.
+    renewals_ended: mpsc::Receiver<()>,
 }
 
 impl RunningProxy {
@@ -198,8 +205,13 @@ impl RunningProxy {
                 }
             })?;
         }
+        let (renewals_end, end) = oneshot::channel();
+        let (ended, renewals_ended) = mpsc::channel();
         let renewed = proxy.clone();
-        workers.spawn(0, move || renewer::run(renewed))?;
+        workers.spawn(0, move || async move {
+            renewer::run(renewed, end).await;
+            drop(ended);
+        })?;
         if let Brokers::Cluster(cluster) = &proxy.brokers {
             let (syncing, synced) = (proxy.clone(), cluster.clone());
             workers
@@ -209,7 +221,7 @@ impl RunningProxy {
             let (beating, cluster) = (proxy.clone(), cluster.clone());
             workers.spawn(0, move || heartbeats::run(beating, cluster))?;
         }
-        Ok(Self { address, remoting: remoting_address, proxy, connections })
+        Ok(Self { address, remoting: remoting_address, proxy, connections, renewals_end, renewals_ended })
     }
 
     /// The local address that is listened on.
@@ -223,7 +235,7 @@ impl RunningProxy {
     }
 
     /// Takes no further connections and calls, answers the calls that wait for messages, and waits until the others are answered, at most
-    /// as long as the settings say.
+    /// as long as the settings say. Then gives messages back.
     pub fn stop(self) {
         self.proxy.stop.send_replace(true);
         let patience = Duration::from_secs(u64::try_from(self.proxy.config.shutdown_s).unwrap_or(0));
@@ -236,6 +248,9 @@ impl RunningProxy {
                 "connections of gRPC still had calls when the server stopped"
             );
         }
+        drop((count, self.renewals_end));
+        // Nothing is sent: the wait ends when the round does.
+        let _ = self.renewals_ended.recv_timeout(LAST_ROUND);
         if let Brokers::Cluster(cluster) = &self.proxy.brokers {
             cluster.client.shutdown();
         }

@@ -825,6 +825,20 @@ fn g80_a_renewed_message_is_acknowledged_with_the_handle_that_its_client_has() {
 }
 
 #[test]
+fn what_was_renewed_is_given_back_when_the_server_stops() {
+    let fixture = renewing();
+    fixture.send(|_| {});
+    fixture.consume();
+    let request = ReceiveMessageRequest { auto_renew: true, ..Fixture::request() };
+    fixture.run(async { contents(receive(fixture.call(), request).await).await });
+    fixture.run(crate::renewer::round(&fixture.proxy));
+    assert_eq!(fixture.proxy.renewals.len(), 1);
+    let (_, end) = tokio::sync::oneshot::channel();
+    fixture.run(crate::renewer::run(fixture.proxy.clone(), end));
+    assert_eq!(fixture.proxy.renewals.len(), 0);
+}
+
+#[test]
 fn g80_what_a_client_has_is_given_back_when_it_leaves() {
     let fixture = Fixture::new();
     fixture.send(|_| {});

@@ -133,6 +133,18 @@ fn a_message_that_is_renewed_while_its_client_leaves_is_given_back_next() {
 }
 
 #[test]
+fn at_the_end_what_was_renewed_is_given_back() {
+    let fixture = fixture();
+    fixture.renew(&handle(0, 60_000));
+    fixture.renew(&handle(1, 600_000));
+    fixture.renewals.done(&fixture.due(50_000), Ok(handle(50_000, 600_000)), 50_000);
+    assert!(fixture.renewals.due(50_001).is_empty());
+    fixture.renewals.end();
+    let change = fixture.due(50_001);
+    assert_eq!((change.invisible, &*change.handle), (Invisible::Cleared(1000), &*handle(50_000, 600_000)));
+}
+
+#[test]
 fn after_three_hours_the_retry_policy_says_when_a_message_comes_again() {
     let fixture = fixture();
     fixture.renew(&handle(0, 10_800_000));
