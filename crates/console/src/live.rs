@@ -107,12 +107,13 @@ impl Live {
                 let known = std::mem::take(&mut state.counters);
                 for row in &mut sample.brokers {
                     let address = row["address"].as_str().unwrap_or_default().to_owned();
-                    let count = |name: &str| row[name].as_i64().unwrap_or_default();
-                    let counters = (now_ms, count("in_today"), count("out_today"));
-                    if let Some(before) = known.get(&address) {
-                        refresh(row, *before, counters);
+                    let before = known.get(&address).copied();
+                    // The row of a broker that did not answer has 0: against that the next sample would count the whole day.
+                    let counters = if row["error"].is_null() { Some(counters(row, now_ms)) } else { before };
+                    if let (Some(before), Some(counters)) = (before, counters) {
+                        refresh(row, before, counters);
                     }
-                    state.counters.insert(address, counters);
+                    state.counters.extend(counters.map(|counters| (address, counters)));
                     // Slaves get the same messages once more.
                     let rate = |name: &str| row[name].as_f64().unwrap_or_default();
                     sample.in_tps += if row["id"] == 0 { rate("in_tps") } else { 0.0 };
@@ -186,6 +187,12 @@ impl State {
     }
 }
 
+/// The counters of a broker that answered: time, messages in, messages out.
+fn counters(row: &Value, now_ms: i64) -> (i64, i64, i64) {
+    let count = |name: &str| row[name].as_i64().unwrap_or_default();
+    (now_ms, count("in_today"), count("out_today"))
+}
+
 /// Replaces the rates of a broker, which are means of 10 s, by those since the sample before. Counters that went back, as at
 /// midnight, say nothing.
 fn refresh(row: &mut Value, before: (i64, i64, i64), now: (i64, i64, i64)) {
@@ -217,6 +224,21 @@ mod tests {
         assert_eq!(live.sample().in_tps, 1.0);
         live.take(5000, Err("gone".to_owned()));
         assert_eq!(live.sample().error.as_deref(), Some("gone"));
+    }
+
+    #[test]
+    fn a_broker_that_missed_a_sample_has_the_rate_since_its_last_answer() {
+        let live = Live::default();
+        live.take(1000, Ok(json!([told(0, 1_000_000)])));
+        let silent = json!({"broker": "a", "id": 0, "address": "h:0", "in_tps": 0.0, "out_tps": 0.0, "in_today": 0, "out_today": 0, "error": "no answer"});
+        live.take(2000, Ok(json!([silent])));
+        assert_eq!(live.sample().in_tps, 0.0);
+        live.take(3000, Ok(json!([told(0, 1_000_200)])));
+        assert_eq!(live.sample().in_tps, 100.0);
+        let other = Live::default();
+        other.take(1000, Ok(json!([silent])));
+        other.take(2000, Ok(json!([told(0, 1_000_000)])));
+        assert_eq!(other.sample().in_tps, 1.0, "without an answer before, the broker's own mean counts");
     }
 
     #[test]
