@@ -71,6 +71,13 @@ impl Visitor {
         };
         self.role >= needed
     }
+
+    #[cfg(test)]
+    pub fn of_test(role: Role) -> Self {
+        let [name, cookie, token] = ["v", "", ""].map(str::to_owned);
+        let address = IpAddr::from([127, 0, 0, 1]);
+        Self { name, role, bodies: false, address, cookie, token, lang: Lang::En, has_login: true }
+    }
 }
 
 /// What an operation led to.
@@ -254,15 +261,9 @@ pub(crate) fn arguments_of(operation: &Operation, fields: &Fields) -> Arguments 
 mod tests {
     use super::*;
 
-    fn visitor(role: Role) -> Visitor {
-        let [name, cookie, token] = ["v", "", ""].map(str::to_owned);
-        let address = IpAddr::from([127, 0, 0, 1]);
-        Visitor { name, role, bodies: false, address, cookie, token, lang: Lang::En, has_login: true }
-    }
-
     #[test]
     fn roles_may_what_they_are_for() {
-        let may = |role, noun: &str, verb: &str| visitor(role).may(find(noun, verb).unwrap());
+        let may = |role, noun: &str, verb: &str| Visitor::of_test(role).may(find(noun, verb).unwrap());
         assert!(may(Role::Viewer, "topic", "list") && !may(Role::Viewer, "topic", "create"));
         assert!(!may(Role::Viewer, "message", "send") && !may(Role::Viewer, "user", "list"));
         assert!(may(Role::Operator, "topic", "create") && may(Role::Operator, "offset", "reset"));

@@ -128,12 +128,8 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
     let topic = topic.unwrap_or_default();
     let offsets = [("group", name), ("topic", topic.as_str()), ("time", "now")];
     let known = settings.as_ref().map_or(&[][..], |settings| rows(settings));
-    // All masters of the cluster are changed: members do not notice which of them has other settings.
     let cluster = known.first().and_then(|row| row["cluster"].as_str()).unwrap_or_default();
     let group = [("group", name), ("cluster", cluster)];
-    let values = values(known);
-    let changed: Vec<(&str, &str)> =
-        group.into_iter().chain(values.iter().map(|(name, value)| (*name, value.as_str()))).collect();
     let parts = [
         (lang.say("Progress"), &progress),
         (lang.say("Members"), &members),
@@ -146,7 +142,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
             (operation_link(who, lang.say("Skip messages"), ("offset", "skip"), &offsets[..2]))
             (operation_link(who, lang.say("Clone offsets"), ("offset", "clone"), &[("source", name), ("topic", &topic)]))
             a.button href=(format!("/dlq{}", crate::request::query(given))) { (lang.say("Dead letters")) }
-            (operation_link(who, lang.say("Change the group"), ("group", "create"), &changed))
+            (change_link(who, &group, known))
             (operation_link(who, lang.say("Delete the group"), ("group", "delete"), &group))
         }
         h2 { (lang.say("Lag in the past hours")) }
@@ -160,6 +156,17 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
         }
     };
     Ok(Page::new(format!("{}: {name}", lang.say("Group")), data, body))
+}
+
+/// A link to the form that replaces the settings of a group; none while the settings are not known, because an empty form would
+/// replace them by the defaults. All masters of the cluster are changed: members do not notice which of them has other settings.
+fn change_link(who: &Visitor, group: &[(&str, &str)], known: &[Value]) -> Markup {
+    let values = values(known);
+    let values = values.iter().map(|(name, value)| (*name, value.as_str()));
+    let changed: Vec<(&str, &str)> = group.iter().copied().chain(values).collect();
+    html! {
+        @if changed.len() > group.len() { (operation_link(who, who.lang.say("Change the group"), ("group", "create"), &changed)) }
+    }
 }
 
 /// The members with their group, by which their pages are found.
@@ -244,6 +251,7 @@ pub(super) async fn clients(app: &App, who: &Visitor, fields: &Fields) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::users::Role;
 
     #[test]
     fn the_form_that_changes_a_group_has_its_settings() {
@@ -266,7 +274,12 @@ mod tests {
             ("consume-timeout", "30"),
         ];
         assert_eq!(values(&settings), expected.map(|(name, value)| (name, value.to_owned())));
-        assert!(values(&[]).is_empty());
+        let link = |known: &[Value]| {
+            change_link(&Visitor::of_test(Role::Admin), &[("group", "G"), ("cluster", "C")], known)
+                .into_string()
+        };
+        assert!(link(&settings).contains("/op/group/create?group=G&amp;cluster=C&amp;broadcast=true"));
+        assert_eq!(link(&[]), "", "a form without the settings would replace them by the defaults");
         let create = admin::operation("group", "create").unwrap();
         for (_, argument) in SETTINGS {
             assert!(create.arguments.iter().any(|it| it.name == argument), "{argument}");
