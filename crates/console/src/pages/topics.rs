@@ -1,6 +1,6 @@
 //! Topics: their list, and one topic with all that belongs to it.
 
-use super::list::List;
+use super::list::{List, NAMES_MS};
 use super::runtime::{shown_failures, silent};
 use crate::answers::rows;
 use crate::app::{App, Visitor};
@@ -88,8 +88,9 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
     let status = app.look(who, ("topic", "status"), &given, 1000).await;
     let rates = app.look(who, ("topic", "rates"), &given, 1000).await;
     let order = app.look(who, ("kv", "get"), &[("namespace", ORDERED), ("key", name)], 1000).await;
-    let values = values(name, rows(&route), order.is_ok());
-    let changed: Vec<(&str, &str)> = values.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let brokers = app.look(who, ("cluster", "list"), &[], NAMES_MS).await.unwrap_or_default();
+    let cluster = rows(&route).first().and_then(|row| row["cluster"].as_str()).unwrap_or_default();
+    let of_cluster = [("topic", name), ("cluster", cluster)];
     let shown = |value: &Result<Value, Refusal>| match value {
         Ok(Value::Object(members)) if members.contains_key("queues") => html! {
             p { (lang.column("put_tps")) ": " (cell_text(&members["put_tps"])) }
@@ -103,9 +104,9 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
         div.actions {
             a.button href=(format!("/messages{}", query([("topic", name), ("by", "time")]))) { (lang.say("Show messages")) }
             (operation_link(who, lang.say("Send a message"), ("message", "send"), &given))
-            (operation_link(who, lang.say("Change the topic"), ("topic", "create"), &changed))
-            (operation_link(who, lang.say("Permission"), ("topic", "perm"), &changed[..2]))
-            (operation_link(who, lang.say("Delete the topic"), ("topic", "delete"), &changed[..2]))
+            (change_links(who, name, (rows(&route), rows(&brokers)), order.is_ok()))
+            (operation_link(who, lang.say("Permission"), ("topic", "perm"), &of_cluster))
+            (operation_link(who, lang.say("Delete the topic"), ("topic", "delete"), &of_cluster))
         }
         h2 { (lang.say("Consumers")) } (shown(&rates))
         h2 { (lang.say("Queues")) } (shown(&status))
@@ -115,19 +116,59 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
     Ok(Page::new(format!("{}: {name}", lang.say("Topic")), data, body))
 }
 
-/// The settings of a topic on the first broker of its route, as arguments of the operation that changes them, topic and cluster
-/// first: it sets all of them, and what is left out of its form becomes the default.
-fn values(name: &str, route: &[Value], is_ordered: bool) -> [(&'static str, String); 8] {
-    let first = route.first().unwrap_or(&Value::Null);
-    let count = |name: &str| first[name].as_i64().map_or(String::new(), |count| count.to_string());
+/// Links to the forms that change a topic: one for all masters of the cluster, if they have it with the same settings; otherwise
+/// one for each broker of the route, because a form for all would give them the settings of the first.
+fn change_links(
+    who: &Visitor,
+    name: &str,
+    (route, brokers): (&[Value], &[Value]),
+    is_ordered: bool,
+) -> Markup {
+    let text = who.lang.say("Change the topic");
+    let place = |row: &Value, name: &'static str| (name, row[name].as_str().unwrap_or_default().to_owned());
+    let link = |text: &str, row: &Value, place: (&'static str, String)| {
+        let values = values(name, place, row, is_ordered);
+        let values: Vec<(&str, &str)> = values.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        operation_link(who, text, ("topic", "create"), &values)
+    };
+    html! {
+        @match route.first() {
+            Some(first) if is_alike(route, brokers) => (link(text, first, place(first, "cluster"))),
+            _ => { @for row in route {
+                @let broker = place(row, "broker");
+                (link(&format!("{text}: {}", broker.1), row, broker))
+            } },
+        }
+    }
+}
+
+/// Whether all masters of a cluster have a topic with the same settings.
+fn is_alike(route: &[Value], brokers: &[Value]) -> bool {
+    let settings = ["cluster", "read_queues", "write_queues", "perm", "sys_flag"];
+    let is_same = |row: &Value| settings.iter().all(|name| row[*name] == route[0][*name]);
+    let of_cluster = |broker: &&Value| broker["id"] == 0 && broker["cluster"] == route[0]["cluster"];
+    let masters: Vec<&Value> = brokers.iter().filter(of_cluster).collect();
+    let has_topic = |broker: &&Value| route.iter().any(|row| row["broker"] == broker["broker"]);
+    !masters.is_empty() && masters.iter().all(has_topic) && route.iter().all(is_same)
+}
+
+/// The settings of a topic in a row of its route, as arguments of the operation that changes them, topic and place first: it sets
+/// all of them, and what is left out of its form becomes the default.
+fn values(
+    name: &str,
+    place: (&'static str, String),
+    row: &Value,
+    is_ordered: bool,
+) -> [(&'static str, String); 8] {
+    let count = |name: &str| row[name].as_i64().map_or(String::new(), |count| count.to_string());
     let flag = |is_set: bool| if is_set { "true".to_owned() } else { String::new() };
-    let sys_flag = first["sys_flag"].as_i64().unwrap_or_default();
+    let sys_flag = row["sys_flag"].as_i64().unwrap_or_default();
     [
         ("topic", name.to_owned()),
-        ("cluster", first["cluster"].as_str().unwrap_or_default().to_owned()),
+        place,
         ("read-queues", count("read_queues")),
         ("write-queues", count("write_queues")),
-        ("perm", perm_bits(first["perm"].as_str().unwrap_or_default())),
+        ("perm", perm_bits(row["perm"].as_str().unwrap_or_default())),
         ("order", flag(is_ordered)),
         ("unit", flag(sys_flag & 1 != 0)),
         ("unit-subscription", flag(sys_flag & 2 != 0)),
@@ -177,11 +218,13 @@ fn heat(lang: Lang, queues: &[Value]) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::users::Role;
 
     #[test]
     fn the_form_that_changes_a_topic_has_its_settings() {
         let row = json!({"cluster": "C", "read_queues": 4, "write_queues": 8, "perm": "R--", "sys_flag": 2});
-        let given = values("T", &[row], true).map(|(name, value)| format!("{name}={value}"));
+        let place = || ("cluster", "C".to_owned());
+        let given = values("T", place(), &row, true).map(|(name, value)| format!("{name}={value}"));
         let expected = [
             "topic=T",
             "cluster=C",
@@ -194,10 +237,36 @@ mod tests {
         ];
         assert_eq!(given, expected);
         let create = admin::operation("topic", "create").unwrap();
-        for (name, value) in values("T", &[], false) {
+        for (name, value) in values("T", place(), &Value::Null, false) {
             assert!(create.arguments.iter().any(|it| it.name == name), "{name}");
-            assert!(name == "topic" || value.is_empty(), "{name}");
+            assert!(["topic", "cluster"].contains(&name) || value.is_empty(), "{name}");
         }
+    }
+
+    #[test]
+    fn brokers_that_differ_are_changed_each_by_its_own_form() {
+        let row = |broker: &str, queues: i64| json!({"cluster": "C", "broker": broker, "read_queues": queues, "write_queues": queues, "perm": "RW-", "sys_flag": 0});
+        let broker =
+            |cluster: &str, broker: &str, id: i64| json!({"cluster": cluster, "broker": broker, "id": id});
+        let brokers = [broker("C", "a", 0), broker("C", "a", 1), broker("C", "b", 0), broker("D", "c", 0)];
+        let links = |route: &[Value], brokers: &[Value]| {
+            change_links(&Visitor::of_test(Role::Admin), "T", (route, brokers), false).into_string()
+        };
+        let alike = links(&[row("a", 4), row("b", 4)], &brokers);
+        assert!(
+            alike.contains("topic=T&amp;cluster=C&amp;read-queues=4") && !alike.contains("broker="),
+            "{alike}"
+        );
+        let differ = links(&[row("a", 4), row("b", 16)], &brokers);
+        assert!(differ.contains("topic=T&amp;broker=a&amp;read-queues=4"), "{differ}");
+        assert!(differ.contains("topic=T&amp;broker=b&amp;read-queues=16"), "{differ}");
+        for (route, brokers) in
+            [(&[row("a", 4)][..], &brokers[..]), (&[row("a", 4), row("b", 4)][..], &[][..])]
+        {
+            let links = links(route, brokers);
+            assert!(links.contains("broker=a") && !links.contains("cluster="), "{links}");
+        }
+        assert_eq!(links(&[], &brokers), "");
     }
 
     #[test]
