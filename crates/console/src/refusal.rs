@@ -4,7 +4,8 @@ use http::StatusCode;
 use wire::codes::response;
 
 /// What servers answer about things that do not exist.
-const MISSING: [i32; 2] = [response::TOPIC_NOT_EXIST, response::SUBSCRIPTION_GROUP_NOT_EXIST];
+const MISSING: [i32; 3] =
+    [response::TOPIC_NOT_EXIST, response::SUBSCRIPTION_GROUP_NOT_EXIST, response::QUERY_NOT_FOUND];
 
 /// What to do where the brokers refuse the console.
 pub(crate) const KEYS: &str = "where brokers ask for authentication, start the console with --console-keys FILE, a file with accessKey and secretKey";
@@ -38,11 +39,35 @@ impl From<admin::Error> for Refusal {
         let status = match &error {
             admin::Error::Usage(_) => StatusCode::BAD_REQUEST,
             admin::Error::NotFound(_) => StatusCode::NOT_FOUND,
-            other if other.code().is_some_and(|code| MISSING.contains(&code)) => StatusCode::NOT_FOUND,
-            _ => StatusCode::BAD_GATEWAY,
+            other => status(other.code()),
         };
         let is_refused = error.code() == Some(response::NO_PERMISSION);
         let text = if is_refused { format!("{error}; {KEYS}") } else { error.to_string() };
         Self { status, text }
+    }
+}
+
+/// The status for the code of a server that refused, or for none.
+fn status(code: Option<i32>) -> StatusCode {
+    match code {
+        Some(code) if MISSING.contains(&code) => StatusCode::NOT_FOUND,
+        _ => StatusCode::BAD_GATEWAY,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_servers_do_not_have_is_missing() {
+        for code in
+            [response::TOPIC_NOT_EXIST, response::SUBSCRIPTION_GROUP_NOT_EXIST, response::QUERY_NOT_FOUND]
+        {
+            assert_eq!(status(Some(code)), StatusCode::NOT_FOUND, "{code}");
+        }
+        for code in [Some(response::SYSTEM_ERROR), Some(response::NO_PERMISSION), None] {
+            assert_eq!(status(code), StatusCode::BAD_GATEWAY, "{code:?}");
+        }
     }
 }

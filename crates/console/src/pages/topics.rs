@@ -10,6 +10,7 @@ use crate::view::{
     Page, answer, cell_text, columns_table, columns_with_values, field, operation_link, table, taken,
 };
 use crate::words::Lang;
+use http::StatusCode;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
@@ -88,6 +89,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
     let status = app.look(who, ("topic", "status"), &given, 1000).await;
     let rates = app.look(who, ("topic", "rates"), &given, 1000).await;
     let order = app.look(who, ("kv", "get"), &[("namespace", ORDERED), ("key", name)], 1000).await;
+    let is_ordered = is_ordered(order.map(drop));
     let brokers = app.look(who, ("cluster", "list"), &[], NAMES_MS).await.unwrap_or_default();
     let cluster = rows(&route).first().and_then(|row| row["cluster"].as_str()).unwrap_or_default();
     let of_cluster = [("topic", name), ("cluster", cluster)];
@@ -104,16 +106,26 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
         div.actions {
             a.button href=(format!("/messages{}", query([("topic", name), ("by", "time")]))) { (lang.say("Show messages")) }
             (operation_link(who, lang.say("Send a message"), ("message", "send"), &given))
-            (change_links(who, name, (rows(&route), rows(&brokers)), order.is_ok()))
+            @if let Ok(is_ordered) = is_ordered { (change_links(who, name, (rows(&route), rows(&brokers)), is_ordered)) }
             (operation_link(who, lang.say("Permission"), ("topic", "perm"), &of_cluster))
             (operation_link(who, lang.say("Delete the topic"), ("topic", "delete"), &of_cluster))
         }
+        @if let Err(refusal) = &is_ordered { p.failure role="alert" { "✗ " (lang.say("Nobody tells whether the topic is ordered, so it cannot be changed here")) ": " (refusal.text) } }
         h2 { (lang.say("Consumers")) } (shown(&rates))
         h2 { (lang.say("Queues")) } (shown(&status))
         h2 { (lang.say("Route")) } (table(lang, rows(&route)))
     };
     let data = json!({"route": route, "status": status.ok(), "rates": rates.ok()});
     Ok(Page::new(format!("{}: {name}", lang.say("Topic")), data, body))
+}
+
+/// Whether a topic has an order configuration, from the look at it. Only a name server that has none says that the topic is not ordered.
+fn is_ordered(order: Result<(), Refusal>) -> Result<bool, Refusal> {
+    match order {
+        Ok(()) => Ok(true),
+        Err(refusal) if refusal.status == StatusCode::NOT_FOUND => Ok(false),
+        Err(refusal) => Err(refusal),
+    }
 }
 
 /// Links to the forms that change a topic: one for all masters of the cluster, if they have it with the same settings; otherwise
@@ -267,6 +279,15 @@ mod tests {
             assert!(links.contains("broker=a") && !links.contains("cluster="), "{links}");
         }
         assert_eq!(links(&[], &brokers), "");
+    }
+
+    #[test]
+    fn a_topic_is_not_ordered_only_if_a_name_server_says_so() {
+        assert_eq!(is_ordered(Ok(())).ok(), Some(true));
+        assert_eq!(is_ordered(Err(Refusal::missing("no such key"))).ok(), Some(false));
+        for status in [StatusCode::BAD_GATEWAY, StatusCode::FORBIDDEN] {
+            assert!(is_ordered(Err(Refusal { status, text: String::new() })).is_err());
+        }
     }
 
     #[test]

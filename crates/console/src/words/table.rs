@@ -145,6 +145,10 @@ pub(super) const WORDS: &[(&str, &str)] = &[
     ("Create a topic", "创建主题"),
     ("Change the topic", "修改主题"),
     ("Delete the topic", "删除主题"),
+    (
+        "Nobody tells whether the topic is ordered, so it cannot be changed here",
+        "无法得知该主题是否为顺序主题，因此不能在此修改",
+    ),
     ("Permission", "权限"),
     ("Send a message", "发送消息"),
     ("Show messages", "查看消息"),
