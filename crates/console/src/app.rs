@@ -21,8 +21,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-/// Nouns whose changes are an administrator's.
-const ADMIN_NOUNS: [&str; 5] = ["broker", "namesrv", "kv", "user", "acl"];
+/// Nouns whose changes are an administrator's: servers with their settings, who leads, users.
+const ADMIN_NOUNS: [&str; 9] =
+    ["broker", "namesrv", "kv", "user", "acl", "controller", "replica", "container", "rocksdb"];
 /// Arguments that name files and directories of the machine on which the console runs.
 const FILE_ARGUMENTS: [&str; 4] = ["directory", "file", "password-file", "path"];
 /// Most answers that are kept for other visitors.
@@ -269,6 +270,12 @@ mod tests {
         assert!(may(Role::Operator, "topic", "create") && may(Role::Operator, "offset", "reset"));
         assert!(!may(Role::Operator, "topic", "delete") && !may(Role::Operator, "broker", "set"));
         assert!(may(Role::Admin, "topic", "delete") && may(Role::Admin, "acl", "list"));
+        for (noun, verb) in
+            [("controller", "set"), ("replica", "elect"), ("container", "add"), ("rocksdb", "to-json")]
+        {
+            assert!(may(Role::Admin, noun, verb) && !may(Role::Operator, noun, verb), "{noun} {verb}");
+        }
+        assert!(may(Role::Viewer, "controller", "metadata") && may(Role::Viewer, "replica", "in-sync"));
     }
 
     #[test]

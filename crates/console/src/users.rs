@@ -25,7 +25,7 @@ pub(crate) enum Role {
     Viewer,
     /// Also changes topics, groups, offsets and messages.
     Operator,
-    /// Also destroys, and changes brokers, name servers, users and acls.
+    /// Also destroys, and changes servers, their settings, users and acls.
     Admin,
 }
 
