@@ -16,7 +16,7 @@ function refresh(id, rows, columns) {
     columns.forEach(([place, name]) => {
       const value = rows[at][name];
       const cell = line.cells[place];
-      const text = typeof value === "number" ? value.toFixed(2) : String(value ?? "");
+      const text = typeof value === "number" && name !== "id" ? value.toFixed(2) : String(value ?? "");
       const link = cell.querySelector("a");
       if ((link ?? cell).textContent !== text) {
         (link ?? cell).textContent = text;
@@ -70,7 +70,9 @@ if (chart) {
       document.querySelector("[data-live=out]").textContent = live.out_tps.toFixed(1);
       document.getElementById("taken").textContent = live.at + (live.error ? " ✗ " + live.error : "");
       const tables = [
-        ["brokers", [[0, "cluster"], [1, "broker"], [3, "address"], [5, "in_tps"], [6, "out_tps"], [7, "disk_ratio"], [8, "error"]]],
+        // All columns: the rows are sorted by their rates each second.
+        ["brokers", [[0, "cluster"], [1, "broker"], [2, "id"], [3, "address"], [4, "version"], [5, "in_tps"], [6, "out_tps"],
+          [7, "disk_ratio"], [8, "error"]]],
         ["topics", [[0, "topic"], [1, "in_tps"]]],
       ];
       const other = tables.filter(([id, columns]) => !refresh(id, live[id], columns)).map(([id]) => id);

@@ -8,9 +8,11 @@ use crate::words::Lang;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
-/// Columns of the brokers.
+/// Columns of the brokers; `console.js` refreshes all of them by their places.
 const BROKERS: [&str; 9] =
     ["cluster", "broker", "id", "address", "version", "in_tps", "out_tps", "disk_ratio", "error"];
+/// Columns of the topics.
+const TOPICS: [&str; 2] = ["topic", "in_tps"];
 
 /// Checks of groups whose names do not begin with `group-`, as far as their subjects begin with the group and not with a client.
 const GROUP_CHECKS: [&str; 6] = [
@@ -56,7 +58,7 @@ pub(super) async fn overview(app: &App, who: &Visitor) -> Page {
         h2 { (lang.say("Busiest topics")) }
         div #topics {
             @if sample.topics.is_empty() { p { (lang.say("No topic gets messages now")) } }
-            @else { (columns_table(lang, &sample.topics, &["topic", "in_tps"])) }
+            @else { (columns_table(lang, &sample.topics, &TOPICS)) }
         }
     };
     Page::new(lang.say("Overview"), json!({"live": sample, "doctor": doctor}), body)
@@ -126,4 +128,23 @@ pub(super) fn live(app: &App) -> Result<Page, Refusal> {
 pub(super) fn history(app: &App, fields: &Fields) -> Result<Page, Refusal> {
     let ring = fields.text("ring").parse().unwrap_or(0);
     Ok(Page::new("History", json!(app.live.history(ring)), html! {}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_script_refreshes_every_cell_of_the_live_tables() {
+        let script = include_str!("../console.js");
+        for (table, columns) in [("brokers", &BROKERS[..]), ("topics", &TOPICS[..])] {
+            let after = script.split(&format!("[\"{table}\", [")).nth(1).unwrap();
+            let list = after.split("]]").next().unwrap();
+            let refreshed: Vec<&str> = list.split('[').filter_map(|it| it.split('"').nth(1)).collect();
+            assert_eq!(refreshed, columns, "{table}");
+            for (place, name) in columns.iter().enumerate() {
+                assert!(script.contains(&format!("[{place}, \"{name}\"]")), "{table}: {place} {name}");
+            }
+        }
+    }
 }
