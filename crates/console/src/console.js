@@ -18,10 +18,10 @@ function refresh(id, rows, columns) {
       const cell = line.cells[place];
       const text = typeof value === "number" && name !== "id" ? value.toFixed(2) : String(value ?? "");
       const link = cell.querySelector("a");
-      if ((link ?? cell).textContent !== text) {
-        (link ?? cell).textContent = text;
-        if (link) link.search = "?name=" + encodeURIComponent(text);
-      }
+      if ((link ?? cell).textContent !== text) (link ?? cell).textContent = text;
+      // A slave is found by its address, as in the page that the server made.
+      const target = name === "broker" && rows[at].id !== 0 ? rows[at].address : text;
+      if (link) link.search = "?name=" + encodeURIComponent(target);
     });
   });
   return true;

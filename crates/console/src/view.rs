@@ -177,7 +177,9 @@ fn cell(row: &Value, column: &str) -> Markup {
     let link = match column {
         "topic" => Some(format!("/topic{}", query([("name", text.as_str())]))),
         "group" => Some(format!("/group{}", query([("name", text.as_str())]))),
-        "broker" if !text.contains(':') => Some(format!("/broker{}", query([("name", text.as_str())]))),
+        "broker" if !text.contains(':') => {
+            Some(format!("/broker{}", query([("name", slave_address(row).unwrap_or(&text))])))
+        }
         "run" => Some(format!("/run{}", query([("id", text.as_str())]))),
         "client_id" => row["group"].as_str().map(|group| {
             let group_and_id = [("group", group), ("id", text.as_str())];
@@ -190,6 +192,12 @@ fn cell(row: &Value, column: &str) -> Markup {
         _ => None,
     };
     html! { @match link { Some(link) => a href=(link) { (text) }, None => (text) } }
+}
+
+/// The address of a row's broker if it is no master: the name of its broker set leads to the master.
+fn slave_address(row: &Value) -> Option<&str> {
+    let is_slave = row["id"].as_i64().is_some_and(|id| id != 0);
+    row["address"].as_str().filter(|address| is_slave && !address.is_empty())
 }
 
 /// A value as text.
@@ -237,6 +245,17 @@ pub(crate) fn taken(lang: Lang) -> Markup {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_slave_leads_to_its_own_page() {
+        let shown = |row: Value| cell(&row, "broker").into_string();
+        let broker = |id: i64| json!({"broker": "a", "id": id, "address": "h:1"});
+        assert_eq!(shown(broker(1)), "<a href=\"/broker?name=h%3A1\">a</a>");
+        assert_eq!(shown(broker(0)), "<a href=\"/broker?name=a\">a</a>");
+        // The address of a client that is connected to a broker.
+        let client = json!({"broker": "a", "address": "c:2"});
+        assert_eq!(shown(client), "<a href=\"/broker?name=a\">a</a>");
+    }
 
     #[test]
     fn what_others_wrote_is_inert() {
