@@ -73,7 +73,7 @@ if (chart) {
         // All columns: the rows are sorted by their rates each second.
         ["brokers", [[0, "cluster"], [1, "broker"], [2, "id"], [3, "address"], [4, "version"], [5, "in_tps"], [6, "out_tps"],
           [7, "disk_ratio"], [8, "error"]]],
-        ["topics", [[0, "topic"], [1, "in_tps"]]],
+        ["topics", [[0, "topic"], [1, "in_tps"], [2, "time"]]],
       ];
       const other = tables.filter(([id, columns]) => !refresh(id, live[id], columns)).map(([id]) => id);
       if (other.length > 0) await replace(other);

@@ -17,6 +17,9 @@ pub(crate) const TOPICS_COUNTED: usize = 1000;
 const TOPICS_AT_ONCE: usize = 20;
 /// Topics that are remembered with their rates: those with the most messages.
 const TOPICS_MAX: usize = 200;
+/// Age from which on the rate of a topic is not shown, ms: while somebody watches, all topics are looked at within this time as far
+/// as there are no more than 180,000 of brokers of Vostok, 1000 in 20 s, or 7200 of others, 20 in 10 s.
+const TOPIC_MS_MAX: i64 = 3_600_000;
 
 /// Live figures.
 #[derive(Default)]
@@ -32,8 +35,8 @@ struct State {
     sample: Sample,
     /// Counters of brokers by address: time, messages in, messages out.
     counters: HashMap<String, (i64, i64, i64)>,
-    /// Messages per second and name of the topics.
-    topics: BTreeMap<String, f64>,
+    /// Topics by name: when their rate was looked at, and their messages per second then.
+    topics: BTreeMap<String, (i64, f64)>,
     /// The last topic that was asked for in this round.
     cursor: Option<String>,
     /// The messages of the topics behind the cursor when they were looked at, and when that was.
@@ -50,7 +53,7 @@ pub(crate) struct Sample {
     pub out_tps: f64,
     /// As `cluster list` has them, with rates of the last second.
     pub brokers: Vec<Value>,
-    /// The ten topics with the most messages per second.
+    /// The ten topics with the most messages per second when each was last looked at.
     pub topics: Vec<Value>,
     /// Why there are no figures.
     pub error: Option<String>,
@@ -127,10 +130,7 @@ impl Live {
                 });
             }
         }
-        let mut topics: Vec<_> = state.topics.iter().collect();
-        topics.sort_by(|one, other| other.1.total_cmp(one.1));
-        sample.topics =
-            topics.iter().take(10).map(|(topic, tps)| json!({"topic": topic, "in_tps": tps})).collect();
+        sample.topics = state.busiest(now_ms);
         state.sample = sample;
     }
 
@@ -151,7 +151,7 @@ impl Live {
             let seconds = (now_ms - before_ms).max(1) as f64 / 1000.0;
             for (topic, count) in &counts {
                 let stored = before.get(topic).map_or(0, |before| count - before);
-                state.take_topic(topic, (stored.max(0) as f64 / seconds * 10.0).round() / 10.0);
+                state.take_topic(now_ms, topic, (stored.max(0) as f64 / seconds * 10.0).round() / 10.0);
             }
             if !is_whole {
                 state.cursor = answer.last().map(name).filter(|_| answer.len() >= TOPICS_COUNTED);
@@ -168,22 +168,33 @@ impl Live {
     }
 
     /// Takes over the messages per second of a topic.
-    pub fn take_topic(&self, topic: &str, tps: f64) {
-        self.state.lock().expect("short section").take_topic(topic, tps);
+    pub fn take_topic(&self, now_ms: i64, topic: &str, tps: f64) {
+        self.state.lock().expect("short section").take_topic(now_ms, topic, tps);
     }
 }
 
 impl State {
-    fn take_topic(&mut self, topic: &str, tps: f64) {
+    fn take_topic(&mut self, now_ms: i64, topic: &str, tps: f64) {
         self.topics.remove(topic);
         if tps > 0.0 {
-            self.topics.insert(topic.to_owned(), tps);
+            self.topics.insert(topic.to_owned(), (now_ms, tps));
         }
         if self.topics.len() > TOPICS_MAX {
-            let least = self.topics.iter().min_by(|one, other| one.1.total_cmp(other.1));
+            let least = self.topics.iter().min_by(|one, other| one.1.1.total_cmp(&other.1.1));
             let least = least.map(|(name, _)| name.clone());
             self.topics.retain(|name, _| Some(name) != least.as_ref());
         }
+    }
+
+    /// The ten topics with the most messages per second, with the time at which each was looked at.
+    fn busiest(&mut self, now_ms: i64) -> Vec<Value> {
+        self.topics.retain(|_, (at_ms, _)| now_ms - *at_ms < TOPIC_MS_MAX);
+        let mut topics: Vec<_> = self.topics.iter().collect();
+        topics.sort_by(|(_, one), (_, other)| other.1.total_cmp(&one.1));
+        let topics = topics.into_iter().take(10);
+        topics
+            .map(|(topic, (at_ms, tps))| json!({"topic": topic, "in_tps": tps, "time": admin::time(*at_ms)}))
+            .collect()
     }
 }
 
@@ -250,11 +261,24 @@ mod tests {
         assert_eq!(live.cursor(), "T19");
         assert_eq!(live.next_topics(1, &all[TOPICS_AT_ONCE..]).len(), 10);
         assert_eq!(live.cursor(), "&", "the next round begins");
-        (0..300).for_each(|number| live.take_topic(&format!("T{number}"), f64::from(number) + 0.5));
+        (0..300).for_each(|number| live.take_topic(1, &format!("T{number}"), f64::from(number) + 0.5));
         live.take(1, Ok(json!([])));
         let sample = live.sample();
         assert_eq!((sample.topics.len(), &sample.topics[0]["topic"]), (10, &json!("T299")));
         assert_eq!(live.state.lock().unwrap().topics.len(), TOPICS_MAX);
+    }
+
+    #[test]
+    fn old_rates_of_topics_are_not_shown() {
+        let live = Live::default();
+        live.take_topic(1000, "stopped", 9.0);
+        live.take_topic(TOPIC_MS_MAX, "goes on", 1.0);
+        let busiest = |now_ms| {
+            live.take(now_ms, Ok(json!([])));
+            live.sample().topics.iter().map(|row| row["topic"].clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(busiest(TOPIC_MS_MAX), ["stopped", "goes on"]);
+        assert_eq!(busiest(TOPIC_MS_MAX + 1000), ["goes on"]);
     }
 
     #[test]
@@ -268,7 +292,10 @@ mod tests {
         };
         assert!(live.next_topics(1000, &told(100)).is_empty() && busiest(&live).is_empty());
         live.next_topics(3000, &told(150));
-        assert_eq!(busiest(&live), [json!({"topic": "A", "in_tps": 25.0})]);
+        assert_eq!(
+            busiest(&live),
+            [json!({"topic": "A", "in_tps": 25.0, "time": "1970-01-01T00:00:03.000Z"})]
+        );
         live.next_topics(5000, &told(150));
         assert!(busiest(&live).is_empty(), "nothing came since");
         let page: Vec<Value> = (0..TOPICS_COUNTED)

@@ -80,7 +80,7 @@ pub(crate) async fn sample_topics(app: &App) {
                 arguments.set("topic", topic.as_str());
                 let answer = ask(app, "topic", "rates", &arguments).await.unwrap_or_default();
                 let tps = rows(&answer).first().and_then(|row| row["in_tps"].as_f64()).unwrap_or_default();
-                app.live.take_topic(&topic, tps);
+                app.live.take_topic(now_ms(), &topic, tps);
             }
             look_for_findings(app, &mut looked_ms).await;
         }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 const BROKERS: [&str; 9] =
     ["cluster", "broker", "id", "address", "version", "in_tps", "out_tps", "disk_ratio", "error"];
 /// Columns of the topics.
-const TOPICS: [&str; 2] = ["topic", "in_tps"];
+const TOPICS: [&str; 3] = ["topic", "in_tps", "time"];
 
 /// Checks of groups whose names do not begin with `group-`, as far as their subjects begin with the group and not with a client.
 const GROUP_CHECKS: [&str; 6] = [
