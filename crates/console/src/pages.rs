@@ -66,11 +66,16 @@ pub(crate) enum Reply {
     },
 }
 
-/// The page of a path.
+/// The page of a path, whose data alone is wanted by programs.
 ///
 /// # Errors
 /// [`Refusal`] when there is no such page, the visitor may not look, or a server does not answer.
-pub(crate) async fn get(app: &App, who: &Visitor, path: &str, fields: &Fields) -> Result<Page, Refusal> {
+pub(crate) async fn get(
+    app: &App,
+    who: &Visitor,
+    (path, is_api): (&str, bool),
+    fields: &Fields,
+) -> Result<Page, Refusal> {
     match path {
         "/" => Ok(overview::overview(app, who).await),
         "/live" => overview::live(app),
@@ -100,7 +105,7 @@ pub(crate) async fn get(app: &App, who: &Visitor, path: &str, fields: &Fields) -
         "/audit" => logins::audit(app, who),
         "/logins" => logins::logins(app, who, None),
         path => match path.strip_prefix("/op/").and_then(|rest| rest.split_once('/')) {
-            Some(name) => operations::form(app, who, name, fields).await,
+            Some(name) => operations::form(app, who, name, fields, is_api).await,
             None => Err(Refusal::missing(format!("there is no page {path}"))),
         },
     }

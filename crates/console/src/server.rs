@@ -105,10 +105,10 @@ struct Address<'a> {
 }
 
 async fn get(app: &App, who: &Visitor, address: Address<'_>, fields: &Fields) -> Result<Reply, Refusal> {
-    let path = match address.path.strip_prefix("/api/v1") {
-        Some("/overview") => "/",
-        Some(path) => path,
-        None => address.path,
+    let (path, is_api) = match address.path.strip_prefix("/api/v1") {
+        Some("/overview") => ("/", true),
+        Some(path) => (path, true),
+        None => (address.path, false),
     };
     match path {
         "/language" => {
@@ -120,7 +120,7 @@ async fn get(app: &App, who: &Visitor, address: Address<'_>, fields: &Fields) ->
             Ok(Reply::Redirect(next.unwrap_or("/").to_owned()))
         }
         "/report" => pages::report(app, fields).map(Reply::Report),
-        path => pages::get(app, who, path, fields).await.map(Reply::Page),
+        path => pages::get(app, who, (path, is_api), fields).await.map(Reply::Page),
     }
 }
 

@@ -1,4 +1,4 @@
-//! All operations of the table, each with a form: what only looks is answered at once, what changes something is previewed,
+//! All operations of the table, each with a form: what only looks is answered below it, what changes something is previewed,
 //! and what destroys wants the name typed.
 
 use crate::app::{App, Done, Visitor, arguments_of, find, is_file, is_offered};
@@ -13,6 +13,9 @@ use std::collections::BTreeMap;
 
 /// Rows of a list unless the visitor asks for more.
 const ROWS: &str = "100";
+/// What a form says in `_step` to have its operation performed.
+const LOOK: &str = "look";
+const CHANGE: &str = "go";
 
 fn effect(lang: Lang, effect: Effect) -> &'static str {
     match effect {
@@ -36,12 +39,19 @@ pub(super) fn list(who: &Visitor) -> Page {
     Page::new(lang.say("Operations"), Value::Null, body)
 }
 
-/// The form of an operation; the answer below it when it only looks and has all it needs.
+/// Whether a request wants the answer of an operation that only looks. To open its form asks no broker of anything; a program,
+/// which asks for JSON, has no use for a form.
+fn wants_answer(is_api: bool, fields: &Fields) -> bool {
+    is_api || fields.get("_step") == Some(LOOK)
+}
+
+/// The form of an operation; the answer below it when it only looks, was asked for, and has all it needs.
 pub(super) async fn form(
     app: &App,
     who: &Visitor,
     (noun, verb): (&str, &str),
     fields: &Fields,
+    is_api: bool,
 ) -> Result<Page, Refusal> {
     let operation = find(noun, verb)?;
     if !who.may(operation) {
@@ -52,7 +62,7 @@ pub(super) async fn form(
     let begin = Fields::parse(&fields.with("limit", fields.get("limit").unwrap_or(ROWS))[1..]);
     let fields = if is_list { &begin } else { fields };
     let is_complete = operation.arguments.iter().all(|it| !it.is_required() || fields.get(it.name).is_some());
-    let done = match operation.effect == Effect::Look && is_complete {
+    let done = match operation.effect == Effect::Look && is_complete && wants_answer(is_api, fields) {
         true => Some(app.perform(who, operation, &arguments_of(operation, fields), false).await?),
         false => None,
     };
@@ -78,7 +88,7 @@ pub(super) async fn change(
         app.note(who, &line(operation, &arguments), "refused: role")?;
         return Err(Refusal::forbidden(lang.say("Your role does not allow this")));
     }
-    let is_preview = form.get("_step") != Some("go");
+    let is_preview = form.get("_step") != Some(CHANGE);
     if is_preview {
         let done = app.perform(who, operation, &arguments, true).await?;
         let data = json!({"planned": done.planned, "answer": done.answer});
@@ -177,7 +187,7 @@ fn inputs(who: &Visitor, operation: &Operation, fields: &Fields, note: Option<&s
         p { (lang.about(operation)) " (" (effect(lang, operation.effect)) ")" }
         @if let Some(note) = note { p { (note) } }
         form.stacked method=(if is_look { "get" } else { "post" }) action=(format!("/op/{noun}/{verb}")) {
-            @if !is_look { (token(who)) }
+            @if is_look { input type="hidden" name="_step" value=(LOOK); } @else { (token(who)) }
             @for argument in shown { (input(lang, argument, fields.text(argument.name))) }
             @if operation.effect == Effect::Destroy {
                 label { span { (confirmation(lang, operation, &arguments_of(operation, fields))) } input name="_confirm" autocomplete="off"; }
@@ -186,7 +196,7 @@ fn inputs(who: &Visitor, operation: &Operation, fields: &Fields, note: Option<&s
                 @if is_look { button { (lang.say("Look")) } }
                 @else {
                     button name="_step" value="preview" { (lang.say("Preview")) }
-                    button.danger[operation.effect == Effect::Destroy] name="_step" value="go" { (lang.say("Do it")) }
+                    button.danger[operation.effect == Effect::Destroy] name="_step" value=(CHANGE) { (lang.say("Do it")) }
                 }
             }
         }
@@ -217,6 +227,7 @@ fn input(lang: Lang, argument: &Argument, value: &str) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::users::Role;
 
     #[test]
     fn the_log_has_no_secrets_and_destroying_wants_the_name() {
@@ -232,6 +243,19 @@ mod tests {
         let delete = find("topic", "delete").unwrap();
         let arguments = arguments_of(delete, &Fields::parse("topic=T&cluster=C"));
         assert_eq!(name_to_type(delete, &arguments), "T");
+    }
+
+    #[test]
+    fn only_its_own_form_performs_an_operation_that_looks() {
+        let list = find("topic", "rates").unwrap();
+        let form = inputs(&Visitor::of_test(Role::Viewer), list, &Fields::default(), None).into_string();
+        assert!(form.contains("<input type=\"hidden\" name=\"_step\" value=\"look\">"), "{form}");
+        assert!(wants_answer(false, &Fields::parse("topic=&_step=look")));
+        assert!(!wants_answer(false, &Fields::parse("topic=T")), "a link to the form");
+        assert!(wants_answer(true, &Fields::parse("topic=T")), "a program");
+        let create = find("topic", "create").unwrap();
+        let form = inputs(&Visitor::of_test(Role::Admin), create, &Fields::default(), None).into_string();
+        assert!(!form.contains("value=\"look\""), "{form}");
     }
 
     #[test]
