@@ -3,7 +3,7 @@
 use crate::refusal::Refusal;
 use crate::request::header_text;
 use crate::users::hex;
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 use ring::hmac;
 use std::net::IpAddr;
 
@@ -54,6 +54,18 @@ pub(crate) fn check_host(headers: &HeaderMap, listens: IpAddr, names: &[String])
     Err(Refusal::forbidden(format!(
         "this console is not called {host}; if it should be, start it with --console-name {host}"
     )))
+}
+
+/// Refuses a request for an operation that a page of another site makes, by a link or an image: without logins a browser needs no
+/// cookie for it, and one operation that looks may ask all brokers for all they have.
+pub(crate) fn check_site(headers: &HeaderMap, path: &str) -> Result<(), Refusal> {
+    let is_operation = path.strip_prefix("/api/v1").unwrap_or(path).starts_with("/op/");
+    match header_text(headers, HeaderName::from_static("sec-fetch-site")) {
+        Some("cross-site") if is_operation => {
+            Err(Refusal::forbidden("operations are not opened from pages of other sites"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Refuses a change that does not come from a page of this server. A server without TLS may have a proxy with TLS before it.
@@ -140,6 +152,21 @@ mod tests {
         assert!(check_origin(&HeaderMap::new(), false).is_err());
         let with_tls = |origin: &str| check_origin(&headers("a", origin), true).is_ok();
         assert!(with_tls("https://a") && !with_tls("http://a"));
+    }
+
+    #[test]
+    fn other_sites_lead_to_no_operation() {
+        let is_served = |site: &str, path: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("sec-fetch-site", site.parse().unwrap());
+            check_site(&headers, path).is_ok()
+        };
+        for path in ["/op/group/monitor", "/api/v1/op/group/monitor"] {
+            assert!(!is_served("cross-site", path), "{path}");
+            assert!(is_served("same-origin", path) && is_served("none", path), "{path}");
+            assert!(check_site(&HeaderMap::new(), path).is_ok(), "a program");
+        }
+        assert!(is_served("cross-site", "/topic"));
     }
 
     #[test]

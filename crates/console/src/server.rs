@@ -2,7 +2,7 @@
 
 use crate::answers::now_ms;
 use crate::app::{App, Visitor};
-use crate::guard::{self, check_host, check_origin, own_path};
+use crate::guard::{self, check_host, check_origin, check_site, own_path};
 use crate::pages::{self, Reply};
 use crate::refusal::Refusal;
 use crate::request::{Fields, cookie, header_text, query};
@@ -49,7 +49,8 @@ async fn answered(app: &App, peer: IpAddr, request: Request<Incoming>) -> Respon
     let (parts, body) = request.into_parts();
     let path = parts.uri.path().to_owned();
     let is_api = path.starts_with("/api/v1/");
-    if let Err(refusal) = check_host(&parts.headers, app.config.listens.ip(), &app.config.names) {
+    let checked = check_host(&parts.headers, app.config.listens.ip(), &app.config.names);
+    if let Err(refusal) = checked.and_then(|()| check_site(&parts.headers, &path)) {
         return text(refusal.status, "text/plain; charset=utf-8", refusal.text);
     }
     match path.as_str() {
