@@ -11,12 +11,20 @@ const POINTS_MAX: usize = 360;
 pub(crate) const GROUPS_MAX: usize = 500;
 
 /// How far a group was behind at a time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Lag {
     pub at_ms: i64,
     pub messages: i64,
-    /// Age of the last consumed message of the queue that is furthest behind; 0 when everything is consumed.
-    pub seconds: i64,
+    /// Age of the last consumed message of the queue that is furthest behind; 0 when everything is consumed. `None` when a queue
+    /// with messages left has no such time: the group consumed nothing of it, or what it consumed last has expired.
+    pub seconds: Option<i64>,
+}
+
+impl Lag {
+    /// A group that has consumed everything.
+    fn nothing(at_ms: i64) -> Self {
+        Self { at_ms, messages: 0, seconds: Some(0) }
+    }
 }
 
 /// The past of groups.
@@ -29,20 +37,20 @@ impl Lags {
     pub fn add<'a>(&self, now_ms: i64, rows: impl Iterator<Item = &'a Value>, is_whole: bool) {
         let mut found: BTreeMap<&str, Lag> = BTreeMap::new();
         for row in rows {
-            let lag = found.entry(row["group"].as_str().unwrap_or_default()).or_default();
+            let group = row["group"].as_str().unwrap_or_default();
+            let lag = found.entry(group).or_insert(Lag::nothing(now_ms));
             let messages = row["diff"].as_i64().or(row["lag"].as_i64()).unwrap_or_default().max(0);
-            lag.at_ms = now_ms;
             lag.messages += messages;
-            if messages > 0
-                && let Some(last_ms) = row["last_time"].as_str().and_then(admin::parse_time)
-            {
-                lag.seconds = lag.seconds.max((now_ms - last_ms) / 1000);
+            if messages > 0 {
+                let last_ms = row["last_time"].as_str().and_then(admin::parse_time);
+                let seconds = last_ms.map(|last_ms| (now_ms - last_ms) / 1000);
+                lag.seconds = lag.seconds.zip(seconds).map(|(one, other)| one.max(other));
             }
         }
         let mut groups = self.0.lock().expect("short section");
         for (group, points) in groups.iter_mut().filter(|_| is_whole) {
             if !found.contains_key(group.as_str()) {
-                points.push_back(Lag { at_ms: now_ms, ..Lag::default() });
+                points.push_back(Lag::nothing(now_ms));
                 points.drain(..points.len().saturating_sub(POINTS_MAX));
             }
         }
@@ -63,12 +71,13 @@ impl Lags {
         }
     }
 
-    /// The groups that were furthest behind in time when they were last looked at.
+    /// The groups that were furthest behind in time when they were last looked at. Those of which the time is not known come first:
+    /// they may have consumed nothing, or only what has expired.
     pub fn oldest_readers(&self, most: usize) -> Vec<(String, Lag)> {
         let groups = self.0.lock().expect("short section");
         let last = groups.iter().filter_map(|(group, points)| Some((group.clone(), *points.back()?)));
         let mut last: Vec<_> = last.filter(|(_, lag)| lag.messages > 0).collect();
-        last.sort_by_key(|(_, lag)| std::cmp::Reverse(lag.seconds));
+        last.sort_by_key(|(_, lag)| std::cmp::Reverse(lag.seconds.unwrap_or(i64::MAX)));
         last.truncate(most);
         last
     }
@@ -101,17 +110,33 @@ mod tests {
                 .iter(),
             true,
         );
-        assert_eq!(lags.of("g"), [Lag { at_ms: now_ms, messages: 7, seconds: 60 }]);
+        assert_eq!(lags.of("g"), [Lag { at_ms: now_ms, messages: 7, seconds: Some(60) }]);
         assert!(lags.of("well").is_empty(), "a group that was never behind");
         assert_eq!(lags.oldest_readers(9), [("g".to_owned(), lags.of("g")[0])]);
         lags.add(now_ms + 30_000, [].iter(), false);
         assert_eq!(lags.of("g").len(), 1, "nobody knows");
         lags.add(now_ms + 60_000, [].iter(), true);
         assert!(lags.oldest_readers(9).is_empty(), "everything is consumed");
-        assert_eq!(lags.of("g")[1], Lag { at_ms: now_ms + 60_000, messages: 0, seconds: 0 });
+        assert_eq!(lags.of("g")[1], Lag::nothing(now_ms + 60_000));
         let of_group = json!({"group": "g", "members": 1, "topics": 2, "lag": 7, "last_time": old});
         lags.add(now_ms, [of_group].iter(), true);
         assert_eq!(lags.of("g")[2], lags.of("g")[0], "a master may tell of groups, not of queues");
+    }
+
+    #[test]
+    fn a_group_that_never_consumed_comes_before_those_whose_lag_is_known() {
+        let lags = Lags::default();
+        let now_ms = admin::parse_time("2026-01-31T12:00:00.000Z").unwrap();
+        let old = "2026-01-31T11:00:00.000Z";
+        lags.add(
+            now_ms,
+            told(&[("slow", 9, old), ("never", 5, ""), ("partly", 1, old), ("partly", 1, "")]).iter(),
+            true,
+        );
+        assert_eq!(lags.of("never"), [Lag { at_ms: now_ms, messages: 5, seconds: None }]);
+        let readers = lags.oldest_readers(9).into_iter().map(|(group, lag)| (group, lag.seconds));
+        let expected = [("never", None), ("partly", None), ("slow", Some(3600))];
+        assert_eq!(readers.collect::<Vec<_>>(), expected.map(|(group, seconds)| (group.to_owned(), seconds)));
     }
 
     #[test]

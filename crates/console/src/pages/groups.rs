@@ -177,28 +177,29 @@ fn of_group(mut consumers: Value, group: &str) -> Value {
     consumers
 }
 
-/// The past of a group's lag, in messages and in seconds.
+/// The past of a group's lag, in messages and in seconds; the seconds have no point while they are not known.
 fn charts(lang: Lang, past: &[Lag]) -> Markup {
     let (Some(first), Some(last)) = (past.first(), past.last()) else {
         return html! { p { (lang.say("The group was not behind since the console runs")) } };
     };
     let span = (last.at_ms - first.at_ms).max(1) as f64;
-    let chart = |name: &str, class: &str, value: fn(&Lag) -> i64| {
-        let most = past.iter().map(value).max().unwrap_or_default();
-        let points = past.iter().map(|lag| {
+    let chart = |name: &str, class: &str, value: fn(&Lag) -> Option<i64>| {
+        let most = past.iter().filter_map(value).max().unwrap_or_default();
+        let points = past.iter().filter_map(|lag| {
             let x = 800.0 * (lag.at_ms - first.at_ms) as f64 / span;
-            format!("{x:.1},{:.1}", 76.0 - 70.0 * value(lag) as f64 / most.max(1) as f64)
+            Some(format!("{x:.1},{:.1}", 76.0 - 70.0 * value(lag)? as f64 / most.max(1) as f64))
         });
         let points = points.collect::<Vec<_>>().join(" ");
+        let now = value(last).map_or_else(|| lang.say("unknown").to_owned(), |value| value.to_string());
         html! {
-            p { (name) ": " (lang.say("now")) " " (value(last)) ", " (lang.say("most")) " " (most) }
+            p { (name) ": " (lang.say("now")) " " (now) ", " (lang.say("most")) " " (most) }
             svg.chart viewBox="0 0 800 80" preserveAspectRatio="none" role="img" aria-label=(name) {
                 polyline.(class) points=(points) {}
             }
         }
     };
     html! {
-        (chart(lang.say("Messages"), "in", |lag| lag.messages))
+        (chart(lang.say("Messages"), "in", |lag| Some(lag.messages)))
         (chart(lang.say("Seconds"), "out", |lag| lag.seconds))
         p.small { time { (admin::time(first.at_ms)) } " – " time { (admin::time(last.at_ms)) } }
     }
@@ -252,6 +253,15 @@ pub(super) async fn clients(app: &App, who: &Visitor, fields: &Fields) -> Result
 mod tests {
     use super::*;
     use crate::users::Role;
+
+    #[test]
+    fn a_lag_that_is_not_known_is_shown_as_unknown() {
+        let past = [Some(30), None].map(|seconds| Lag { at_ms: 1000, messages: 5, seconds });
+        let text = charts(Lang::En, &past).into_string();
+        assert!(text.contains("<p>Messages: now 5, most 5</p>"), "{text}");
+        assert!(text.contains("<p>Seconds: now unknown, most 30</p>"), "{text}");
+        assert!(text.contains("points=\"0.0,6.0\""), "one point: {text}");
+    }
 
     #[test]
     fn the_form_that_changes_a_group_has_its_settings() {

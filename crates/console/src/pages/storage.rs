@@ -5,6 +5,7 @@ use crate::answers::{now_ms, rows};
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
 use crate::view::{Page, columns_table, operation_link, table, taken};
+use crate::words::Lang;
 use maud::html;
 use serde_json::{Value, json};
 
@@ -52,6 +53,8 @@ pub(super) async fn storage(app: &App, who: &Visitor) -> Result<Page, Refusal> {
     let readers: Vec<Value> = readers
         .map(|(group, lag)| json!({"group": group, "diff": lag.messages, "lag_seconds": lag.seconds, "time": admin::time(lag.at_ms)}))
         .collect();
+    // The data says null where the lag is not known, whatever the language.
+    let shown_readers: Vec<Value> = readers.iter().map(|row| shown_reader(lang, row)).collect();
     let damage = runtimes.iter().map(|(broker, runtime)| {
         let figures = DAMAGE.iter().map(|name| ((*name).to_owned(), runtime.get(*name).cloned().into()));
         let broker = [("broker".to_owned(), Value::from(broker.as_str()))];
@@ -82,12 +85,21 @@ pub(super) async fn storage(app: &App, who: &Visitor) -> Result<Page, Refusal> {
         (table(lang, &retention))
         h2 { (lang.say("Who reads the oldest messages")) }
         p.small { (lang.say("Brokers of RocketMQ, and of Vostok with unconsumedDataPolicy=DROP, do not wait for them: what expires before they read it is lost to them")) }
-        (columns_table(lang, &readers, &["group", "diff", "lag_seconds", "time"]))
+        (columns_table(lang, &shown_readers, &["group", "diff", "lag_seconds", "time"]))
         h2 { (lang.say("Damage and arrears")) }
         (table(lang, &damage))
     };
     let data = json!({"space": kept, "retention": retention, "readers": readers, "damage": damage, "failures": failures});
     Ok(Page::new(lang.say("Storage"), data, body))
+}
+
+/// A group as the page shows it, with a word for a lag that is not known.
+fn shown_reader(lang: Lang, reader: &Value) -> Value {
+    let mut shown = reader.clone();
+    if shown["lag_seconds"].is_null() {
+        shown["lag_seconds"] = lang.say("unknown").into();
+    }
+    shown
 }
 
 const GIB: f64 = (1_u64 << 30) as f64;
@@ -130,6 +142,14 @@ fn free_gib(text: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lag_that_is_not_known_is_not_shown_as_none() {
+        let shown = |seconds: Option<i64>| {
+            shown_reader(Lang::En, &json!({"group": "g", "lag_seconds": seconds}))["lag_seconds"].clone()
+        };
+        assert_eq!((shown(None), shown(Some(0))), (json!("unknown"), json!(0)));
+    }
 
     #[test]
     fn the_time_until_a_disk_is_full_comes_from_the_growth() {

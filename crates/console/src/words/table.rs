@@ -58,6 +58,7 @@ pub(super) const WORDS: &[(&str, &str)] = &[
     ("The group was not behind since the console runs", "控制台启动以来该消费组没有堆积"),
     ("now", "当前"),
     ("most", "最大"),
+    ("unknown", "未知"),
     ("Seconds", "秒"),
     ("Resend what is chosen", "重新投递所选消息"),
     ("Nothing was chosen", "没有选择消息"),
