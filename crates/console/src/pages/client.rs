@@ -26,6 +26,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
         let second = app.look(who, ("client", "status"), given, 0).await?;
         threads = Some(compare(&cell_text(&first["stack"]), &cell_text(&second["stack"])));
     }
+    let queues: Vec<Value> = rows(&first["queues"]).iter().map(with_times).collect();
     let page = format!("/client{}", query([("group", group), ("id", id), ("stacks", "true")]));
     let body = html! {
         (taken(lang))
@@ -34,7 +35,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
             (operation_link(who, lang.say("Let it consume a message"), ("message", "consume-directly"), &with_stacks[..2]))
         }
         @if let Some(threads) = &threads { h2 { (lang.say("Threads")) } (shown(lang, threads)) }
-        h2 { (lang.say("Queues")) } (table(lang, rows(&first["queues"])))
+        h2 { (lang.say("Queues")) } (table(lang, &queues))
         h2 { (lang.say("Rates")) } (table(lang, rows(&first["rates"])))
         h2 { (lang.say("Subscriptions")) } (table(lang, rows(&first["subscriptions"])))
         h2 { (lang.say("Settings")) } (answer(lang, &first["properties"]))
@@ -45,6 +46,17 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
     });
     let data = json!({"running": first, "threads": threads});
     Ok(Page::new(format!("{}: {id}", lang.say("Client")), data, body))
+}
+
+/// A queue of a member with times in the place of ms since the epoch, as in `lastPullTimestamp` (`ProcessQueueInfo`).
+fn with_times(queue: &Value) -> Value {
+    let mut shown = queue.clone();
+    for (name, value) in shown.as_object_mut().into_iter().flatten() {
+        if let Some(ms) = value.as_i64().filter(|_| name.ends_with("Timestamp")) {
+            *value = admin::time(ms).into();
+        }
+    }
+    shown
 }
 
 /// A thread of the second of two dumps.
@@ -92,6 +104,14 @@ fn shown(lang: Lang, threads: &[Thread]) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_of_queues_are_readable() {
+        let queue =
+            json!({"queue": 3, "cachedMsgCount": 1000, "lastPullTimestamp": 1000, "lastLockTimestamp": 0});
+        let expected = json!({"queue": 3, "cachedMsgCount": 1000, "lastPullTimestamp": "1970-01-01T00:00:01.000Z", "lastLockTimestamp": ""});
+        assert_eq!(with_times(&queue), expected);
+    }
 
     #[test]
     fn threads_that_do_not_move_come_first() {
