@@ -1,5 +1,6 @@
 //! The console: its cluster, users and log; what a visitor may do, and performing operations for one.
 
+mod kept;
 pub(crate) mod servers;
 
 use crate::answers::{now_ms, without_hidden};
@@ -14,9 +15,9 @@ use crate::users::{Role, Sessions, Users};
 use crate::words::Lang;
 use admin::{Argument, Arguments, Cluster, Effect, Operation, Planned};
 use http::StatusCode;
+use kept::{Answer, Kept};
 use net::tls::ServerTls;
 use serde_json::Value;
-use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -26,8 +27,6 @@ const ADMIN_NOUNS: [&str; 9] =
     ["broker", "namesrv", "kv", "user", "acl", "controller", "replica", "container", "rocksdb"];
 /// Arguments that name files and directories of the machine on which the console runs.
 const FILE_ARGUMENTS: [&str; 4] = ["directory", "file", "password-file", "path"];
-/// Most answers that are kept for other visitors.
-const ANSWERS_MAX: usize = 64;
 
 /// How the console is served.
 #[derive(Clone)]
@@ -104,8 +103,8 @@ pub(crate) struct App {
     pub logins: tokio::sync::Semaphore,
     /// Forms that may be read at once; each may be as large as a message.
     pub forms: tokio::sync::Semaphore,
-    /// Answers by what was asked, with the time of asking.
-    answers: Mutex<HashMap<String, (i64, Value)>>,
+    /// Answers for other visitors.
+    answers: Mutex<Kept>,
 }
 
 impl App {
@@ -144,8 +143,8 @@ impl App {
             return Err(Refusal::wrong(format!("{noun} {verb} changes something")));
         }
         let key = format!("{noun} {verb} {given:?}");
-        let known = self.answers.lock().expect("short section").get(&key).cloned();
-        if let Some((_, answer)) = known.filter(|(at_ms, _)| now_ms() - at_ms < fresh_ms) {
+        let known = self.answers.lock().expect("short section").get(now_ms(), &key, fresh_ms);
+        if let Some(answer) = known {
             return if who.may(operation) {
                 Ok(without_hidden(who.bodies, operation, answer))
             } else {
@@ -154,12 +153,9 @@ impl App {
         }
         let pairs = given.iter().map(|(name, value)| (*name, *value));
         let done = self.perform(who, operation, &arguments(operation, pairs), false).await?;
-        if fresh_ms > 0 && !matches!(noun, "message" | "dlq" | "user" | "acl") {
-            let mut answers = self.answers.lock().expect("short section");
-            if answers.len() >= ANSWERS_MAX {
-                answers.clear();
-            }
-            answers.insert(key, (now_ms(), done.answer.clone()));
+        let is_kept = fresh_ms > 0 && !matches!(noun, "message" | "dlq" | "user" | "acl");
+        if is_kept && let Some(answer) = Answer::new(now_ms(), &done.answer) {
+            self.answers.lock().expect("short section").insert(key, answer);
         }
         Ok(done.answer)
     }

@@ -1,0 +1,109 @@
+//! Answers that are kept for a while, because several visitors look at the same page, and a page is looked at again.
+
+use serde_json::Value;
+use std::collections::HashMap;
+
+/// Age from which on no page takes a kept answer, ms.
+const AGE_MS_MAX: i64 = 60_000;
+/// Most answers that are kept.
+const ANSWERS_MAX: usize = 1000;
+/// Values of all kept answers together, numbers and texts with the lists and objects around them: some ten megabytes. What has more
+/// of its own is not kept, and where there is no room for an answer all others are dropped.
+const VALUES_MAX: usize = 200_000;
+
+/// Answers by what was asked.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    answers: HashMap<String, Answer>,
+    values: usize,
+}
+
+/// An answer that is to be kept.
+#[derive(Debug)]
+pub(super) struct Answer {
+    /// When it was asked for.
+    at_ms: i64,
+    values: usize,
+    answer: Value,
+}
+
+impl Answer {
+    /// A copy of an answer; `None` of one that is too large to be kept.
+    pub fn new(at_ms: i64, answer: &Value) -> Option<Self> {
+        let values = count(answer);
+        (values <= VALUES_MAX).then(|| Self { at_ms, values, answer: answer.clone() })
+    }
+}
+
+impl Kept {
+    /// An answer that is not older than `fresh_ms`.
+    pub fn get(&self, now_ms: i64, asked: &str, fresh_ms: i64) -> Option<Value> {
+        let kept = self.answers.get(asked).filter(|kept| now_ms - kept.at_ms < fresh_ms)?;
+        Some(kept.answer.clone())
+    }
+
+    /// Keeps an answer.
+    pub fn insert(&mut self, asked: String, answer: Answer) {
+        self.answers.retain(|other, kept| *other != asked && answer.at_ms - kept.at_ms < AGE_MS_MAX);
+        self.values = self.answers.values().map(|kept| kept.values).sum();
+        if self.values + answer.values > VALUES_MAX || self.answers.len() >= ANSWERS_MAX {
+            self.clear();
+        }
+        self.values += answer.values;
+        self.answers.insert(asked, answer);
+    }
+
+    /// Drops all answers.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// How many values there are in a value, the value itself among them.
+fn count(value: &Value) -> usize {
+    let inner: usize = match value {
+        Value::Array(items) => items.iter().map(count).sum(),
+        Value::Object(members) => members.values().map(count).sum(),
+        _ => 0,
+    };
+    inner + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn insert(kept: &mut Kept, now_ms: i64, asked: &str, answer: &Value) {
+        kept.insert(asked.to_owned(), Answer::new(now_ms, answer).unwrap());
+    }
+
+    #[test]
+    fn answers_are_kept_while_they_are_fresh() {
+        let mut kept = Kept::default();
+        insert(&mut kept, 1000, "topic list", &json!(["A"]));
+        assert_eq!(kept.get(1999, "topic list", 1000), Some(json!(["A"])));
+        assert_eq!(kept.get(2000, "topic list", 1000), None);
+        assert_eq!(kept.get(1000, "group names", 1000), None);
+        insert(&mut kept, 1000 + AGE_MS_MAX, "group names", &json!(["g"]));
+        assert_eq!((kept.answers.len(), kept.values), (1, 2), "what nobody takes any more is dropped");
+        insert(&mut kept, 1000 + AGE_MS_MAX, "group names", &json!(["g", "h"]));
+        assert_eq!((kept.answers.len(), kept.values), (1, 3), "the answer before is replaced");
+    }
+
+    #[test]
+    fn kept_answers_are_bounded() {
+        let mut kept = Kept::default();
+        let large = Value::from(vec![0; VALUES_MAX / 2]);
+        for asked in ["a", "b", "c"] {
+            insert(&mut kept, 0, asked, &large);
+            assert!(kept.values <= VALUES_MAX && kept.get(0, asked, 1).is_some(), "{asked}: {}", kept.values);
+        }
+        assert!(Answer::new(0, &Value::from(vec![0; VALUES_MAX])).is_none());
+        for number in 0..2 * ANSWERS_MAX {
+            insert(&mut kept, 0, &number.to_string(), &Value::Null);
+            assert!(kept.answers.len() <= ANSWERS_MAX);
+        }
+        assert_eq!(count(&json!([{"a": 1, "b": [2, 3]}])), 6);
+    }
+}
