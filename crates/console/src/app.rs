@@ -134,9 +134,24 @@ impl App {
     pub async fn look(
         &self,
         who: &Visitor,
-        (noun, verb): (&str, &str),
+        operation: (&str, &str),
         given: &[(&str, &str)],
         fresh_ms: i64,
+    ) -> Result<Value, Refusal> {
+        self.look_reduced(who, operation, given, (fresh_ms, |answer| answer)).await
+    }
+
+    /// As [`Self::look`], but of the answer only what `reduce` makes of it is kept and returned. With the same values an operation
+    /// must always be reduced in the same way.
+    ///
+    /// # Errors
+    /// As [`Self::look`].
+    pub async fn look_reduced(
+        &self,
+        who: &Visitor,
+        (noun, verb): (&str, &str),
+        given: &[(&str, &str)],
+        (fresh_ms, reduce): (i64, fn(Value) -> Value),
     ) -> Result<Value, Refusal> {
         let operation = find(noun, verb)?;
         if operation.effect != Effect::Look {
@@ -152,12 +167,12 @@ impl App {
             };
         }
         let pairs = given.iter().map(|(name, value)| (*name, *value));
-        let done = self.perform(who, operation, &arguments(operation, pairs), false).await?;
+        let answer = reduce(self.perform(who, operation, &arguments(operation, pairs), false).await?.answer);
         let is_kept = fresh_ms > 0 && !matches!(noun, "message" | "dlq" | "user" | "acl");
-        if is_kept && let Some(answer) = Answer::new(now_ms(), &done.answer) {
-            self.answers.lock().expect("short section").insert(key, answer);
+        if is_kept && let Some(copy) = Answer::new(now_ms(), &answer) {
+            self.answers.lock().expect("short section").insert(key, copy);
         }
-        Ok(done.answer)
+        Ok(answer)
     }
 
     /// Performs an operation for a visitor. A dry run sends no request that changes anything.
