@@ -217,6 +217,17 @@ fn charts(lang: Lang, past: &[Lag]) -> Markup {
     }
 }
 
+/// The members of a group, or why there are none: brokers refuse to tell of a group of which nobody is online.
+fn consumers(lang: Lang, members: &Result<Value, Refusal>) -> Markup {
+    html! {
+        h2 { (lang.say("Consumers")) }
+        @match members {
+            Ok(members) => (answer(lang, members)),
+            Err(refusal) => p { (refusal.text) },
+        }
+    }
+}
+
 /// Connected producers of all masters, and the members of a group that is named.
 pub(super) async fn clients(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Refusal> {
     let (lang, mut producers, mut failures) = (who.lang, Vec::new(), silent(app));
@@ -237,7 +248,8 @@ pub(super) async fn clients(app: &App, who: &Visitor, fields: &Fields) -> Result
     }
     let members = match fields.get("group") {
         Some(group) => {
-            Some(of_group(app.look(who, ("client", "consumers"), &[("group", group)], 1000).await?, group))
+            let members = app.look(who, ("client", "consumers"), &[("group", group)], 1000).await;
+            Some(members.map(|members| of_group(members, group)))
         }
         None => None,
     };
@@ -250,12 +262,13 @@ pub(super) async fn clients(app: &App, who: &Visitor, fields: &Fields) -> Result
             (field(lang.say("Producer group"), "q", fields.text("q")))
             button { (lang.say("Look")) }
         }
-        @if let Some(members) = &members { h2 { (lang.say("Consumers")) } (answer(lang, members)) }
+        @if let Some(members) = &members { (consumers(lang, members)) }
         h2 { (lang.say("Producers")) }
         (shown_failures(&failures))
         (columns_table(lang, &part.rows, &columns))
         (part.links(lang, "/clients", fields))
     };
+    let members = members.and_then(Result::ok);
     let data =
         json!({"found": part.found(), "producers": part.rows, "consumers": members, "failures": failures});
     Ok(Page::new(lang.say("Clients"), data, body))
@@ -265,6 +278,15 @@ pub(super) async fn clients(app: &App, who: &Visitor, fields: &Fields) -> Result
 mod tests {
     use super::*;
     use crate::users::Role;
+
+    #[test]
+    fn a_group_without_members_is_said_to_have_none() {
+        let text =
+            consumers(Lang::En, &Err(Refusal::missing("nobody of the group <g> is online"))).into_string();
+        assert_eq!(text, "<h2>Consumers</h2><p>nobody of the group &lt;g&gt; is online</p>");
+        let members = json!({"members": [{"client_id": "c", "group": "g"}]});
+        assert!(consumers(Lang::En, &Ok(members)).into_string().contains("/client?group=g&amp;id=c"));
+    }
 
     #[test]
     fn the_progress_of_a_broker_is_reduced_to_its_groups() {
