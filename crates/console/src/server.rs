@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderName, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use maud::html;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::convert::Infallible;
 use std::io;
 use std::net::IpAddr;
@@ -200,7 +200,7 @@ fn answer(
             cookies.clear();
             let body = html! { p { a href=(to) { (who.lang.say("Log in")) } } };
             let page = Page::new(who.lang.say("Log in"), Value::Null, body);
-            let mut response = shown(who, address, is_api, StatusCode::OK, &page);
+            let mut response = shown(who, address, is_api, &page);
             if let Ok(value) = format!("0; url={to}").parse() {
                 response.headers_mut().insert(header::REFRESH, value);
             }
@@ -215,14 +215,10 @@ fn answer(
             response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, guard::REPORT_POLICY);
             response
         }
-        Ok(Reply::Page(page)) => shown(who, address, is_api, StatusCode::OK, &page),
-        Err(Refusal { status, text }) => {
-            let title = who.lang.say("Not served");
-            let page = Page::new(title, Value::Null, html! { p.failure role="alert" { "✗ " (text) } });
-            match is_api {
-                true => self::text(status, "application/json", json!({"error": text}).to_string()),
-                false => shown(who, address, false, status, &page),
-            }
+        Ok(Reply::Page(page)) => shown(who, address, is_api, &page),
+        Err(refusal) => {
+            let page = Page::refused(who.lang.say("Not served"), &refusal, html! {});
+            shown(who, address, is_api, &page)
         }
     };
     for cookie in cookies {
@@ -233,12 +229,12 @@ fn answer(
     response
 }
 
-fn shown(who: &Visitor, address: Address<'_>, is_api: bool, status: StatusCode, page: &Page) -> Response {
+fn shown(who: &Visitor, address: Address<'_>, is_api: bool, page: &Page) -> Response {
     match is_api {
-        true => text(status, "application/json", page.data.to_string()),
+        true => text(page.status, "application/json", page.data.to_string()),
         false => {
             let document = document(who, address.path, address.query, page);
-            text(status, "text/html; charset=utf-8", document.into_string())
+            text(page.status, "text/html; charset=utf-8", document.into_string())
         }
     }
 }

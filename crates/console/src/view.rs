@@ -1,10 +1,12 @@
 //! What all pages are made of: frame, tables of answers, forms.
 
 use crate::app::Visitor;
+use crate::refusal::Refusal;
 use crate::request::query;
 use crate::words::Lang;
+use http::StatusCode;
 use maud::{DOCTYPE, Markup, html};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Most rows of a table; the JSON beside the page has all.
 const ROWS_MAX: usize = 500;
@@ -14,12 +16,19 @@ pub(crate) struct Page {
     pub title: String,
     pub data: Value,
     pub body: Markup,
+    pub status: StatusCode,
 }
 
 impl Page {
     /// A page.
     pub fn new(title: impl Into<String>, data: Value, body: Markup) -> Self {
-        Self { title: title.into(), data, body }
+        Self { title: title.into(), data, body, status: StatusCode::OK }
+    }
+
+    /// A page that says why a request was refused, above something with which it can be made once more.
+    pub fn refused(title: impl Into<String>, refusal: &Refusal, below: Markup) -> Self {
+        let body = html! { p.failure role="alert" { "✗ " (refusal.text) } (below) };
+        Self { title: title.into(), data: json!({"error": refusal.text}), body, status: refusal.status }
     }
 }
 
@@ -87,7 +96,7 @@ pub(crate) fn document(who: &Visitor, path: &str, page_query: &str, page: &Page)
                 main #content {
                     h1 { (page.title) }
                     (page.body)
-                    @if !page.data.is_null() {
+                    @if page.status.is_success() && !page.data.is_null() {
                         p.small { a href=(format!("/api/v1{json_path}{}", back.get(path.len()..).unwrap_or_default())) { (lang.say("The same as JSON")) } }
                     }
                 }
@@ -244,7 +253,6 @@ pub(crate) fn taken(lang: Lang) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn a_slave_leads_to_its_own_page() {

@@ -62,16 +62,29 @@ pub(super) async fn form(
     let begin = Fields::parse(&fields.with("limit", fields.get("limit").unwrap_or(ROWS))[1..]);
     let fields = if is_list { &begin } else { fields };
     let is_complete = operation.arguments.iter().all(|it| !it.is_required() || fields.get(it.name).is_some());
-    let done = match operation.effect == Effect::Look && is_complete && wants_answer(is_api, fields) {
-        true => Some(app.perform(who, operation, &arguments_of(operation, fields), false).await?),
+    let looked = match operation.effect == Effect::Look && is_complete && wants_answer(is_api, fields) {
+        true => Some(app.perform(who, operation, &arguments_of(operation, fields), false).await),
         false => None,
+    };
+    let done = match looked.transpose() {
+        Ok(done) => done,
+        Err(refusal) => return Ok(refused(who, operation, fields, &refusal)),
     };
     let data = done.as_ref().map_or(Value::Null, |done| done.answer.clone());
     let body = html! {
         (inputs(who, operation, fields, None))
         @if let Some(done) = &done { h2 { (who.lang.say("Answer")) } (answer(who.lang, &done.answer)) }
     };
-    Ok(Page::new(format!("{noun} {verb}"), data, body))
+    Ok(Page::new(title(operation), data, body))
+}
+
+/// The form of an operation as it was filled in, below the reason why the operation was not performed.
+fn refused(who: &Visitor, operation: &Operation, fields: &Fields, refusal: &Refusal) -> Page {
+    Page::refused(title(operation), refusal, inputs(who, operation, fields, None))
+}
+
+fn title(operation: &Operation) -> String {
+    format!("{} {}", operation.noun, operation.verb)
 }
 
 /// Previews an operation, or performs it and notes it in the audit log.
@@ -81,31 +94,50 @@ pub(super) async fn change(
     (noun, verb): (&str, &str),
     form: &Fields,
 ) -> Result<Page, Refusal> {
-    let (lang, operation) = (who.lang, find(noun, verb)?);
+    let operation = find(noun, verb)?;
     let arguments = arguments_of(operation, form);
-    let title = format!("{noun} {verb}");
     if !who.may(operation) {
         app.note(who, &line(operation, &arguments), "refused: role")?;
-        return Err(Refusal::forbidden(lang.say("Your role does not allow this")));
+        return Err(Refusal::forbidden(who.lang.say("Your role does not allow this")));
     }
-    let is_preview = form.get("_step") != Some(CHANGE);
-    if is_preview {
-        let done = app.perform(who, operation, &arguments, true).await?;
-        let data = json!({"planned": done.planned, "answer": done.answer});
-        let body = html! {
-            (preview(lang, &done))
-            (inputs(who, operation, form, Some(lang.say("Nothing was changed"))))
-        };
-        return Ok(Page::new(title, data, body));
-    }
-    let wanted = name_to_type(operation, &arguments);
+    let changed = match form.get("_step") == Some(CHANGE) {
+        true => performed(app, who, (operation, &arguments), form).await,
+        false => previewed(app, who, (operation, &arguments), form).await,
+    };
+    Ok(changed.unwrap_or_else(|refusal| refused(who, operation, form, &refusal)))
+}
+
+async fn previewed(
+    app: &App,
+    who: &Visitor,
+    (operation, arguments): (&'static Operation, &Arguments),
+    form: &Fields,
+) -> Result<Page, Refusal> {
+    let lang = who.lang;
+    let done = app.perform(who, operation, arguments, true).await?;
+    let data = json!({"planned": done.planned, "answer": done.answer});
+    let body = html! {
+        (preview(lang, &done))
+        (inputs(who, operation, form, Some(lang.say("Nothing was changed"))))
+    };
+    Ok(Page::new(title(operation), data, body))
+}
+
+async fn performed(
+    app: &App,
+    who: &Visitor,
+    (operation, arguments): (&'static Operation, &Arguments),
+    form: &Fields,
+) -> Result<Page, Refusal> {
+    let lang = who.lang;
+    let wanted = name_to_type(operation, arguments);
     if operation.effect == Effect::Destroy && form.text("_confirm") != wanted {
         let text = format!("{} {wanted} {}", lang.say("This cannot be undone. Type"), lang.say("to confirm"));
         return Err(Refusal::wrong(text));
     }
-    let action = line(operation, &arguments);
+    let action = line(operation, arguments);
     app.note(who, &action, "begun")?;
-    let outcome = app.perform(who, operation, &arguments, false).await;
+    let outcome = app.perform(who, operation, arguments, false).await;
     let text = match &outcome {
         Ok(_) => "done".to_owned(),
         Err(refusal) => format!("failed: {}", refusal.text),
@@ -120,7 +152,7 @@ pub(super) async fn change(
         (answer(lang, &done.answer))
         (inputs(who, operation, form, None))
     };
-    Ok(Page::new(title, done.answer, body))
+    Ok(Page::new(title(operation), done.answer, body))
 }
 
 fn preview(lang: Lang, done: &Done) -> Markup {
@@ -256,6 +288,24 @@ mod tests {
         let create = find("topic", "create").unwrap();
         let form = inputs(&Visitor::of_test(Role::Admin), create, &Fields::default(), None).into_string();
         assert!(!form.contains("value=\"look\""), "{form}");
+    }
+
+    #[test]
+    fn a_refused_form_stays_filled_in() {
+        let delete = find("topic", "delete").unwrap();
+        let form = Fields::parse("topic=Orders&cluster=C&_step=go&_confirm=Order");
+        let why = Refusal::wrong("type the name");
+        let page = refused(&Visitor::of_test(Role::Admin), delete, &form, &why);
+        assert_eq!(
+            (page.status, &page.data),
+            (http::StatusCode::BAD_REQUEST, &json!({"error": "type the name"}))
+        );
+        let text = page.body.into_string();
+        assert!(text.contains("role=\"alert\">✗ type the name</p>"), "{text}");
+        assert!(
+            text.contains("name=\"topic\" value=\"Orders\"") && text.contains("name=\"cluster\" value=\"C\""),
+            "{text}"
+        );
     }
 
     #[test]
