@@ -74,11 +74,21 @@ pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Pa
             button { (lang.say("Search")) }
         }
         (shown_failures(&failures))
-        (columns_table(lang, &part.rows, &columns_with_values(&part.rows, &COLUMNS)))
+        (columns_table(lang, &with_kinds(lang, &part.rows), &columns_with_values(&part.rows, &COLUMNS)))
         (part.links(lang, TOPICS.path, fields))
     };
     let data = json!({"found": part.found(), "topics": part.rows, "failures": failures});
     Ok(Page::new(lang.say("Topics"), data, body))
+}
+
+/// Topics with their kinds in a language. The data has them in English, as the filter of the page takes them.
+fn with_kinds(lang: Lang, topics: &[Value]) -> Vec<Value> {
+    let mut shown = topics.to_vec();
+    for row in &mut shown {
+        let kind = lang.say(row["type"].as_str().unwrap_or_default()).to_owned();
+        row["type"] = kind.into();
+    }
+    shown
 }
 
 /// One topic: queues, route, groups with their lag.
@@ -288,6 +298,16 @@ mod tests {
         for status in [StatusCode::BAD_GATEWAY, StatusCode::FORBIDDEN] {
             assert!(is_ordered(Err(Refusal { status, text: String::new() })).is_err());
         }
+    }
+
+    #[test]
+    fn kinds_are_shown_in_the_language_of_the_page() {
+        for (kind, _) in KINDS {
+            let shown = with_kinds(Lang::Zh, &[json!({"topic": "T", "type": kind})]);
+            assert!(!shown[0]["type"].as_str().unwrap().is_ascii(), "{kind}");
+        }
+        let english = [json!({"topic": "T", "type": "dead letter"})];
+        assert_eq!(with_kinds(Lang::En, &english), english);
     }
 
     #[test]
