@@ -105,6 +105,42 @@ mod tests {
         assert!(count > 50, "{count}");
     }
 
+    /// The columns that pages name: in constants, in lists for a table that is made below, or beside it.
+    fn columns(source: &'static str) -> Vec<&'static str> {
+        let source = source.split("#[cfg(test)]").next().unwrap_or_default();
+        let constants = source.split(": [&str; ").skip(1).filter_map(|rest| rest.split_once('['));
+        let beside = source.split("columns_table(").skip(1);
+        let beside = beside.filter_map(|rest| rest.lines().next()?.split_once("&["));
+        let lists = source.split("let columns = [").skip(1).chain(constants.chain(beside).map(|it| it.1));
+        let lists = lists.filter_map(|rest| rest.split(']').next());
+        let names = lists.map(|list| list.split('"').skip(1).step_by(2).collect::<Vec<_>>());
+        // Others are names of settings, figures and checks.
+        let is_column =
+            |name: &&str| name.bytes().all(|it| it.is_ascii_lowercase() || it == b'_' || it.is_ascii_digit());
+        names.filter(|names| names.iter().all(is_column)).flatten().collect()
+    }
+
+    /// Members of answers that pages show whole.
+    const MEMBERS: &str = "message_id offset_id topic tags keys broker queue queue_offset log_offset reconsume_times born_time \
+        store_time born_host store_host sys_flag flag group type reason client_host time cost_ms status retries user subject \
+        policy resource actions sources decision role bodies server key name value setting consume_tps diff_total inflight_total \
+        queues client_ip client_id diff lag_seconds inflight last_time consume_type message_model consume_from_where members \
+        subscriptions address language version expression in_tps out_tps in_day out_day cluster addresses read_queues \
+        write_queues perm min_offset max_offset last_updated broker_offset consumer_offset request content offset outcome \
+        master slave master_offset slave_offset behind_bytes in_sync bytes_per_second put_tps figure error";
+
+    #[test]
+    fn every_column_of_the_pages_has_a_translation() {
+        let with_tables = crate::pages::SOURCES.into_iter().filter(|it| it.contains("columns_table("));
+        let named: Vec<&str> = with_tables.flat_map(columns).collect();
+        for column in ["id", "oldest_message", "behind_bytes", "cells", "lag_seconds", "producer_groups"] {
+            assert!(named.contains(&column), "{column} is not among {named:?}");
+        }
+        for column in named.into_iter().chain(MEMBERS.split_whitespace()) {
+            assert!(chinese(&column.replace('_', " ")).is_some(), "{column} has no Chinese text");
+        }
+    }
+
     #[test]
     fn the_language_is_the_first_that_is_known() {
         let mut headers = HeaderMap::new();
