@@ -226,7 +226,8 @@ impl App {
 }
 
 fn denied(who: &Visitor) -> Refusal {
-    Refusal::forbidden(format!("{} has the role {} and may not do this", who.name, who.role.name()))
+    let text = who.lang.say("Your role does not allow this");
+    Refusal::forbidden(format!("{text}: {} ({})", who.name, who.role.name()))
 }
 
 /// Whether an argument names a file or directory of the console's machine, which visitors cannot give.

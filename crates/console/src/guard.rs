@@ -3,6 +3,7 @@
 use crate::refusal::Refusal;
 use crate::request::header_text;
 use crate::users::hex;
+use crate::words::Lang;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use ring::hmac;
 use std::net::IpAddr;
@@ -39,7 +40,12 @@ fn host_of(text: &str) -> &str {
 
 /// Refuses a request for a host that is not this server. A page of another site whose name was made to lead here (DNS
 /// rebinding) sends its own name; an address cannot be such a name.
-pub(crate) fn check_host(headers: &HeaderMap, listens: IpAddr, names: &[String]) -> Result<(), Refusal> {
+pub(crate) fn check_host(
+    lang: Lang,
+    headers: &HeaderMap,
+    listens: IpAddr,
+    names: &[String],
+) -> Result<(), Refusal> {
     let given = header_text(headers, header::HOST).unwrap_or_default();
     let host = host_of(given);
     let is_own = match host.parse::<IpAddr>() {
@@ -51,32 +57,32 @@ pub(crate) fn check_host(headers: &HeaderMap, listens: IpAddr, names: &[String])
     if is_own {
         return Ok(());
     }
-    Err(Refusal::forbidden(format!(
-        "this console is not called {host}; if it should be, start it with --console-name {host}"
-    )))
+    let text = lang.say("this console has another name; if it is to have this one too, start it with");
+    Err(Refusal::forbidden(format!("{text} --console-name {host}")))
 }
 
 /// Refuses a request for an operation that a page of another site makes, by a link or an image: without logins a browser needs no
 /// cookie for it, and one operation that looks may ask all brokers for all they have.
-pub(crate) fn check_site(headers: &HeaderMap, path: &str) -> Result<(), Refusal> {
+pub(crate) fn check_site(lang: Lang, headers: &HeaderMap, path: &str) -> Result<(), Refusal> {
     let is_operation = path.strip_prefix("/api/v1").unwrap_or(path).starts_with("/op/");
     match header_text(headers, HeaderName::from_static("sec-fetch-site")) {
         Some("cross-site") if is_operation => {
-            Err(Refusal::forbidden("operations are not opened from pages of other sites"))
+            Err(Refusal::forbidden(lang.say("operations are not opened from pages of other sites")))
         }
         _ => Ok(()),
     }
 }
 
 /// Refuses a change that does not come from a page of this server. A server without TLS may have a proxy with TLS before it.
-pub(crate) fn check_origin(headers: &HeaderMap, has_tls: bool) -> Result<(), Refusal> {
+pub(crate) fn check_origin(lang: Lang, headers: &HeaderMap, has_tls: bool) -> Result<(), Refusal> {
     let host = header_text(headers, header::HOST).unwrap_or_default();
     let origin = header_text(headers, header::ORIGIN).unwrap_or_default();
     let own = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://").filter(|_| !has_tls));
     match own == Some(host) && !host.is_empty() {
         true => Ok(()),
         false => {
-            Err(Refusal::forbidden(format!("expected the origin of a page of {host}, found {origin:?}")))
+            let text = lang.say("only pages of this console change anything, and this form is not of one");
+            Err(Refusal::forbidden(format!("{text}: Host {host}, Origin {origin:?}")))
         }
     }
 }
@@ -103,16 +109,16 @@ impl Tokens {
     }
 
     /// Refuses a token that is not the cookie's.
-    pub fn check(&self, cookie: &str, token: &str) -> Result<(), Refusal> {
+    pub fn check(&self, lang: Lang, cookie: &str, token: &str) -> Result<(), Refusal> {
         let bytes: Option<Vec<u8>> = (0..token.len() / 2)
             .map(|at| u8::from_str_radix(token.get(2 * at..2 * at + 2)?, 16).ok())
             .collect();
         let is_own = bytes.is_some_and(|tag| hmac::verify(&self.0, cookie.as_bytes(), &tag).is_ok());
         match is_own && !cookie.is_empty() {
             true => Ok(()),
-            false => {
-                Err(Refusal::forbidden("the form is too old or not of this console; open the page again"))
-            }
+            false => Err(Refusal::forbidden(
+                lang.say("the form is too old or not of this console; open the page again"),
+            )),
         }
     }
 }
@@ -132,7 +138,8 @@ mod tests {
     fn only_own_names_and_addresses_are_hosts() {
         let (loopback, all) = (IpAddr::from([127, 0, 0, 1]), IpAddr::from([0, 0, 0, 0]));
         let names = ["console.example".to_owned()];
-        let is_own = |host: &str, listens| check_host(&headers(host, "null"), listens, &names).is_ok();
+        let is_own =
+            |host: &str, listens| check_host(Lang::En, &headers(host, "null"), listens, &names).is_ok();
         for host in ["127.0.0.1:8082", "localhost:8082", "[::1]:8082", "LOCALHOST", "Console.Example:1"] {
             assert!(is_own(host, loopback), "{host}");
         }
@@ -144,13 +151,13 @@ mod tests {
 
     #[test]
     fn only_own_origins_change_anything() {
-        let is_own = |host: &str, origin: &str| check_origin(&headers(host, origin), false).is_ok();
+        let is_own = |host: &str, origin: &str| check_origin(Lang::En, &headers(host, origin), false).is_ok();
         assert!(is_own("localhost:8082", "http://localhost:8082") && is_own("a", "https://a"));
         for origin in ["http://evil.example", "null", "", "http://localhost:1", "localhost:8082"] {
             assert!(!is_own("localhost:8082", origin), "{origin}");
         }
-        assert!(check_origin(&HeaderMap::new(), false).is_err());
-        let with_tls = |origin: &str| check_origin(&headers("a", origin), true).is_ok();
+        assert!(check_origin(Lang::En, &HeaderMap::new(), false).is_err());
+        let with_tls = |origin: &str| check_origin(Lang::En, &headers("a", origin), true).is_ok();
         assert!(with_tls("https://a") && !with_tls("http://a"));
     }
 
@@ -159,12 +166,12 @@ mod tests {
         let is_served = |site: &str, path: &str| {
             let mut headers = HeaderMap::new();
             headers.insert("sec-fetch-site", site.parse().unwrap());
-            check_site(&headers, path).is_ok()
+            check_site(Lang::En, &headers, path).is_ok()
         };
         for path in ["/op/group/monitor", "/api/v1/op/group/monitor"] {
             assert!(!is_served("cross-site", path), "{path}");
             assert!(is_served("same-origin", path) && is_served("none", path), "{path}");
-            assert!(check_site(&HeaderMap::new(), path).is_ok(), "a program");
+            assert!(check_site(Lang::En, &HeaderMap::new(), path).is_ok(), "a program");
         }
         assert!(is_served("cross-site", "/topic"));
     }
@@ -191,12 +198,30 @@ mod tests {
     fn a_token_belongs_to_one_cookie() {
         let tokens = Tokens::new(b"secret");
         let token = tokens.of("cookie");
-        assert!(tokens.check("cookie", &token).is_ok());
+        assert!(tokens.check(Lang::En, "cookie", &token).is_ok());
         for (cookie, token) in
             [("other", token.as_str()), ("cookie", ""), ("cookie", "zz"), ("", &tokens.of(""))]
         {
-            assert!(tokens.check(cookie, token).is_err(), "{cookie} {token}");
+            assert!(tokens.check(Lang::En, cookie, token).is_err(), "{cookie} {token}");
         }
-        assert!(Tokens::new(b"another").check("cookie", &token).is_err());
+        assert!(Tokens::new(b"another").check(Lang::En, "cookie", &token).is_err());
+    }
+
+    #[test]
+    fn refusals_are_in_the_language_of_the_visitor() {
+        let foreign = headers("evil.example", "null");
+        let (address, mut linked) = (IpAddr::from([127, 0, 0, 1]), HeaderMap::new());
+        linked.insert("sec-fetch-site", "cross-site".parse().unwrap());
+        let refused = |lang| {
+            [
+                check_host(lang, &foreign, address, &[]),
+                check_site(lang, &linked, "/op/topic/list"),
+                check_origin(lang, &foreign, false),
+                Tokens::new(b"secret").check(lang, "cookie", ""),
+            ]
+            .map(|checked| checked.unwrap_err().text)
+        };
+        assert!(refused(Lang::En).iter().all(|text| text.is_ascii()), "{:?}", refused(Lang::En));
+        assert!(!refused(Lang::Zh).iter().any(|text| text.is_ascii()), "{:?}", refused(Lang::Zh));
     }
 }

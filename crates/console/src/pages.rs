@@ -29,7 +29,9 @@ use crate::view::Page;
 
 /// The text of the pages, for the test of translations.
 #[cfg(test)]
-pub(crate) const SOURCES: [&str; 19] = [
+pub(crate) const SOURCES: [&str; 21] = [
+    include_str!("app.rs"),
+    include_str!("guard.rs"),
     include_str!("view.rs"),
     include_str!("server.rs"),
     include_str!("pages/access.rs"),

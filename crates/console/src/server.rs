@@ -49,8 +49,9 @@ async fn answered(app: &App, peer: IpAddr, request: Request<Incoming>) -> Respon
     let (parts, body) = request.into_parts();
     let path = parts.uri.path().to_owned();
     let is_api = path.starts_with("/api/v1/");
-    let checked = check_host(&parts.headers, app.config.listens.ip(), &app.config.names);
-    if let Err(refusal) = checked.and_then(|()| check_site(&parts.headers, &path)) {
+    let lang = language(&parts.headers);
+    let checked = check_host(lang, &parts.headers, app.config.listens.ip(), &app.config.names);
+    if let Err(refusal) = checked.and_then(|()| check_site(lang, &parts.headers, &path)) {
         return text(refusal.status, "text/plain; charset=utf-8", refusal.text);
     }
     match path.as_str() {
@@ -140,10 +141,14 @@ fn visitor(app: &App, headers: &HeaderMap, address: IpAddr) -> io::Result<(Visit
         None => ("nobody".to_owned(), Role::Viewer, false),
     };
     let token = app.tokens.of(&cookie);
-    let lang = self::cookie(headers, LANGUAGE).and_then(Lang::of);
-    let lang = lang.unwrap_or_else(|| Lang::preferred(headers));
+    let lang = language(headers);
     let who = Visitor { name, role, bodies, address, cookie, token, lang, has_login };
     Ok((who, has_login || is_open))
+}
+
+/// The language that a visitor chose, or else that of the browser.
+fn language(headers: &HeaderMap) -> Lang {
+    cookie(headers, LANGUAGE).and_then(Lang::of).unwrap_or_else(|| Lang::preferred(headers))
 }
 
 /// The cookie of the language that `lang` of the query chooses.
@@ -168,7 +173,7 @@ async fn form(
     headers: &HeaderMap,
     body: Incoming,
 ) -> Result<Fields, Refusal> {
-    check_origin(headers, app.config.tls.is_some())?;
+    check_origin(who.lang, headers, app.config.tls.is_some())?;
     let most = if is_known { FORM_BYTES_MAX } else { LOGIN_BYTES_MAX };
     let read = async {
         // Those who are not known cannot take the places of those who are.
@@ -183,7 +188,7 @@ async fn form(
     let bytes = bytes.to_bytes();
     let form = Fields::parse(&String::from_utf8_lossy(&bytes));
     let of_header = header_text(headers, HeaderName::from_static("x-csrf-token"));
-    app.tokens.check(&who.cookie, of_header.unwrap_or(form.text("_token")))?;
+    app.tokens.check(who.lang, &who.cookie, of_header.unwrap_or(form.text("_token")))?;
     Ok(form)
 }
 

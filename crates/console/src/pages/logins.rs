@@ -63,21 +63,23 @@ pub(super) fn logins(
 /// Adds or removes a login.
 pub(super) async fn change(app: &App, who: &Visitor, form: &Fields) -> Result<Page, Refusal> {
     needs_admin(who)?;
+    let lang = who.lang;
     let name =
         form.get("name").filter(|name| name.chars().all(|it| it.is_alphanumeric() || "._-@".contains(it)));
-    let name = name.ok_or_else(|| Refusal::wrong("expected a name of letters, digits and . _ - @"))?;
+    let name =
+        name.ok_or_else(|| Refusal::wrong(lang.say("expected a name of letters, digits and . _ - @")))?;
     let role = Role::from_str(form.text("role"), true).map_err(Refusal::wrong)?;
     let mut users = app.users.lock().expect("short section").clone();
     if users.is_empty() && (role != Role::Admin || form.text("what") != "set") {
         return Err(Refusal::wrong(
-            "the first login must be an admin's, because from then on everybody has to log in",
+            lang.say("the first login must be an admin's, because from then on everybody has to log in"),
         ));
     }
     let failed = |error: std::io::Error| Refusal::wrong(error.to_string());
     let removes = form.text("what") == "remove";
     let is_last = users.all().all(|(other, user)| other == name || user.role != Role::Admin);
     if is_last && (removes || role != Role::Admin) {
-        return Err(Refusal::wrong("nobody would be admin any more"));
+        return Err(Refusal::wrong(lang.say("nobody would be admin any more")));
     }
     if removes {
         app.note(who, &format!("console user {name} remove"), "begun")?;

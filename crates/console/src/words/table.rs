@@ -211,6 +211,25 @@ pub(super) const WORDS: &[(&str, &str)] = &[
     ("The password is shown only now", "密码只显示这一次"),
     ("Nobody has to log in, because only this machine is served", "仅服务本机，无需登录"),
     ("Your role does not allow this", "您的角色无权执行此操作"),
+    (
+        "this console has another name; if it is to have this one too, start it with",
+        "本控制台没有这个名称；如需使用该名称，请用以下参数启动：",
+    ),
+    ("operations are not opened from pages of other sites", "不能从其他网站的页面打开操作"),
+    (
+        "only pages of this console change anything, and this form is not of one",
+        "只有本控制台的页面才能进行修改，而此表单并非来自这些页面",
+    ),
+    (
+        "the form is too old or not of this console; open the page again",
+        "表单已过期或不属于本控制台；请重新打开页面",
+    ),
+    ("expected a name of letters, digits and . _ - @", "名称只能包含字母、数字和 . _ - @"),
+    (
+        "the first login must be an admin's, because from then on everybody has to log in",
+        "第一个登录账号必须是 admin，因为此后所有人都需要登录",
+    ),
+    ("nobody would be admin any more", "将不再有任何 admin"),
     ("The same as JSON", "JSON 数据"),
     ("Command", "命令"),
     ("lag", "堆积"),
