@@ -127,9 +127,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
     let data = json!({"lag": past, "progress": progress.as_ref().ok(), "members": members.as_ref().ok(), "settings": settings.as_ref().ok()});
     let progress = progress.map(|mut progress| {
         for row in progress["queues"].as_array_mut().into_iter().flatten() {
-            if row["client_id"].is_null() {
-                row["client_id"] = lang.say("nobody").into();
-            }
+            name_owner(lang, row);
         }
         progress
     });
@@ -168,6 +166,16 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
         }
     };
     Ok(Page::new(format!("{}: {name}", lang.say("Group")), data, body))
+}
+
+/// Says in words that nobody owns a queue, or that a member that did not answer may own it.
+fn name_owner(lang: Lang, row: &mut Value) {
+    let Some(members) = row.as_object_mut() else { return };
+    let is_unknown = members.remove("owner_unknown").is_some();
+    let owner = members.entry("client_id").or_insert(Value::Null);
+    if owner.is_null() {
+        *owner = lang.say(if is_unknown { "unknown" } else { "nobody" }).into();
+    }
 }
 
 /// A link to the form that replaces the settings of a group; none while the settings are not known, because an empty form would
@@ -303,6 +311,18 @@ mod tests {
         assert!(text.contains("<p>Messages: now 5, most 5</p>"), "{text}");
         assert!(text.contains("<p>Seconds: now unknown, most 30</p>"), "{text}");
         assert!(text.contains("points=\"0.0,6.0\""), "one point: {text}");
+    }
+
+    #[test]
+    fn a_queue_has_an_unknown_owner_when_a_member_is_silent() {
+        let named = |mut row: Value| {
+            name_owner(Lang::En, &mut row);
+            row
+        };
+        assert_eq!(named(json!({"queue": 1, "client_id": null})), json!({"queue": 1, "client_id": "nobody"}));
+        let silent = json!({"client_id": null, "owner_unknown": true});
+        assert_eq!(named(silent), json!({"client_id": "unknown"}));
+        assert_eq!(named(json!({"client_id": "c"})), json!({"client_id": "c"}));
     }
 
     #[test]
