@@ -85,6 +85,8 @@ pub(crate) struct Done {
     pub answer: Value,
     /// The requests that a dry run did not send.
     pub planned: Vec<Planned>,
+    /// Why the answer is not complete: what the servers say that did not tell their part.
+    pub failures: Vec<String>,
 }
 
 /// What all requests of the console share: cluster, logins, sessions, audit, live figures.
@@ -141,6 +143,22 @@ impl App {
         self.look_reduced(who, operation, given, (fresh_ms, |answer| answer)).await
     }
 
+    /// As [`Self::look`] for messages, which are never kept: also when servers did not tell their part, with what they say.
+    ///
+    /// # Errors
+    /// As [`Self::look`].
+    pub async fn look_partly(
+        &self,
+        who: &Visitor,
+        (noun, verb): (&str, &str),
+        given: &[(&str, &str)],
+    ) -> Result<(Value, Vec<String>), Refusal> {
+        let operation = looking(noun, verb)?;
+        let pairs = given.iter().map(|(name, value)| (*name, *value));
+        let done = self.perform(who, operation, &arguments(operation, pairs), false).await?;
+        Ok((done.answer, done.failures))
+    }
+
     /// As [`Self::look`], but of the answer only what `reduce` makes of it is kept and returned. With the same values an operation
     /// must always be reduced in the same way.
     ///
@@ -153,10 +171,7 @@ impl App {
         given: &[(&str, &str)],
         (fresh_ms, reduce): (i64, fn(Value) -> Value),
     ) -> Result<Value, Refusal> {
-        let operation = find(noun, verb)?;
-        if operation.effect != Effect::Look {
-            return Err(Refusal::wrong(format!("{noun} {verb} changes something")));
-        }
+        let operation = looking(noun, verb)?;
         let key = format!("{noun} {verb} {given:?}");
         let known = self.answers.lock().expect("short section").get(now_ms(), &key, fresh_ms);
         if let Some(answer) = known {
@@ -203,6 +218,7 @@ impl App {
         Ok(Done {
             answer: without_hidden(who.bodies, operation, answer),
             planned: session.planned().unwrap_or_default(),
+            failures: session.failures(),
         })
     }
 
@@ -222,6 +238,15 @@ impl App {
             status: StatusCode::INTERNAL_SERVER_ERROR,
             text: format!("nothing is changed, because the audit log cannot be written: {error}"),
         })
+    }
+}
+
+/// An operation that only reads.
+fn looking(noun: &str, verb: &str) -> Result<&'static Operation, Refusal> {
+    let operation = find(noun, verb)?;
+    match operation.effect {
+        Effect::Look => Ok(operation),
+        _ => Err(Refusal::wrong(format!("{noun} {verb} changes something"))),
     }
 }
 

@@ -110,13 +110,24 @@ pub(crate) fn token(who: &Visitor) -> Markup {
     html! { input type="hidden" name="_token" value=(who.token); }
 }
 
-/// An answer: its single values, then its lists as tables.
+/// Members of answers that say which part is missing, and why.
+const MISSING: [&str; 2] = ["failures", "tracks_error"];
+
+/// Why an answer is not complete, above what is shown all the same.
+pub(crate) fn incomplete(answer: &Value) -> Markup {
+    let texts = MISSING.iter().flat_map(|name| as_rows(&answer[*name])).filter_map(Value::as_str);
+    html! { @for text in texts { p.failure role="alert" { "✗ " (text) } } }
+}
+
+/// An answer: what is missing of it, its single values, then its lists as tables.
 pub(crate) fn answer(lang: Lang, value: &Value) -> Markup {
     let Value::Object(members) = value else { return table(lang, as_rows(value)) };
     let is_list = |value: &Value| value.as_array().is_some_and(|list| list.iter().any(Value::is_object));
+    let is_single = |(name, value): &(&String, &Value)| !is_list(value) && !MISSING.contains(&name.as_str());
     html! {
+        (incomplete(value))
         dl {
-            @for (name, value) in members.iter().filter(|(_, value)| !is_list(value)) {
+            @for (name, value) in members.iter().filter(is_single) {
                 dt { (lang.column(name)) } dd { (cell_text(value)) }
             }
         }
@@ -253,6 +264,15 @@ pub(crate) fn taken(lang: Lang) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_begins_with_what_is_missing_of_it() {
+        let part =
+            json!({"queues": [{"queue": 1}], "failures": ["a: silent"], "tracks_error": "b: <silent>"});
+        let text = answer(Lang::En, &part).into_string();
+        assert!(text.starts_with("<p class=\"failure\" role=\"alert\">✗ a: silent</p>"), "{text}");
+        assert!(text.contains("✗ b: &lt;silent&gt;</p>") && !text.contains("<dt>"), "{text}");
+    }
 
     #[test]
     fn a_slave_leads_to_its_own_page() {

@@ -127,7 +127,7 @@ mod tests {
         queues client_ip client_id diff lag_seconds inflight last_time consume_type message_model consume_from_where members \
         subscriptions address language version expression in_tps out_tps in_day out_day cluster addresses read_queues \
         write_queues perm min_offset max_offset last_updated broker_offset consumer_offset request content offset outcome \
-        master slave master_offset slave_offset behind_bytes in_sync bytes_per_second put_tps figure error";
+        master slave master_offset slave_offset behind_bytes in_sync bytes_per_second put_tps figure error clients failures tracks_error";
 
     #[test]
     fn every_column_of_the_pages_has_a_translation() {

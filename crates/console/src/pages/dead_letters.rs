@@ -1,6 +1,7 @@
 //! Dead letters of a group: what it gave up, and giving it some of them once more.
 
 use super::messages::{LIMIT, time_of};
+use super::runtime::shown_failures;
 use crate::answers::rows;
 use crate::app::{App, Visitor, arguments, find};
 use crate::refusal::Refusal;
@@ -20,7 +21,7 @@ pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Pa
     let given = [("group", group), ("begin", &*begin), ("limit", LIMIT)];
     let found = match group {
         "" => None,
-        _ => Some(app.look(who, ("dlq", "list"), &given, 0).await),
+        _ => Some(app.look_partly(who, ("dlq", "list"), &given).await),
     };
     // How many there are on each queue, which grows when more are given up.
     let dead_topic = format!("{DLQ_PREFIX}{group}");
@@ -38,11 +39,12 @@ pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Pa
         @if let Some(status) = &status {
             (columns_table(lang, rows(&status["queues"]), &["broker", "queue", "min_offset", "max_offset", "last_updated"]))
         }
+        @if let Some(Ok((_, failures))) = &found { (shown_failures(failures)) }
         @match &found {
             None => {},
             Some(Err(refusal)) => p { (refusal.text) },
-            Some(Ok(found)) if rows(found).is_empty() => p { (lang.say("Nothing to show")) },
-            Some(Ok(found)) => form method="post" action="/dlq" {
+            Some(Ok((found, _))) if rows(found).is_empty() => p { (lang.say("Nothing to show")) },
+            Some(Ok((found, _))) => form method="post" action="/dlq" {
                 (token(who))
                 input type="hidden" name="group" value=(group);
                 ul.cards { @for row in rows(found) {
@@ -60,7 +62,8 @@ pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Pa
             },
         }
     };
-    let data = json!({"found": found.and_then(Result::ok), "status": status});
+    let (found, failures) = found.and_then(Result::ok).unzip();
+    let data = json!({"found": found, "status": status, "failures": failures});
     Ok(Page::new(lang.say("Dead letters"), data, body))
 }
 

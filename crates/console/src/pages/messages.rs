@@ -1,5 +1,6 @@
 //! Messages: found by key, id, or topic and time; one message with its body, consumption and trace.
 
+use super::runtime::shown_failures;
 use crate::answers::{HIDDEN, rows};
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
@@ -42,9 +43,12 @@ pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Pa
     ];
     let found = match (by, topic.is_empty(), value.is_empty()) {
         (_, true, _) | ("key" | "id", _, true) => None,
-        ("key", ..) => Some(app.look(who, ("message", "key"), &given, 0).await),
-        ("id", ..) => Some(app.look(who, ("message", "get"), &given[..3], 0).await.map(|one| json!([one]))),
-        _ => Some(app.look(who, ("message", "print-topic"), &given, 0).await),
+        ("key", ..) => Some(app.look_partly(who, ("message", "key"), &given).await),
+        ("id", ..) => {
+            let one = app.look_partly(who, ("message", "get"), &given[..3]).await;
+            Some(one.map(|(one, failures)| (json!([one]), failures)))
+        }
+        _ => Some(app.look_partly(who, ("message", "print-topic"), &given).await),
     };
     let choices =
         [("key", lang.say("key")), ("id", lang.say("message id")), ("time", lang.say("topic and time"))];
@@ -62,13 +66,14 @@ pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Pa
         @match &found {
             None => {},
             Some(Err(refusal)) => p.failure role="alert" { "✗ " (refusal.text) },
-            Some(Ok(found)) => {
+            Some(Ok((found, failures))) => {
+                (shown_failures(failures))
                 (columns_table(lang, rows(found), &["message_id", "topic", "keys", "tags", "broker", "queue", "queue_offset", "store_time"]))
                 p.small { (lang.say("At most 50 messages are shown")) }
             },
         }
     };
-    let data = found.and_then(Result::ok).unwrap_or_default();
+    let data = found.and_then(Result::ok).map_or(Value::Null, |(found, _)| found);
     Ok(Page::new(lang.say("Messages"), data, body))
 }
 
@@ -77,7 +82,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
     let (lang, topic, id) = (who.lang, fields.text("topic"), fields.text("id"));
     let message = app.look(who, ("message", "get"), &[("topic", topic), ("id", id)], 0).await?;
     // Most clusters record no traces.
-    let trace = app.look(who, ("message", "trace"), &[("id", id)], 0).await;
+    let trace = app.look_partly(who, ("message", "trace"), &[("id", id)]).await;
     let mut plain = message.clone();
     if let Some(members) = plain.as_object_mut() {
         for name in ["body", "body_hex", "properties", "tracks"] {
@@ -94,11 +99,11 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
         h2 { (lang.say("Consumption")) } (table(lang, rows(&message["tracks"])))
         h2 { (lang.say("Trace")) }
         @match &trace {
-            Ok(events) => (waterfall(lang, rows(events))),
+            Ok((events, failures)) => { (shown_failures(failures)) (waterfall(lang, rows(events))) },
             Err(refusal) => p { (refusal.text) },
         }
     };
-    let data = json!({"message": message, "trace": trace.ok()});
+    let data = json!({"message": message, "trace": trace.ok().map(|(events, _)| events)});
     Ok(Page::new(format!("{}: {id}", lang.say("Message")), data, body))
 }
 

@@ -1,6 +1,7 @@
 //! All operations of the table, each with a form: what only looks is answered below it, what changes something is previewed,
 //! and what destroys wants the name typed.
 
+use super::runtime::shown_failures;
 use crate::app::{App, Done, Visitor, arguments_of, find, is_file, is_offered};
 use crate::refusal::Refusal;
 use crate::request::Fields;
@@ -73,9 +74,17 @@ pub(super) async fn form(
     let data = done.as_ref().map_or(Value::Null, |done| done.answer.clone());
     let body = html! {
         (inputs(who, operation, fields, None))
-        @if let Some(done) = &done { h2 { (who.lang.say("Answer")) } (answer(who.lang, &done.answer)) }
+        @if let Some(done) = &done { h2 { (who.lang.say("Answer")) } (looked_at(who.lang, done)) }
     };
     Ok(Page::new(title(operation), data, body))
+}
+
+/// An answer; a list has no member that says what is missing of it.
+fn looked_at(lang: Lang, done: &Done) -> Markup {
+    html! {
+        @if done.answer.is_array() { (shown_failures(&done.failures)) }
+        (answer(lang, &done.answer))
+    }
 }
 
 /// The form of an operation as it was filled in, below the reason why the operation was not performed.

@@ -7,7 +7,8 @@ use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
 use crate::request::{Fields, query};
 use crate::view::{
-    Page, answer, cell_text, columns_table, columns_with_values, field, operation_link, table, taken,
+    Page, answer, cell_text, columns_table, columns_with_values, field, incomplete, operation_link, table,
+    taken,
 };
 use crate::words::Lang;
 use http::StatusCode;
@@ -105,6 +106,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
     let of_cluster = [("topic", name), ("cluster", cluster)];
     let shown = |value: &Result<Value, Refusal>| match value {
         Ok(Value::Object(members)) if members.contains_key("queues") => html! {
+            (incomplete(&json!(members)))
             p { (lang.column("put_tps")) ": " (cell_text(&members["put_tps"])) }
             (heat(lang, rows(&members["queues"])))
         },
