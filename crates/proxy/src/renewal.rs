@@ -200,8 +200,13 @@ impl Renewals {
     }
 
     fn invisible(&self, entry: &Entry, now_ms: i64) -> Option<Invisible> {
-        if entry.owner.is_gone() || entry.renewals > 0 && self.is_ending.load(Ordering::Relaxed) {
+        let is_ending = self.is_ending.load(Ordering::Relaxed);
+        if entry.owner.is_gone() || is_ending && entry.renewals > 0 {
             return Some(Invisible::Cleared(self.cleared_ms));
+        }
+        // Nothing is renewed at the end: its client would not know the new handle.
+        if is_ending {
+            return None;
         }
         if visible_ms(&entry.handle).saturating_sub(self.ahead_ms) > now_ms {
             return None;

@@ -11,14 +11,17 @@ use wire::codes::VERSION;
 
 use crate::calls::Proxy;
 use crate::failure::Failure;
-use crate::receipt::{ChangeInvisibleTime, Held, Receipt};
+use crate::receipt::{ChangeInvisibleTime, Held, Receipt, broker_missing};
 use crate::renewal::{Change, Invisible};
 use crate::settings;
 
 /// Changes that are made together; the thread serves its connections between two of them.
 const TOGETHER: usize = 256;
 
-/// Runs until the sender of `end` is dropped, and ends with a round that gives back what clients cannot acknowledge after it.
+/// Pause between two rounds when the server stops.
+const PAUSE_AT_END: Duration = Duration::from_millis(50);
+
+/// Runs until the sender of `end` is dropped, and ends with rounds that give back what clients cannot acknowledge after it.
 pub async fn run(proxy: Arc<Proxy>, mut end: oneshot::Receiver<()>) {
     let period = Duration::from_millis(u64::try_from(proxy.config.renew_period_ms).unwrap_or(0).max(10));
     loop {
@@ -30,15 +33,20 @@ pub async fn run(proxy: Arc<Proxy>, mut end: oneshot::Receiver<()>) {
         round(&proxy).await;
     }
     proxy.renewals.end();
-    round(&proxy).await;
+    // Brokers may have answered pops meanwhile, and a change that failed is tried again, as long as the server waits.
+    while round(&proxy).await {
+        tokio::time::sleep(PAUSE_AT_END).await;
+    }
 }
 
-/// Makes all changes that are due.
-pub async fn round(proxy: &Proxy) {
-    for changes in proxy.renewals.due(proxy.brokers.now_ms()).chunks(TOGETHER) {
+/// Makes all changes that are due; whether there was one.
+pub async fn round(proxy: &Proxy) -> bool {
+    let due = proxy.renewals.due(proxy.brokers.now_ms());
+    for changes in due.chunks(TOGETHER) {
         perform(proxy, changes).await;
         tokio::task::yield_now().await;
     }
+    !due.is_empty()
 }
 
 async fn perform(proxy: &Proxy, changes: &[Change]) {
@@ -73,6 +81,10 @@ async fn perform(proxy: &Proxy, changes: &[Change]) {
         let handle = match outcome {
             Ok(Some(changed)) => Ok(receipt.changed(&changed)),
             Ok(None) => Err(acknowledged()),
+            // A name server that has just started knows no broker: the message is tried again.
+            Err(failure) if failure == broker_missing(receipt.handle.broker_name) => {
+                Err(Failure::new(Code::InternalServerError, failure.message))
+            }
             Err(failure) => {
                 tracing::debug!(group = change.group, ?failure, "a message cannot be kept invisible yet");
                 Err(failure)

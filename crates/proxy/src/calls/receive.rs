@@ -44,12 +44,15 @@ pub fn receive(call: Call, request: ReceiveMessageRequest) -> impl Future<Output
         let failed =
             |_| Delivery::of_status(Status::new(Code::InternalServerError, "the receive failed"), None);
         let proxy = call.proxy.clone();
+        let none =
+            || Delivery::of_status(no_message("no new message").status(), Some(proxy.brokers.now_ms()));
+        if *proxy.stop.borrow() {
+            return none();
+        }
         let delivery = spawn_local(async move { received(&call, &request).await });
         tokio::select! {
             delivery = delivery => delivery.unwrap_or_else(failed),
-            () = proxy.stopping() => {
-                Delivery::of_status(no_message("no new message").status(), Some(proxy.brokers.now_ms()))
-            }
+            () = proxy.stopping() => none(),
         }
     }
 }

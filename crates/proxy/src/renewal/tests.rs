@@ -142,6 +142,8 @@ fn at_the_end_what_was_renewed_is_given_back() {
     fixture.renewals.end();
     let change = fixture.due(50_001);
     assert_eq!((change.invisible, &*change.handle), (Invisible::Cleared(1000), &*handle(50_000, 600_000)));
+    fixture.renewals.done(&change, Ok(handle(50_001, 1000)), 50_001);
+    assert!(fixture.renewals.due(600_000).is_empty(), "what was not renewed stays its client's");
 }
 
 #[test]
