@@ -22,7 +22,7 @@ const ATTEMPT_MS: i64 = 3000;
 /// Most values; further ones are asked for each time (`topicRouteServiceCacheMaxNum`).
 const VALUES_MAX: usize = 20_000;
 
-/// What there is of a name; `None` for nothing.
+/// The value of a name; `None` when the servers have none of that name.
 pub type Found<T> = Result<Option<Arc<T>>, Failure>;
 
 /// Values by name. A value that is fetched again is served as it was meanwhile.
@@ -52,7 +52,8 @@ impl<T> Cache<T> {
         Self { missing_ms: 0, ..Self::default() }
     }
 
-    /// The value of a name; `None` when there is none. An old one is served while a task fetches it again.
+    /// The value of a name; `None` when there is none. One that is older than 20 s, and no older than 300 s, is served as it is while a
+    /// task fetches it again.
     ///
     /// # Errors
     /// That of `fetch`, when there is no value that is young enough.
@@ -108,7 +109,7 @@ impl<T> Cache<T> {
             Some(Entry { value: Some(value), fetched_ms, refresh_ms })
                 if now_ms < *fetched_ms + EXPIRES_MS =>
             {
-                // No other value is to be asked for again so early.
+                // `forget` alone moves the time of refreshing before the regular one.
                 let is_forgotten = *refresh_ms < *fetched_ms + REFRESH_MS;
                 *refresh_ms = now_ms + ATTEMPT_MS;
                 let known = if is_forgotten { Known::Forgotten } else { Known::Old };

@@ -203,6 +203,7 @@ impl Cluster {
                 .text("bname", broker)
                 .finish(b"");
         };
+        // For `call` an unknown broker is a failure that clients try again for ever.
         self.address_in_handle(broker).await?;
         self.call(broker, request::CONSUMER_SEND_MSG_BACK, write).await.map(drop)
     }
