@@ -1,7 +1,7 @@
 //! What modules share that read answers of operations.
 
 use admin::Operation;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -17,6 +17,11 @@ pub(crate) fn now_ms() -> i64 {
 /// The rows of an answer; none when it is no list.
 pub(crate) fn rows(answer: &Value) -> &[Value] {
     answer.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// A list as JSON; in an object with the failures of the servers that gave none of it, if there are any.
+pub(crate) fn with_failures(list: Value, failures: &[String]) -> Value {
+    if failures.is_empty() { list } else { json!({"answer": list, "failures": failures}) }
 }
 
 /// An answer without secrets, and without bodies of messages for those who may not see them.
@@ -51,7 +56,13 @@ fn hide(value: &mut Value, names: &[&str]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+
+    #[test]
+    fn a_list_that_is_not_complete_says_so() {
+        assert_eq!(with_failures(json!([1]), &[]), json!([1]));
+        let part = with_failures(json!([1]), &["a: timeout".to_owned()]);
+        assert_eq!(part, json!({"answer": [1], "failures": ["a: timeout"]}));
+    }
 
     #[test]
     fn bodies_and_secrets_are_hidden() {

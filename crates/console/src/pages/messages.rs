@@ -1,7 +1,7 @@
 //! Messages: found by key, id, or topic and time; one message with its body, consumption and trace.
 
 use super::runtime::shown_failures;
-use crate::answers::{HIDDEN, rows};
+use crate::answers::{HIDDEN, rows, with_failures};
 use crate::app::{App, Visitor};
 use crate::refusal::Refusal;
 use crate::request::Fields;
@@ -73,7 +73,8 @@ pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Pa
             },
         }
     };
-    let data = found.and_then(Result::ok).map_or(Value::Null, |(found, _)| found);
+    let data =
+        found.and_then(Result::ok).map_or(Value::Null, |(found, failures)| with_failures(found, &failures));
     Ok(Page::new(lang.say("Messages"), data, body))
 }
 
@@ -103,7 +104,7 @@ pub(super) async fn one(app: &App, who: &Visitor, fields: &Fields) -> Result<Pag
             Err(refusal) => p { (refusal.text) },
         }
     };
-    let data = json!({"message": message, "trace": trace.ok().map(|(events, _)| events)});
+    let data = json!({"message": message, "trace": trace.ok().map(|(events, failures)| with_failures(events, &failures))});
     Ok(Page::new(format!("{}: {id}", lang.say("Message")), data, body))
 }
 

@@ -2,6 +2,7 @@
 //! and what destroys wants the name typed.
 
 use super::runtime::shown_failures;
+use crate::answers::with_failures;
 use crate::app::{App, Done, Visitor, arguments_of, find, is_file, is_offered};
 use crate::refusal::Refusal;
 use crate::request::Fields;
@@ -71,7 +72,10 @@ pub(super) async fn form(
         Ok(done) => done,
         Err(refusal) => return Ok(refused(who, operation, fields, &refusal)),
     };
-    let data = done.as_ref().map_or(Value::Null, |done| done.answer.clone());
+    let data = done.as_ref().map_or(Value::Null, |done| match &done.answer {
+        list @ Value::Array(_) => with_failures(list.clone(), &done.failures),
+        other => other.clone(),
+    });
     let body = html! {
         (inputs(who, operation, fields, None))
         @if let Some(done) = &done { h2 { (who.lang.say("Answer")) } (looked_at(who.lang, done)) }
