@@ -7,8 +7,8 @@ use std::collections::HashMap;
 const AGE_MS_MAX: i64 = 60_000;
 /// Most answers that are kept.
 const ANSWERS_MAX: usize = 1000;
-/// Values of all kept answers together, numbers and texts with the lists and objects around them: some ten megabytes. What has more
-/// of its own is not kept, and where there is no room for an answer all others are dropped.
+/// Values of all kept answers together, numbers and texts with the lists and objects around them, and one more for each 32 bytes of a
+/// text: some ten megabytes. What has more of its own is not kept, and where there is no room for an answer all others are dropped.
 const VALUES_MAX: usize = 200_000;
 
 /// Answers by what was asked.
@@ -59,11 +59,12 @@ impl Kept {
     }
 }
 
-/// How many values there are in a value, the value itself among them.
+/// How many values there are in a value, the value itself among them, as [`VALUES_MAX`] counts.
 fn count(value: &Value) -> usize {
     let inner: usize = match value {
         Value::Array(items) => items.iter().map(count).sum(),
         Value::Object(members) => members.values().map(count).sum(),
+        Value::String(text) => text.len() / 32,
         _ => 0,
     };
     inner + 1
@@ -105,5 +106,6 @@ mod tests {
             assert!(kept.answers.len() <= ANSWERS_MAX);
         }
         assert_eq!(count(&json!([{"a": 1, "b": [2, 3]}])), 6);
+        assert_eq!(count(&Value::from("x".repeat(3200))), 101);
     }
 }
