@@ -192,7 +192,7 @@ fn with_figures(row: BrokerRow, figures: Figures, now_ms: i64) -> BrokerRow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Said, with_cluster};
+    use crate::testing::{ServerAnswer, with_cluster};
     use std::sync::Arc;
     use tokio::sync::Barrier;
     use wire::body::KvTable;
@@ -203,7 +203,7 @@ mod tests {
         let both = Arc::new(Barrier::new(2));
         let answers = move |broker: &str, _: &_| {
             let version = ("brokerVersionDesc".to_owned(), broker.to_owned());
-            Said::body(&KvTable { table: [version].into() }).map(|said| said.after(&both))
+            ServerAnswer::body(&KvTable { table: [version].into() }).map(|said| said.after(&both))
         };
         let versions = with_cluster(&["b", "a"], answers, async |session: &Session| {
             let rows = list(session, &Arguments::default()).await.unwrap();

@@ -121,22 +121,22 @@ pub(crate) async fn for_each<I, F: Future>(
     outcomes.into_iter().flatten().collect()
 }
 
-/// Splits the outcomes of a call to several servers into what they told and the failures of the others.
+/// Splits the outcomes of a call to several servers into the answers and the failures.
 ///
 /// # Errors
-/// The first failure when nobody told anything.
+/// The first failure when none answered.
 pub(crate) fn split<T>(outcomes: Vec<Result<T, Error>>) -> Result<(Vec<T>, Vec<Error>), Error> {
-    let (mut told, mut failures) = (Vec::new(), Vec::new());
+    let (mut answers, mut failures) = (Vec::new(), Vec::new());
     for outcome in outcomes {
         match outcome {
-            Ok(answer) => told.push(answer),
+            Ok(answer) => answers.push(answer),
             Err(why) => failures.push(why),
         }
     }
-    if told.is_empty() && !failures.is_empty() {
+    if answers.is_empty() && !failures.is_empty() {
         return Err(failures.swap_remove(0));
     }
-    Ok((told, failures))
+    Ok((answers, failures))
 }
 
 /// Reads the JSON body of an answer.
@@ -184,8 +184,8 @@ mod tests {
     #[test]
     fn what_servers_told_counts_unless_nobody_told_anything() {
         let failed = |text: &str| Err(Error::NotFound(text.to_owned()));
-        let (told, failures) = split(vec![Ok(1), failed("b"), Ok(3)]).unwrap();
-        assert_eq!((told, failures.len()), (vec![1, 3], 1));
+        let (answers, failures) = split(vec![Ok(1), failed("b"), Ok(3)]).unwrap();
+        assert_eq!((answers, failures.len()), (vec![1, 3], 1));
         assert_eq!(split::<i32>(vec![failed("a"), failed("b")]).unwrap_err().to_string(), "a");
         assert!(split::<i32>(Vec::new()).unwrap().0.is_empty(), "nobody was asked");
     }

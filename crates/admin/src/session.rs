@@ -46,10 +46,10 @@ pub struct Session {
     pub(crate) now_ms: i64,
     /// Requests that a dry run did not send; `None` when they are sent.
     planned: Option<Mutex<Vec<Planned>>>,
-    /// Why servers did not tell their part of an answer that others told.
+    /// The failures of servers without which there is an answer all the same.
     failures: Mutex<Vec<Error>>,
     /// Index of the name server that answered last, which is asked first.
-    answering: Arc<AtomicUsize>,
+    last_answered: Arc<AtomicUsize>,
 }
 
 impl Session {
@@ -57,13 +57,13 @@ impl Session {
     #[must_use]
     pub fn new(client: Client, name_servers: Vec<String>, now_ms: i64, is_dry_run: bool) -> Self {
         let planned = is_dry_run.then(Mutex::default);
-        let (failures, answering) = (Mutex::default(), Arc::default());
-        Self { client, name_servers, now_ms, planned, failures, answering }
+        let (failures, last_answered) = (Mutex::default(), Arc::default());
+        Self { client, name_servers, now_ms, planned, failures, last_answered }
     }
 
-    /// The same, sharing with other sessions which name server answered last.
-    pub(crate) fn sharing(self, answering: Arc<AtomicUsize>) -> Self {
-        Self { answering, ..self }
+    /// The same, remembering with other sessions which name server answered last.
+    pub(crate) fn remembering(self, last_answered: Arc<AtomicUsize>) -> Self {
+        Self { last_answered, ..self }
     }
 
     /// The requests that a dry run did not send so far; `None` when requests are sent.
@@ -173,13 +173,13 @@ impl Session {
     /// Sends a request that only reads to the first name server that answers, beginning with the one that did last: another may
     /// let each request wait.
     pub(crate) async fn ask_name_server(&self, request: &Request) -> Result<(Reply, &str), Error> {
-        let first = self.answering.load(Relaxed).min(self.name_servers.len());
+        let first = self.last_answered.load(Relaxed).min(self.name_servers.len());
         let (before, servers) = self.name_servers.split_at(first);
         let servers = servers.iter().chain(before).map(String::as_str).collect();
         let missing = client::Error::NoNameServer.into();
         let (reply, server) = self.ask_in_turn(servers, request, missing).await?;
         if let Some(place) = self.name_servers.iter().position(|it| it == server) {
-            self.answering.store(place, Relaxed);
+            self.last_answered.store(place, Relaxed);
         }
         Ok((reply, server))
     }
@@ -311,10 +311,10 @@ mod tests {
         with_cluster(&["a"], answers, async |session: &Session| {
             let silent = session.broker("a").await.unwrap();
             let name_servers = vec![silent, session.name_servers[0].clone()];
-            let answering = Arc::default();
+            let last_answered = Arc::default();
             for _ in 0..3 {
                 let session = Session::new(session.client.clone(), name_servers.clone(), 0, false);
-                session.sharing(Arc::clone(&answering)).members(None).await.unwrap();
+                session.remembering(Arc::clone(&last_answered)).members(None).await.unwrap();
             }
         });
         assert_eq!(asked.load(Relaxed), 1);

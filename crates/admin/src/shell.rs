@@ -94,7 +94,7 @@ pub struct Cluster {
     client: Client,
     name_servers: Vec<String>,
     /// Index of the name server that answered last, for all sessions.
-    answering: Arc<AtomicUsize>,
+    last_answered: Arc<AtomicUsize>,
 }
 
 impl Cluster {
@@ -106,14 +106,14 @@ impl Cluster {
     pub fn connect(mut config: Config, keys: Option<&Path>) -> Result<Self, Error> {
         config.credentials = credentials(keys)?;
         let name_servers = config.name_servers.clone();
-        Ok(Self { client: Client::start(config)?, name_servers, answering: Arc::default() })
+        Ok(Self { client: Client::start(config)?, name_servers, last_answered: Arc::default() })
     }
 
     /// Begins a session of an operator. A dry run sends no request that changes anything.
     #[must_use]
     pub fn session(&self, is_dry_run: bool) -> Session {
         let session = Session::new(self.client.clone(), self.name_servers.clone(), now_ms(), is_dry_run);
-        session.sharing(self.answering.clone())
+        session.remembering(self.last_answered.clone())
     }
 
     /// Addresses of the name servers.

@@ -183,9 +183,9 @@ pub(crate) async fn consume_stats_in(
             brokers,
             |(_, address)| async move { consume_stats_of(session, &address, group, topic).await },
         );
-    let (told, mut failures) = split(outcomes.await)?;
+    let (answers, mut failures) = split(outcomes.await)?;
     let mut all = ConsumeStats::default();
-    for stats in told {
+    for stats in answers {
         all.consume_tps += stats.consume_tps;
         all.offset_table.extend(stats.offset_table);
     }

@@ -22,20 +22,20 @@ pub(crate) const QUEUES: i32 = 2;
 const NOW_MS: i64 = 1_000_000;
 
 /// A request that reached a server.
-pub(crate) struct Asked {
+pub(crate) struct Received {
     pub code: i32,
 }
 
 /// An answer of a server.
 #[derive(Default)]
-pub(crate) struct Said {
+pub(crate) struct ServerAnswer {
     code: i32,
     fields: Vec<(&'static str, String)>,
     body: Vec<u8>,
     barrier: Option<Arc<Barrier>>,
 }
 
-impl Said {
+impl ServerAnswer {
     /// Success without a body.
     pub fn success() -> Option<Self> {
         Some(Self::default())
@@ -68,12 +68,12 @@ impl Said {
 }
 
 /// What the server of a name answers. `None` closes the connection instead.
-type Answers = Arc<dyn Fn(&str, &Asked) -> Option<Said> + Send + Sync>;
+type Answers = Arc<dyn Fn(&str, &Received) -> Option<ServerAnswer> + Send + Sync>;
 
 /// Performs a test in a session with a cluster of masters of these names.
 pub(crate) fn with_cluster<T>(
     brokers: &[&str],
-    answers: impl Fn(&str, &Asked) -> Option<Said> + Send + Sync + 'static,
+    answers: impl Fn(&str, &Received) -> Option<ServerAnswer> + Send + Sync + 'static,
     test: impl AsyncFnOnce(&Session) -> T,
 ) -> T {
     perform(brokers, Arc::new(answers), false, test)
@@ -82,7 +82,7 @@ pub(crate) fn with_cluster<T>(
 /// As [`with_cluster`], in a dry run.
 pub(crate) fn with_planning_cluster<T>(
     brokers: &[&str],
-    answers: impl Fn(&str, &Asked) -> Option<Said> + Send + Sync + 'static,
+    answers: impl Fn(&str, &Received) -> Option<ServerAnswer> + Send + Sync + 'static,
     test: impl AsyncFnOnce(&Session) -> T,
 ) -> T {
     perform(brokers, Arc::new(answers), true, test)
@@ -128,11 +128,11 @@ async fn listen() -> (TcpListener, String) {
 /// Answers of a name server that knows the broker sets. Every topic has queues on each of them.
 fn name_server_of(sets: BTreeMap<String, BrokerData>, others: Answers) -> Answers {
     Arc::new(move |name, asked| match asked.code {
-        request::GET_BROKER_CLUSTER_INFO => Said::body(&ClusterInfo {
+        request::GET_BROKER_CLUSTER_INFO => ServerAnswer::body(&ClusterInfo {
             cluster_addr_table: [(CLUSTER.to_owned(), sets.keys().cloned().collect())].into(),
             broker_addr_table: sets.clone(),
         }),
-        request::GET_ROUTEINFO_BY_TOPIC => Said::body(&TopicRouteData {
+        request::GET_ROUTEINFO_BY_TOPIC => ServerAnswer::body(&TopicRouteData {
             queue_datas: sets.keys().map(|name| queues(name)).collect(),
             broker_datas: sets.values().cloned().collect(),
             ..TopicRouteData::default()
@@ -165,7 +165,7 @@ async fn answer(mut stream: TcpStream, name: String, answers: Answers) {
         bytes.resize(4 + length as usize, 0);
         stream.read_exact(&mut bytes[4..]).await.unwrap();
         let command = Command::decode(&mut bytes).unwrap();
-        let asked = Asked { code: command.code };
+        let asked = Received { code: command.code };
         if command.is_one_way() {
             continue;
         }

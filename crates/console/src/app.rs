@@ -85,7 +85,7 @@ pub(crate) struct Done {
     pub answer: Value,
     /// The requests that a dry run did not send.
     pub planned: Vec<Planned>,
-    /// Why the answer is not complete: what the servers say that did not tell their part.
+    /// The failures of the servers that gave no answer; the answer is then that of the others.
     pub failures: Vec<String>,
 }
 
@@ -143,7 +143,7 @@ impl App {
         self.look_reduced(who, operation, given, (fresh_ms, |answer| answer)).await
     }
 
-    /// As [`Self::look`] for messages, which are never kept: also when servers did not tell their part, with what they say.
+    /// As [`Self::look`] for messages, which are never kept. Returns the answer and the failures of the servers that gave none.
     ///
     /// # Errors
     /// As [`Self::look`].

@@ -160,7 +160,7 @@ async fn delete_topics(session: &Session, group: &str, cluster: &str) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Asked, CLUSTER, Said, with_cluster};
+    use crate::testing::{CLUSTER, Received, ServerAnswer, with_cluster};
     use wire::codes::response;
 
     #[test]
@@ -187,9 +187,9 @@ mod tests {
 
     #[test]
     fn a_deletion_that_fails_says_on_which_brokers_it_was_made() {
-        let answers = |_: &str, asked: &Asked| match asked.code {
-            request::DELETE_SUBSCRIPTIONGROUP => Said::success(),
-            _ => Said::refused(response::SYSTEM_ERROR),
+        let answers = |_: &str, asked: &Received| match asked.code {
+            request::DELETE_SUBSCRIPTIONGROUP => ServerAnswer::success(),
+            _ => ServerAnswer::refused(response::SYSTEM_ERROR),
         };
         let mut arguments = Arguments::default();
         [("group", "G"), ("cluster", CLUSTER)]

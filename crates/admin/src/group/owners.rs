@@ -118,7 +118,7 @@ fn owner(member: &Connection) -> QueueOwner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Asked, Said, with_cluster};
+    use crate::testing::{Received, ServerAnswer, with_cluster};
     use std::sync::Arc;
     use wire::body::ConsumerConnection;
     use wire::codes::request;
@@ -166,14 +166,14 @@ mod tests {
     fn only_a_few_silent_members_are_waited_for() {
         let asked = Arc::new(AtomicUsize::new(0));
         let count = asked.clone();
-        let answers = move |_: &str, asked: &Asked| match asked.code {
+        let answers = move |_: &str, asked: &Received| match asked.code {
             request::GET_CONSUMER_CONNECTION_LIST => {
                 let connection_set = (0..100).map(|id| member(&id.to_string())).collect();
-                Said::body(&ConsumerConnection { connection_set, ..ConsumerConnection::default() })
+                ServerAnswer::body(&ConsumerConnection { connection_set, ..ConsumerConnection::default() })
             }
             _ => {
                 count.fetch_add(1, Relaxed);
-                Said::refused(response::CONSUME_MSG_TIMEOUT)
+                ServerAnswer::refused(response::CONSUME_MSG_TIMEOUT)
             }
         };
         with_cluster(&["a"], answers, async |session: &Session| {

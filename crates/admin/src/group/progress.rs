@@ -179,15 +179,15 @@ fn row(group: &str, members: &ConsumerConnection, tps: f64, diff_total: i64) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Asked, Said, with_cluster};
+    use crate::testing::{Received, ServerAnswer, with_cluster};
     use wire::body::{ConsumeStats, MessageQueue, OffsetWrapper};
     use wire::codes::request;
 
     /// Progress in one queue of a broker.
-    fn stats(broker: &str) -> Option<Said> {
+    fn stats(broker: &str) -> Option<ServerAnswer> {
         let offsets = OffsetWrapper { broker_offset: 10, consumer_offset: 4, ..OffsetWrapper::default() };
         let offset_table = [(MessageQueue::new("T", broker, 0), offsets)].into();
-        Said::body(&ConsumeStats { offset_table, ..ConsumeStats::default() })
+        ServerAnswer::body(&ConsumeStats { offset_table, ..ConsumeStats::default() })
     }
 
     fn given() -> Arguments {
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_broker_that_does_not_answer_hides_no_queue_of_the_others() {
-        let answers = |broker: &str, asked: &Asked| match (broker, asked.code) {
+        let answers = |broker: &str, asked: &Received| match (broker, asked.code) {
             ("b", request::GET_CONSUME_STATS) => stats("b"),
             _ => None,
         };

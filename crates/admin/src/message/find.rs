@@ -141,7 +141,7 @@ pub(super) async fn by_offset(session: &Session, arguments: &Arguments) -> Resul
 mod tests {
     use super::*;
     use crate::operation::Answer;
-    use crate::testing::{Asked, Said, with_cluster};
+    use crate::testing::{Received, ServerAnswer, with_cluster};
     use wire::body::GroupList;
     use wire::codes::{request, response};
     use wire::record;
@@ -169,14 +169,14 @@ mod tests {
     }
 
     /// Of the brokers a and b, a does not answer. `has_message` says whether b has the message.
-    fn answers(has_message: bool) -> impl Fn(&str, &Asked) -> Option<Said> {
+    fn answers(has_message: bool) -> impl Fn(&str, &Received) -> Option<ServerAnswer> {
         move |broker, asked| match (broker, asked.code) {
-            ("b", request::QUERY_MESSAGE) if has_message => Said::bytes(stored()),
-            ("b", request::QUERY_MESSAGE) => Said::refused(response::QUERY_NOT_FOUND),
+            ("b", request::QUERY_MESSAGE) if has_message => ServerAnswer::bytes(stored()),
+            ("b", request::QUERY_MESSAGE) => ServerAnswer::refused(response::QUERY_NOT_FOUND),
             ("b", request::QUERY_TOPIC_CONSUME_BY_WHO) => {
-                Said::body(&GroupList { group_list: vec!["G".to_owned()] })
+                ServerAnswer::body(&GroupList { group_list: vec!["G".to_owned()] })
             }
-            ("b", _) => Said::refused(response::CONSUMER_NOT_ONLINE),
+            ("b", _) => ServerAnswer::refused(response::CONSUMER_NOT_ONLINE),
             _ => None,
         }
     }
@@ -209,8 +209,8 @@ mod tests {
 
     #[test]
     fn a_message_is_shown_even_if_nobody_knows_who_consumed_it() {
-        let answers = |_: &str, asked: &Asked| match asked.code {
-            request::QUERY_MESSAGE => Said::bytes(stored()),
+        let answers = |_: &str, asked: &Received| match asked.code {
+            request::QUERY_MESSAGE => ServerAnswer::bytes(stored()),
             _ => None,
         };
         with_cluster(&["a"], answers, async |session: &Session| {

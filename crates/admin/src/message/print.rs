@@ -152,13 +152,13 @@ async fn add(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Asked, QUEUES, Said, with_cluster};
+    use crate::testing::{QUEUES, Received, ServerAnswer, with_cluster};
     use wire::codes::request;
 
     #[test]
     fn a_broker_that_does_not_answer_hides_no_queue_of_the_others() {
-        let answers = |broker: &str, asked: &Asked| match (broker, asked.code) {
-            ("b", request::GET_MIN_OFFSET | request::GET_MAX_OFFSET) => Said::number("offset", 5),
+        let answers = |broker: &str, asked: &Received| match (broker, asked.code) {
+            ("b", request::GET_MIN_OFFSET | request::GET_MAX_OFFSET) => ServerAnswer::number("offset", 5),
             _ => None,
         };
         let mut arguments = Arguments::default();

@@ -227,14 +227,14 @@ async fn single(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Asked, Said, with_cluster, with_planning_cluster};
+    use crate::testing::{Received, ServerAnswer, with_cluster, with_planning_cluster};
     use wire::body::{ConsumeStats, OffsetWrapper};
 
     /// Progress of a group in a queue of a broker that has ten messages.
-    fn progress(broker: &str) -> Option<Said> {
+    fn progress(broker: &str) -> Option<ServerAnswer> {
         let offsets = OffsetWrapper { broker_offset: 10, consumer_offset: 4, ..OffsetWrapper::default() };
         let offset_table = [(MessageQueue::new("T", broker, 0), offsets)].into();
-        Said::body(&ConsumeStats { offset_table, ..ConsumeStats::default() })
+        ServerAnswer::body(&ConsumeStats { offset_table, ..ConsumeStats::default() })
     }
 
     fn given() -> Arguments {
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_preview_that_cannot_tell_of_a_broker_fails() {
-        let answers = |broker: &str, asked: &Asked| match (asked.code, broker) {
+        let answers = |broker: &str, asked: &Received| match (asked.code, broker) {
             (request::GET_CONSUME_STATS, "a") => progress("a"),
             _ => None,
         };
@@ -260,11 +260,13 @@ mod tests {
 
     #[test]
     fn a_reset_that_fails_says_on_which_brokers_it_was_made() {
-        let answers = |broker: &str, asked: &Asked| match (asked.code, broker) {
-            (request::INVOKE_BROKER_TO_RESET_OFFSET, "a") => {
-                Said::body(&ResetOffsetBody { offset_table: [(MessageQueue::new("T", "a", 0), 10)].into() })
+        let answers = |broker: &str, asked: &Received| match (asked.code, broker) {
+            (request::INVOKE_BROKER_TO_RESET_OFFSET, "a") => ServerAnswer::body(&ResetOffsetBody {
+                offset_table: [(MessageQueue::new("T", "a", 0), 10)].into(),
+            }),
+            (request::INVOKE_BROKER_TO_RESET_OFFSET, "b") => {
+                ServerAnswer::refused(response::CONSUMER_NOT_ONLINE)
             }
-            (request::INVOKE_BROKER_TO_RESET_OFFSET, "b") => Said::refused(response::CONSUMER_NOT_ONLINE),
             (request::GET_CONSUME_STATS, "b") => progress("b"),
             _ => None,
         };

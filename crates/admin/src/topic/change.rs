@@ -212,7 +212,7 @@ pub(super) async fn delete(session: &Session, arguments: &Arguments) -> Result<D
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Asked, CLUSTER, Said, with_cluster};
+    use crate::testing::{CLUSTER, Received, ServerAnswer, with_cluster};
     use wire::codes::response;
 
     #[test]
@@ -240,9 +240,9 @@ mod tests {
 
     #[test]
     fn a_change_that_fails_says_on_which_brokers_it_was_made() {
-        let answers = |server: &str, asked: &Asked| match (asked.code, server) {
-            (request::DELETE_TOPIC_IN_BROKER, _) | (_, "a") => Said::success(),
-            _ => Said::refused(response::SYSTEM_ERROR),
+        let answers = |server: &str, asked: &Received| match (asked.code, server) {
+            (request::DELETE_TOPIC_IN_BROKER, _) | (_, "a") => ServerAnswer::success(),
+            _ => ServerAnswer::refused(response::SYSTEM_ERROR),
         };
         with_cluster(&["a", "b"], answers, async |session: &Session| {
             let failure = permission(session, &given(&[("perm", "4")])).await.map(drop).unwrap_err();

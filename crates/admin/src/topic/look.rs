@@ -175,9 +175,9 @@ pub(super) async fn status(session: &Session, arguments: &Arguments) -> Result<T
     let outcomes = for_each(brokers, |(_, address)| async move {
         body::<TopicStats>(&address, &session.look(&address, ask).await?)
     });
-    let (told, mut failures) = split(outcomes.await)?;
+    let (answers, mut failures) = split(outcomes.await)?;
     let mut status = TopicStatus { put_tps: 0.0, queues: Vec::new(), failures: Vec::new() };
-    for stats in told {
+    for stats in answers {
         status.put_tps += stats.topic_put_tps;
         status.queues.extend(stats.offset_table.into_iter().map(|(queue, offsets)| QueueStatus {
             broker: queue.broker_name,
@@ -318,7 +318,7 @@ pub(super) async fn clusters(session: &Session, arguments: &Arguments) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Asked, Said, with_cluster};
+    use crate::testing::{Received, ServerAnswer, with_cluster};
     use wire::body::TopicOffset;
 
     #[test]
@@ -346,10 +346,10 @@ mod tests {
 
     #[test]
     fn a_broker_that_does_not_answer_hides_no_queue_of_the_others() {
-        let answers = |broker: &str, asked: &Asked| match (broker, asked.code) {
+        let answers = |broker: &str, asked: &Received| match (broker, asked.code) {
             ("b", request::GET_TOPIC_STATS_INFO) => {
                 let offset_table = [(MessageQueue::new("T", "b", 0), TopicOffset::default())].into();
-                Said::body(&TopicStats { offset_table, topic_put_tps: 1.5 })
+                ServerAnswer::body(&TopicStats { offset_table, topic_put_tps: 1.5 })
             }
             _ => None,
         };
