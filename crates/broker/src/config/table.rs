@@ -267,7 +267,7 @@ properties! {
         auto_create_subscription_group = flag, show
     }
     "longPollingEnable" Live "pulls of empty queues wait as long as the client says" { long_polling_enable = flag, show }
-    "shortPollingTimeMills" Live "milliseconds a pull that found nothing waits without longPollingEnable" {
+    "shortPollingTimeMills" Live "milliseconds a pull that found nothing waits without longPollingEnable, or when its client names no time" {
         short_polling_time_ms = |text| number(text, 1..=DAY_MS), show
     }
     "litePullMessageEnable" Live "lite pull consumers are served" { lite_pull_message_enable = flag, show }
