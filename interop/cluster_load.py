@@ -166,7 +166,7 @@ def all_is_there(cluster, producers, consumer, check):
     """Checks that what was acknowledged is there once at least, as it was sent, and where it was read, at every broker of the set."""
     of_master = lambda: eventually(60, lambda: unless_refused(lambda: everything(cluster.master()))) or {}  # noqa: E731
     found = of_master()
-    check("the consumer reads all", eventually(60, lambda: len(consumer.read) >= len(found)), (len(consumer.read), len(found)))
+    check("the consumer reads all", found and eventually(60, lambda: len(consumer.read) >= len(found)), (len(consumer.read), len(found)))
     consumer.stop()
     # The answers of the last messages may have come too late for their producers.
     found = of_master()

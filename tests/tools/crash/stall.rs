@@ -51,10 +51,13 @@ impl Drop for Stall {
     }
 }
 
-/// Whether other work may keep the processors busy, so that a flush may wait for them. The mean of a minute is low long after such
-/// work has begun.
+/// Whether other work keeps the processors busy, so that a flush may wait for them: by the share of the last ten seconds in which
+/// threads waited for a processor, or by the mean load of the last minute.
 pub fn is_overloaded() -> bool {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = text.split(' ').next().and_then(|number| number.parse::<f64>().ok()).unwrap_or(0.0);
-    load > 0.5 * std::thread::available_parallelism().map_or(1.0, |count| count.get() as f64)
+    let pressure = std::fs::read_to_string("/proc/pressure/cpu").unwrap_or_default();
+    let waited = pressure.split("avg10=").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<f64>().ok());
+    waited.is_some_and(|percent| percent > 20.0)
+        || load > 2.0 * std::thread::available_parallelism().map_or(1.0, |count| count.get() as f64)
 }
