@@ -76,14 +76,15 @@ final class Requests {
 
     /**
      * How long the first answer took. The client sends the heartbeat that makes the requester known with its first request,
-     * unless a regular one is under way; then the broker refuses the reply until the next, 30 s later.
+     * unless a regular one is under way; then the broker refuses the reply until the next, 30 s later. So it is with the heartbeat
+     * after a rebalance: until the next one the consumer's pulls name a later version of its subscription than the broker has.
      */
     private static String first(Stage stage, DefaultMQProducer requester, Map<String, String> refused) throws Exception {
         long started = System.nanoTime();
         String tries = "";
         for (int left = 2; ; left--) {
             try {
-                Check.equal("re: first", ask(requester, stage.topic, "first", 30_000), "the first answer");
+                Check.equal("re: first", ask(requester, stage.topic, "first", 60_000), "the first answer");
                 return String.format("the first after %.1f s%s", (System.nanoTime() - started) / 1e9, tries);
             } catch (RequestTimeoutException late) {
                 String why = refused.remove("first");
