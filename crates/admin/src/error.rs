@@ -22,7 +22,7 @@ pub enum Error {
         /// The failure.
         why: Box<Error>,
     },
-    /// An answer was shown that lacks what some servers did not tell.
+    /// The answer was shown, without the part of the servers that failed so.
     #[error("the answer is not complete: {}", texts(.0).join("; "))]
     Incomplete(Vec<Error>),
     /// The system refused something, for example a thread or the standard output.
@@ -30,7 +30,7 @@ pub enum Error {
     System(#[from] io::Error),
 }
 
-/// Failures as texts.
+/// The text of each failure, for answers in JSON.
 pub(crate) fn texts(failures: &[Error]) -> Vec<String> {
     failures.iter().map(Error::to_string).collect()
 }

@@ -72,7 +72,7 @@ impl Session {
         self.planned.as_ref().map(|planned| planned.lock().expect("short section").clone())
     }
 
-    /// Why the answers of this session are not complete, a text for each server that did not tell its part; empty when all did.
+    /// Why the answers of this session are not complete, a text for each server that gave none; empty when all did.
     #[must_use]
     pub fn failures(&self) -> Vec<String> {
         texts(&self.failures.lock().expect("short section"))

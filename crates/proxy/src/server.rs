@@ -139,9 +139,9 @@ pub struct RunningProxy {
     remoting: Option<SocketAddr>,
     proxy: Arc<Proxy>,
     connections: Arc<Connections>,
-    /// Dropped for the last round of renewals.
+    /// Dropped for the last rounds of renewals.
     renewals_end: oneshot::Sender<()>,
-    /// Closed after that round.
+    /// Closed after those rounds.
     renewals_ended: mpsc::Receiver<()>,
 }
 
@@ -249,7 +249,7 @@ impl RunningProxy {
             );
         }
         drop((count, self.renewals_end));
-        // Nothing is sent: the wait ends when the round does.
+        // Nothing is sent: the wait ends when the rounds do.
         let _ = self.renewals_ended.recv_timeout(LAST_ROUND);
         if let Brokers::Cluster(cluster) = &self.proxy.brokers {
             cluster.client.shutdown();

@@ -17,7 +17,7 @@ pub(super) struct Progress {
     diff_total: i64,
     inflight_total: i64,
     queues: Vec<QueueProgress>,
-    /// Why brokers did not tell of their queues.
+    /// The failures of brokers that gave no answer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     failures: Vec<String>,
 }

@@ -132,7 +132,7 @@ pub(super) struct TopicStatus {
     /// Messages stored per second, of all brokers.
     put_tps: f64,
     queues: Vec<QueueStatus>,
-    /// Why brokers did not tell of their queues.
+    /// The failures of brokers that gave no answer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     failures: Vec<String>,
 }

@@ -42,7 +42,7 @@ impl Kept {
         Some(kept.answer.clone())
     }
 
-    /// Keeps an answer.
+    /// Keeps an answer in place of the one before, and drops those that are too old or for which there is no room.
     pub fn insert(&mut self, asked: String, answer: Answer) {
         self.answers.retain(|other, kept| *other != asked && answer.at_ms - kept.at_ms < AGE_MS_MAX);
         self.values = self.answers.values().map(|kept| kept.values).sum();
@@ -53,7 +53,7 @@ impl Kept {
         self.answers.insert(asked, answer);
     }
 
-    /// Drops all answers.
+    /// Drops all answers, because something was changed.
     pub fn clear(&mut self) {
         *self = Self::default();
     }

@@ -225,7 +225,7 @@ fn charts(lang: Lang, past: &[Lag]) -> Markup {
     }
 }
 
-/// The members of a group, or why there are none: brokers refuse to tell of a group of which nobody is online.
+/// The members of a group, or why there are none: brokers refuse the question for a group of which nobody is online.
 fn consumers(lang: Lang, members: &Result<Value, Refusal>) -> Markup {
     html! {
         h2 { (lang.say("Consumers")) }
