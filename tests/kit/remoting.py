@@ -1,4 +1,4 @@
-"""A remoting client of the scripts that test replication, and waiting."""
+"""A small remoting client for tests of replication and failover: numbered messages, their bodies, and the queues' ends."""
 import json
 import socket
 import struct
@@ -11,7 +11,7 @@ SEND, MAX_OFFSET, PULL = 10, 30, 11
 class Client:
     """One remoting connection, to a port of this machine or to `host:port`."""
 
-    def __init__(self, address, timeout=30):
+    def __init__(self, address, timeout=120):
         host, _, port = str(address).rpartition(":")
         self.socket = socket.create_connection((host or "127.0.0.1", int(port)), timeout)
         self.answers, self.opaque = self.socket.makefile("rb"), 0
@@ -72,10 +72,3 @@ def records(stored):
         at += size
     return found
 
-
-def eventually(seconds, attempt):
-    """The first true value; the last value when time is up."""
-    end = time.monotonic() + seconds
-    while not (value := attempt()) and time.monotonic() < end:
-        time.sleep(0.2)
-    return value
