@@ -1,11 +1,12 @@
-# make run    builds and starts name server and broker on embedded defaults, data in ./data
-# make test   installs what the tests need and runs all of them, real clients included
-# make bench  Vostok beside Apache RocketMQ and two limit servers; make bench-quick: about 4 minutes
+# make run       builds and starts name server and broker on embedded defaults, data in ./data
+# make test      installs what the tests need and runs them, one real client of each language and protocol included
+# make test-all  every test in its full form; make test-all PART=grpc_clients,unit runs some parts
+# make bench     Vostok beside Apache RocketMQ and two limit servers; make bench-quick: about 4 minutes
 
 CARGO ?= cargo
 DATA ?= ./data
 
-.PHONY: run build test unit format lint packages book licences sim interop powercut bench bench-quick safe-tps fuzz clean
+.PHONY: run build test test-all format lint packages book sim powercut bench bench-quick safe-tps fuzz clean
 
 run: build
 	./target/release/vostok serve --data $(DATA)
@@ -14,8 +15,13 @@ build:
 	$(CARGO) build --release --locked
 	@tests/tools/split-symbols target/release/vostok
 
-test: format build
-	tests/tools/run-all
+# tests/README.md says how to run one test, one scenario of one client, one simulator seed or one power cut.
+test:
+	python3 -m tests.run
+
+PART ?=
+test-all:
+	python3 -m tests.run --all $(if $(PART),--only $(PART))
 
 format:
 	$(CARGO) fmt --all --check
@@ -24,38 +30,28 @@ format:
 lint: format
 	$(CARGO) clippy --workspace --all-targets --all-features --locked -- -D warnings
 
-unit:
-	tests/tools/unit
-
-licences:
-	tests/tools/licences
-
-# Simulated groups with faults, fresh seeds each time; make sim MINUTES=20 for more.
+# Simulated groups with faults, fresh seeds each time, then every planted bug; make sim MINUTES=20 for more.
 MINUTES ?= 1
 sim:
-	tests/tools/sim --seconds $$(($(MINUTES) * 60))
-
-interop: build
-	interop/run --against vostok
-	interop/run --through-proxy
-	interop/mqadmin
+	$(CARGO) run --quiet --locked --package vostok-sim --profile sim -- --seconds $$(($(MINUTES) * 60)) --planted
 
 # Power cuts of loop-mounted file systems (ext4, xfs) under load; needs root. make powercut N=5000 for more; SEED=S repeats.
 N ?= 100
 SEED ?=
-powercut: build
-	tests/tools/powercut --cuts $(N) $(if $(SEED),--seed $(SEED))
+powercut:
+	python3 -m tests.run --only build
+	unshare --mount target/debug/examples/crash powercut --cuts $(N) $(if $(SEED),--seed $(SEED))
 
 # Throttled disk, network, processor and client: does safe-tps name them? Needs root and an idle machine. RUNS=10 is the full form.
 RUNS ?= 1
 safe-tps: build
-	tests/tools/safe-tps --runs $(RUNS)
+	python3 -m bench.safe_tps --runs $(RUNS)
 
 bench: build
-	bench/run
+	python3 -m bench.run
 
 bench-quick: build
-	bench/run --quick
+	python3 -m bench.run --quick
 
 # .deb, .rpm, a static program, an image, a Helm chart below target/packages, tried with the tools that are here (docs/packages.md).
 packages:

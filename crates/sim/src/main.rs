@@ -1,4 +1,4 @@
-//! `vostok-sim`: runs seeds until the time is over, or some seeds of one scenario. The last line counts.
+//! `vostok-sim`: runs seeds until the time is over, or some seeds of one scenario, and then with every planted bug. The last line counts.
 
 use sim::settings::{BUGS, SCENARIOS, Scenario};
 use std::process::{Command, ExitCode};
@@ -14,10 +14,13 @@ struct Options {
     seconds: Option<u64>,
     is_printed: bool,
     lists_bugs: bool,
+    finds_planted: bool,
 }
 
-const USAGE: &str =
-    "vostok-sim [--seconds N | --seeds FIRST..END] [--scenario NAME] [--bug NAME] [--print] | --bugs";
+/// Seeds within which every planted bug must be found.
+const PLANTED_SEEDS_MAX: u64 = 2_000;
+
+const USAGE: &str = "vostok-sim [--seconds N | --seeds FIRST..END] [--scenario NAME] [--bug NAME] [--planted] [--print] | --bugs";
 
 fn options() -> Result<Options, String> {
     let mut options = Options::default();
@@ -27,6 +30,7 @@ fn options() -> Result<Options, String> {
         match word.as_str() {
             "--print" => options.is_printed = true,
             "--bugs" => options.lists_bugs = true,
+            "--planted" => options.finds_planted = true,
             "--seconds" => options.seconds = Some(value()?.parse().map_err(|_| USAGE)?),
             "--scenario" => {
                 let name = value()?;
@@ -112,8 +116,26 @@ fn main() -> ExitCode {
         "{done} seeds from {first}, {hours} simulated hours, {events} events, {acknowledged} messages acknowledged, {elections} masters, {} s",
         started.elapsed().as_secs()
     );
-    println!("sim: {} passed, {failed} failed, 0 skipped", done - failed);
+    let mut passed = done - failed;
+    if options.finds_planted {
+        let missed = BUGS.iter().filter(|bug| !is_found(bug.0, bug.1, bug.2)).count() as u64;
+        passed += BUGS.len() as u64 - missed;
+        failed += missed;
+    }
+    println!("sim: {passed} passed, {failed} failed, 0 skipped");
     if failed == 0 && options.bug.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Whether a planted bug fails one of the first seeds of its scenario; prints the number of seeds that it took.
+fn is_found(name: &str, bug: sim::settings::Bug, scenario: &str) -> bool {
+    let scenario = Scenario::named(scenario).expect("every planted bug names a scenario of the table");
+    let found =
+        (0..PLANTED_SEEDS_MAX).find(|&seed| sim::run(seed, scenario, Some(bug), false).failure.is_some());
+    match found {
+        Some(seed) => println!("{name}: planted bug found after {} seeds", seed + 1),
+        None => println!("FAILED: the planted bug {name} was not found in {PLANTED_SEEDS_MAX} seeds"),
+    }
+    found.is_some()
 }
 
 #[expect(clippy::disallowed_methods, reason = "a fresh seed")]

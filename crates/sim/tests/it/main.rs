@@ -1,5 +1,5 @@
 //! Runs of the simulator itself: the same seed does the same, every scenario holds, and a planted bug is found. Thousands of seeds
-//! and all planted bugs are the business of `tests/tools/sim`.
+//! and all planted bugs are the business of `vostok-sim --planted`.
 
 use sim::run;
 use sim::settings::{BUGS, Bug, SCENARIOS, Scenario};

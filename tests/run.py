@@ -1,0 +1,241 @@
+"""Runs the parts of the tests and sums them up. `make test` and `make test-all` call this program.
+
+    python3 -m tests.run                     the parts of `make test`
+    python3 -m tests.run --all               every part in its full form
+    python3 -m tests.run --only grpc,unit    some parts; with --all in their full form
+    python3 -m tests.run --list              the parts, their commands and the sizes they exist in
+    python3 -m tests.run --history           how often each check failed in the runs of this checkout
+
+`format` and `build` come first, one after the other. The other parts run side by side as long as the processors that they keep busy
+(`load`) are fewer than there are, and a bit: no part asserts anything about time. The output of a part is in target/tests and is
+printed when the part fails. Each part ends with lines `NAME: N passed, N failed, N skipped` or `test result: ...`, which are added up.
+"""
+import argparse
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass
+
+from tests.kit import packages
+from tests.kit.paths import ROOT, TARGET
+
+OUT = TARGET / "tests"
+RESULTS = OUT / "results.jsonl"
+# Brokers of both kinds delete messages when 85 % of a disk are in use, and refuse sends from 90 % on.
+DISK_PERCENT_MAX = 75
+PYTHON = f"{sys.executable} -m"
+TOOLS = TARGET / "debug" / "examples"
+CLOSING = re.compile(r"^([a-z0-9-]+): (\d+) passed, (\d+) failed, (\d+) skipped$", re.MULTILINE)
+RUST_CLOSING = re.compile(r"^test result: .*? (\d+) passed; (\d+) failed; (\d+) ignored", re.MULTILINE)
+# A failed or skipped check: `FAIL name`, `FAILED: name`, `test name ... FAILED`, `SKIPPED, LOUDLY: why`.
+BAD = re.compile(r"^(?!test result).*\b(FAIL|FAILED|SKIP|SKIPPED)\b.*", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A command in the form of `make test` (None: the part is not in it) and of `make test-all`, and what it needs."""
+    name: str
+    short: str | None
+    full: str
+    # Processors that the command keeps busy.
+    load: float = 1.0
+    # Debian packages as PROGRAM:PACKAGE, installed where that is possible.
+    packages: tuple = ()
+
+
+FORMAT = "cargo fmt --all --check && cargo tree --locked --manifest-path fuzz/Cargo.toml >/dev/null"
+LINT = "nice -n 10 cargo clippy --quiet --workspace --all-targets --all-features --locked -- -D warnings"
+DISK_TOOLS = ("mkfs.ext4:e2fsprogs", "mkfs.xfs:xfsprogs", "losetup:mount", "unshare:util-linux", "nbdkit:nbdkit", "nbdfuse:libnbd-bin")
+# Mounts in a namespace of their own, so that no other namespace keeps a file system that was shut down.
+MOUNTS = "unshare --mount" if os.geteuid() == 0 else ""
+SEQUENTIAL = ("format", "build")
+RELEASE = "nice -n 10 cargo build --quiet --release --locked && ! grep -q VOSTOK_PLANTED target/release/vostok"
+DENY = """cargo deny --version >/dev/null 2>&1 || {
+    echo "SKIPPED, LOUDLY: advisories need cargo-deny (cargo install cargo-deny); licences are checked by the part unit"
+    echo "deny: 0 passed, 0 failed, 1 skipped"
+    exit 0
+}
+cargo deny --offline check"""
+
+
+def program(name, short="--short", full="", load=1.0, needs=()):
+    """A part that is a Python module of interop/ or tests/. `short` is None if the part is in the full form only."""
+    command = f"{PYTHON} {name}"
+    return Part(name.rpartition(".")[2].replace("_", "-"), None if short is None else f"{command} {short}", f"{command} {full}", load, needs)
+
+
+PARTS = (
+    Part("format", FORMAT, FORMAT),
+    Part("build", f"{PYTHON} tests.unit --build", f"{PYTHON} tests.unit --build", 2),
+    Part("unit", f"{PYTHON} tests.unit", f"{PYTHON} tests.unit", 1.5, ("promtool:prometheus",)),
+    program("interop.remoting_clients", load=1.5),
+    program("interop.grpc_clients", load=1.5),
+    Part("lint", LINT, LINT),
+    program("interop.mqadmin", load=0.7),
+    program("interop.console", load=0.7),
+    program("interop.store_both_ways"),
+    program("interop.auth"),
+    Part("sim", "target/debug/vostok-sim --seconds 30 --planted", "target/debug/vostok-sim --seconds 120 --planted"),
+    Part("powercut", f"{MOUNTS} {TOOLS}/crash powercut --cuts 10", f"{MOUNTS} {TOOLS}/crash powercut --cuts 100", 1, DISK_TOOLS),
+    Part("kill9", f"{TOOLS}/crash kill9 --rounds 4", f"{TOOLS}/crash kill9 --rounds 20"),
+    program("interop.cluster"),
+    program("tests.docs"),
+    Part("faults", None, f"{TOOLS}/faults", 1, DISK_TOOLS),
+    Part("churn", None, f"{TOOLS}/apps churn"),
+    Part("transactions", None, f"{TOOLS}/apps transactions"),
+    program("interop.metrics", needs=("prometheus:prometheus",)),
+    Part("proxy-port", None, f"{PYTHON} interop.remoting_clients --through-proxy", 1.5),
+    program("interop.lite", None),
+    program("interop.ha", None),
+    program("interop.controller", None),
+    program("interop.switch", None),
+    program("interop.partition", None, needs=("ip:iproute2",)),
+    program("interop.admin_twin", None, load=0.7),
+    Part("book", "ops/book/build --check", "ops/book/build --check", 0.2),
+    Part("release", None, RELEASE, 1.5),
+    Part("deny", None, DENY, 0.2),
+)
+
+
+class Run:
+    """A part while it runs and when it has ended."""
+
+    def __init__(self, part, command):
+        self.part, self.began, self.file = part, time.monotonic(), OUT / f"{part.name}.log"
+        with open(self.file, "wb") as out:
+            self.process = subprocess.Popen(["bash", "-c", command], stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=ROOT,
+                                            start_new_session=True)
+        self.passed = self.failed = self.skipped = 0
+        self.bad = []
+
+    def close(self):
+        """Reads the result of a process that has ended."""
+        self.seconds, text = time.monotonic() - self.began, self.file.read_text(errors="replace")
+        code = self.process.returncode
+        closing = [line[1:] for line in CLOSING.findall(text)] + RUST_CLOSING.findall(text)
+        self.passed, self.failed, self.skipped = (sum(int(line[at]) for line in closing) for at in range(3))
+        self.bad = [line[0].strip()[:400] for line in BAD.finditer(text)]
+        self.skipped += text.count("\nSKIPPED: ")  # a unit test that says so passes
+        if not closing:  # a command that only succeeds or fails
+            self.passed, self.failed = (1, 0) if code == 0 else (0, 1)
+        elif code != 0 and self.failed == 0:
+            self.failed, self.bad = 1, [*self.bad, f"FAILED: {self.part.name} ended with code {code}"]
+        print(f"{'ok  ' if self.failed == 0 else 'FAIL'} {self.part.name:<18} {self.seconds:>5.0f} s  "
+              f"{self.passed:>5} passed {self.failed:>3} failed {self.skipped:>3} skipped", flush=True)
+        for line in re.findall(r"^(?:[a-z0-9-]+: \d+ passed, .*|test result: .*)$", text, re.MULTILINE):
+            print(f"         {line}", flush=True)
+        if self.failed:
+            shown = text if len(text) < 60_000 else text[:5_000] + "\n[...]\n" + text[-55_000:]
+            print(f"---- output of {self.part.name}\n{shown}\n---- end of the output of {self.part.name}", flush=True)
+
+    def kill(self):
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+
+def perform(parts, commands, most):
+    """Runs all parts and returns their results; ends with the first failure of a part that the others need."""
+    done, running, waiting = [], [], list(parts)
+    try:
+        while waiting or running:
+            for run in [run for run in running if run.process.poll() is not None]:
+                running.remove(run)
+                run.close()
+                done.append(run)
+                if run.failed and run.part.name in SEQUENTIAL:
+                    return done
+            load = sum(run.part.load for run in running)
+            is_alone = any(run.part.name in SEQUENTIAL for run in running)
+            for part in list(waiting):
+                if is_alone or (running and (part.name in SEQUENTIAL or load + part.load > most)):
+                    if part.name in SEQUENTIAL:
+                        break
+                    continue
+                waiting.remove(part)
+                running.append(Run(part, commands[part.name]))
+                load += part.load
+                is_alone = part.name in SEQUENTIAL
+            time.sleep(0.2)
+    finally:
+        for run in running:
+            run.kill()
+    return done
+
+
+def history():
+    """Prints how many runs each failed check had, most frequent first."""
+    runs = [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
+    failures = Counter(f"{part['name']}: {line}" for run in runs for part in run["parts"] for line in part["bad"] if "FAIL" in line)
+    print(f"{len(runs)} runs")
+    for line, count in failures.most_common():
+        print(f"{count:>4} of {len(runs)}  {line[:200]}")
+
+
+def record(done, suite):
+    """Appends the run to the file of results."""
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT).stdout.strip()
+    parts = [{"name": run.part.name, "seconds": round(run.seconds), "passed": run.passed, "failed": run.failed, "skipped": run.skipped, "bad": run.bad}
+             for run in done]
+    with open(RESULTS, "a") as out:
+        out.write(json.dumps({"at": time.strftime("%Y-%m-%dT%H:%M:%S"), "commit": commit, "suite": suite, "parts": parts}) + "\n")
+
+
+def chosen(options):
+    """The parts to run and the command of each."""
+    commands = {part.name: part.full if options.all else part.short for part in PARTS}
+    if options.only:
+        names = options.only.split(",")
+        unknown = set(names) - set(commands)
+        if unknown:
+            sys.exit(f"no part {', '.join(sorted(unknown))}; the parts are {', '.join(commands)}")
+        commands = {part.name: commands[part.name] or part.full for part in PARTS if part.name in {"build", *names}}
+    return [part for part in PARTS if commands.get(part.name)], commands
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--all", action="store_true", help="every part in its full form")
+    parser.add_argument("--only", default="", help="names of parts, comma-separated")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--history", action="store_true")
+    options = parser.parse_args()
+    if options.history:
+        return history()
+    parts, commands = chosen(options)
+    if options.list:
+        for part in PARTS:
+            print(f"{part.name:<18} {'test, test-all' if part.short else 'test-all':<15} {part.short or part.full}")
+        return None
+    usage = shutil.disk_usage(ROOT)
+    if 100 * usage.used > DISK_PERCENT_MAX * usage.total:
+        sys.exit(f"{100 * usage.used // usage.total} % of the disk of {ROOT} are in use, and brokers delete messages from 85 % on: free some")
+    OUT.mkdir(parents=True, exist_ok=True)
+    began = time.monotonic()
+    # Packages are installed beside the build, which needs none of them.
+    installing = threading.Thread(target=packages.need, args=[pair for part in parts for pair in part.packages])
+    installing.start()
+    first = [part for part in parts if part.name in SEQUENTIAL]
+    done = perform(first, commands, 1)
+    installing.join()
+    if not any(run.failed for run in done):
+        done += perform([part for part in parts if part not in first], commands, (os.cpu_count() or 2) * 1.5)
+    record(done, "test-all" if options.all else "test")
+    bad = [f"{run.part.name}: {line}" for run in done for line in run.bad]
+    if bad:
+        print("== failed and skipped checks", *bad, sep="\n")
+    passed, failed, skipped = (sum(getattr(run, name) for run in done) for name in ("passed", "failed", "skipped"))
+    print(f"== {len(done)} parts in {time.monotonic() - began:.0f} s; outputs are in {OUT}")
+    print(f"total: {passed} passed, {failed} failed, {skipped} skipped")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    sys.exit(main())
