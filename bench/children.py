@@ -7,6 +7,9 @@ import ctypes
 import os
 import signal
 import subprocess
+import time
+
+from tests.kit import ports
 
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -43,3 +46,12 @@ def start(arguments, **options):
 
 def run(arguments, **options):
     return subprocess.run(arguments, preexec_fn=with_parent(), **options)
+
+
+def await_ports(process, numbers, log, seconds=600):
+    """Waits until every port answers; raises with the end of the log if the process ends first or time is up."""
+    end = time.monotonic() + seconds
+    while not all(map(ports.listening, numbers)):
+        if process.poll() is not None or time.monotonic() > end:
+            raise RuntimeError(f"no answer on ports {numbers} (exit code {process.poll()}):\n{log.read_text(errors='replace')[-2000:]}")
+        time.sleep(0.01)

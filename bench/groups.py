@@ -3,10 +3,9 @@ import os
 import signal
 import subprocess
 
-import children
-import local
-import servers
-import stage
+from bench import children, servers, stage
+from tests.kit import ports
+
 
 ROLES = {"async": "ASYNC_MASTER", "sync": "SYNC_MASTER"}
 NAMES = ["brokerClusterName=DefaultCluster", "brokerName=broker-a", "brokerIP1=127.0.0.1", "brokerIP2=127.0.0.1"]
@@ -19,18 +18,15 @@ class Slave:
         self.master, self.number, self.process = master, number, None
         self.work = master.work / f"slave-{number}"
         self.work.mkdir()
-        _, self.broker_port = local.free_ports()
+        _, self.broker_port = ports.free_ports()
 
     def start(self, nice=0):
         conf = [*NAMES, f"brokerId={self.number}", "brokerRole=SLAVE", f"haListenPort={self.broker_port + 1}",
                 *(["flushDiskType=SYNC_FLUSH"] if self.master.sync else []), *self.master.given]
         namesrv = self.master.namesrv_port
         if self.master.name == "java":
-            printed = subprocess.run(
-                [servers.HERE / "java-broker", "start", "--only", "broker", "--dir", self.work, "--namesrv-port", str(namesrv), "--broker-port",
-                 str(self.broker_port), "--heap", self.master.heap, *(word for line in conf for word in ("--conf", line))],
-                check=True, stdout=subprocess.PIPE, text=True).stdout
-            self.pid = int(dict(line.split() for line in printed.splitlines())["broker"])
+            self.java = servers.java(self.work, self.master.heap, conf=conf, only="broker", namesrv=f"127.0.0.1:{namesrv}", broker_port=self.broker_port)
+            self.pid = self.java.start().pid
             os.setpriority(os.PRIO_PROCESS, self.pid, nice)
             return
         file, log = self.work / "broker.conf", self.work / "server.log"
@@ -39,14 +35,14 @@ class Slave:
             self.process = children.start(["nice", "-n", str(nice), servers.VOSTOK, "serve", "--roles", "broker", "--data", self.work / "data", "--broker-port",
                                            str(self.broker_port), "-c", file], stdout=out, stderr=out, stdin=subprocess.DEVNULL)
         self.pid = self.process.pid
-        local.await_ports(self.process, [self.broker_port], 60, log)
+        children.await_ports(self.process, [self.broker_port], log)
 
     def end(self):
         if self.process is not None:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait()
         elif self.master.name == "java":
-            subprocess.run([servers.HERE / "java-broker", "stop", "--dir", self.work, "--kill"], check=True)
+            self.java.kill()
 
 
 class Group(stage.Kept):

@@ -4,9 +4,9 @@ import ssl
 import subprocess
 import sys
 
-import grpc_requests
-import http2
-import stage
+from bench import grpc_requests, http2, stage
+from tests.kit import servers as kit
+
 
 TOPIC, POLL_S = "Idle", 20
 # Addresses of this machine that clients come from: a server has bounds for each, such as that of TLS handshakes.
@@ -41,7 +41,7 @@ def make_topic(server, topic):
     code, _, _ = stage.ask(server.broker_port, 17, fields)
     if code != 0:
         sys.exit(f"{server.name} did not make {topic}: code {code}")
-    stage.local.await_route(server.namesrv_port, topic, 60)
+    kit.await_route(f"127.0.0.1:{server.namesrv_port}", topic)
 
 
 class Client:

@@ -9,8 +9,8 @@ import threading
 import time
 from pathlib import Path
 
-import children
-from servers import VOSTOK
+from bench import children
+from bench.servers import VOSTOK
 
 TICK_US = 1_000_000 / os.sysconf("SC_CLK_TCK")
 DISK_BYTES_PER_SECOND = 2_000_000_000  # more than one core of load can have written

@@ -5,11 +5,25 @@ import signal
 import subprocess
 from pathlib import Path
 
-import children
-import local
+from bench import children
+from tests.kit import ports
+from tests.kit import servers as kit
+from tests.kit.paths import TARGET
+
 
 HERE = Path(__file__).resolve().parent
-VOSTOK = Path(os.environ.get("VOSTOK", HERE.parent / "target" / "release" / "vostok"))
+VOSTOK = Path(os.environ.get("VOSTOK", TARGET / "release" / "vostok"))
+# Settings of the collector in RocketMQ's own runbroker.sh; only the size of the heap is an option of the benchmarks.
+COLLECTOR = ["-XX:-UsePerfData", "-XX:+UseG1GC", "-XX:G1HeapRegionSize=16m", "-XX:G1ReservePercent=25", "-XX:InitiatingHeapOccupancyPercent=30",
+             "-XX:SoftRefLRUPolicyMSPerMB=0", "-XX:-OmitStackTraceInFastThrow", "-XX:-UseLargePages"]
+NAMES = {"brokerClusterName": "DefaultCluster", "brokerName": "broker-a", "brokerIP1": "127.0.0.1"}
+
+
+def java(work, heap="4g", cpus="", sync=False, conf=(), **options):
+    """A broker of Apache RocketMQ with a name server (tests.kit.servers.Java), with RocketMQ's own defaults. `conf` are lines KEY=VALUE."""
+    settings = dict(line.split("=", 1) for line in conf) | ({"flushDiskType": "SYNC_FLUSH"} if sync else {})
+    flags = [*COLLECTOR, *(["-XX:+AlwaysPreTouch"] if heap == "4g" else [])]
+    return kit.Java(work, settings, base=NAMES, heap=heap, flags=flags, prefix=["taskset", "-c", cpus] if cpus else [], **options)
 
 
 class Server:
@@ -23,7 +37,7 @@ class Server:
     def start(self):
         shutil.rmtree(self.work, ignore_errors=True)
         self.work.mkdir(parents=True)
-        self.namesrv_port, self.broker_port = local.free_ports()
+        self.namesrv_port, self.broker_port = ports.free_ports()
         self.launch()
 
     def spawn(self, arguments, ports):
@@ -32,7 +46,7 @@ class Server:
         with open(log, "wb") as file:
             self.process = children.start([*pin, *arguments], stdout=file, stderr=file, stdin=subprocess.DEVNULL)
         self.pid = self.process.pid  # taskset becomes the server
-        local.await_ports(self.process, ports, 20, log)
+        children.await_ports(self.process, ports, log)
 
     def stop(self):
         if self.process is not None:
@@ -87,14 +101,10 @@ class Java(Server):
     fresh_per_cell = False
 
     def launch(self):
-        arguments = [HERE / "java-broker", "start", "--dir", self.work, "--namesrv-port", str(self.namesrv_port),
-                     "--broker-port", str(self.broker_port)]
-        arguments += ["--cpus", self.cpus] if self.cpus else []
-        arguments += ["--sync"] if self.sync else []
-        printed = subprocess.run(arguments, check=True, stdout=subprocess.PIPE, text=True).stdout
-        self.pid = int(dict(line.split() for line in printed.splitlines())["broker"])
+        self.java = java(self.work, cpus=self.cpus, sync=self.sync).start()
+        self.namesrv_port, self.broker_port, self.pid = self.java.namesrv_port, self.java.broker_port, self.java.pid
 
     def stop(self):
-        if self.work.exists():  # its clean stop takes 15 s and nothing of it is kept
-            subprocess.run([HERE / "java-broker", "stop", "--dir", self.work, "--kill"], check=False)
+        if self.work.exists():  # a clean stop takes 15 s, and no data is kept
+            self.java.kill()
         shutil.rmtree(self.work, ignore_errors=True)

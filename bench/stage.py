@@ -15,11 +15,9 @@ import threading
 import time
 from pathlib import Path
 
-import children
-import local
-import measure
-import servers
-import warm
+from bench import children, measure, servers, warm
+from tests.kit import ports
+
 
 OUT = Path(__file__).resolve().parent / ".out"
 CLOCK = time.monotonic
@@ -62,12 +60,12 @@ class Kept:
         self.heap, self.cpus = chosen.heap, "0" if chosen.pin else ""
         self.load_cpus = "1" if chosen.pin else ""
         self.work = OUT / work
-        self.process = None
+        self.process = self.java = None
         discard(self.work)
         self.work.mkdir(parents=True)
-        self.namesrv_port, self.broker_port = local.free_ports()
+        self.namesrv_port, self.broker_port = ports.free_ports()
         # Java's proxy also takes the port below.
-        self.grpc = ["--grpc-port", str(local.free_ports()[1])] if grpc else []
+        self.grpc = ["--grpc-port", str(ports.free_ports()[1])] if grpc else []
 
     @property
     def commit_log(self):
@@ -78,11 +76,11 @@ class Kept:
         began = CLOCK()
         pin = ["taskset", "-c", self.cpus] if self.cpus else []
         if self.name == "java":
-            arguments = [servers.HERE / "java-broker", "start", "--dir", self.work, "--namesrv-port", str(self.namesrv_port),
-                         "--broker-port", str(self.broker_port), "--heap", self.heap, *self.grpc, *(["--cpus", self.cpus] if self.cpus else []),
-                         *(["--sync"] if self.sync else []), *(word for line in self.conf for word in ("--conf", line))]
-            printed = subprocess.run(arguments, check=True, stdout=subprocess.PIPE, text=True).stdout
-            self.pid = int(dict(line.split() for line in printed.splitlines())["broker"])
+            if self.java is None:
+                grpc = int(self.grpc[1]) if self.grpc else None
+                self.java = servers.java(self.work, self.heap, self.cpus, self.sync, self.conf, grpc_port=grpc,
+                                         namesrv_port=self.namesrv_port, broker_port=self.broker_port)
+            self.pid = self.java.start().pid
             return CLOCK() - began
         file, log = self.work / "broker.conf", self.work / "server.log"
         file.write_text("\n".join([*self.conf, *(["flushDiskType=SYNC_FLUSH"] if self.sync else [])]) + "\n")
@@ -91,14 +89,14 @@ class Kept:
                 [*pin, self.binary or servers.VOSTOK, "serve", "--data", self.work / "data", "--namesrv-port", str(self.namesrv_port),
                  "--broker-port", str(self.broker_port), "-c", file, *self.grpc, *self.options], stdout=out, stderr=out, stdin=subprocess.DEVNULL)
         self.pid = self.process.pid
-        local.await_ports(self.process, [self.namesrv_port, self.broker_port], 600, log)
+        children.await_ports(self.process, [self.namesrv_port, self.broker_port], log)
         return CLOCK() - began
 
     def end(self, crash):
         """Stops or kills it; returns the seconds that took."""
         began = CLOCK()
         if self.name == "java":
-            subprocess.run([servers.HERE / "java-broker", "stop", "--dir", self.work, *(["--kill"] if crash else [])], check=True)
+            self.java.kill() if crash else self.java.stop()
         else:
             self.process.send_signal(signal.SIGKILL if crash else signal.SIGTERM)
             self.process.wait(600)
@@ -106,7 +104,7 @@ class Kept:
         return CLOCK() - began
 
     def remove(self):
-        if self.process is not None or any(self.work.glob("*.pid")):
+        if self.process is not None or (self.java is not None and self.java.runs()):
             self.end(crash=True)
         discard(self.work)
 

@@ -309,9 +309,8 @@ fn agent() -> (Process, String) {
 /// A benchmark of a server and a load without an end, in a directory of its own.
 const BENCH: &str = "
 import sys
-sys.path.insert(0, 'bench')
 from pathlib import Path
-import children, measure, servers
+from bench import children, measure, servers
 children.watch_signals()
 place = Path(sys.argv[1])
 server = servers.Vostok(place / 'data', '')

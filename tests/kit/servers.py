@@ -16,6 +16,12 @@ BROKER = {"brokerClusterName": "DefaultCluster", "brokerName": "broker-a", "brok
 # Java refuses requests that waited for 200 ms and sends that wait for memory, which both happen on a busy machine.
 PATIENT = {"waitTimeMillsInSendQueue": 120_000, "waitTimeMillsInPullQueue": 120_000, "waitTimeMillsInTransactionQueue": 120_000,
            "waitTimeMillsInAdminBrokerQueue": 120_000, "osPageCacheBusyTimeOutMills": 120_000}
+# Files so small that every kind of boundary is crossed. Positions are on disk soon, so that a kill costs nothing. The checker of
+# transactions does not touch half messages.
+SMALL_FILES = PATIENT | {
+    "mappedFileSizeCommitLog": 524_288, "mappedFileSizeConsumeQueue": 400, "mapperFileSizeBatchConsumeQueue": 460, "maxHashSlotNum": 200, "maxIndexNum": 400,
+    "mappedFileSizeTimerLog": 1_070, "messageDelayLevel": "1s 2s 10s 30s 45s 100s 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
+    "flushConsumerOffsetInterval": 500, "flushDelayOffsetInterval": 500, "transactionTimeOut": 86_400_000, "recallMessageEnable": "true"}
 OPENS = [*(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in ("java.lang", "java.nio", "sun.nio.ch")),
          "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED"]
 # A JVM of a test lives for seconds: the compiler that takes less time is enough.
@@ -59,17 +65,19 @@ class Java:
     """A name server and a broker of Apache RocketMQ, each in a JVM of its own, with their data in `directory`.
 
     `only` is `namesrv` or `broker` for one of them; a broker alone registers at `namesrv` (`host:port`). With `grpc_port` the broker
-    is in the process of RocketMQ's proxy. `namesrv_conf` are lines of namesrv.conf, such as the settings of a controller.
+    is in the process of RocketMQ's proxy. `namesrv_conf` are lines of namesrv.conf, such as the settings of a controller. `base` are
+    settings that `conf` may replace.
     """
     kind = "java"
 
-    def __init__(self, directory, conf=None, namesrv_conf=None, only=None, namesrv=None, grpc_port=None, version=VERSION, heap="512m",
-                 flags=SHORT_LIVED, level="WARN", prefix=()):
+    def __init__(self, directory, conf=None, namesrv_conf=None, only=None, namesrv=None, namesrv_port=None, broker_port=None, grpc_port=None,
+                 version=VERSION, heap="512m", flags=SHORT_LIVED, level="WARN", prefix=(), base=BROKER | PATIENT):
         self.directory, self.only, self.grpc_port, self.version, self.level = directory, only, grpc_port, version, level
-        self.namesrv_port, self.broker_port = ports.free_ports()
+        free_namesrv, free_broker = ports.free_ports()
+        self.namesrv_port, self.broker_port = namesrv_port or free_namesrv, broker_port or free_broker
         self.namesrv, self.broker = namesrv or f"127.0.0.1:{self.namesrv_port}", f"127.0.0.1:{self.broker_port}"
         self.store, self.log, self.heap, self.flags, self.prefix = directory / "store", directory / "logs" / "broker.log", heap, flags, prefix
-        self.settings = BROKER | PATIENT | {
+        self.settings = base | {
             "brokerId": 0, "namesrvAddr": self.namesrv, "listenPort": self.broker_port, "haListenPort": self.broker_port + 1,
             "storePathRootDir": self.store, "storePathCommitLog": self.store / "commitlog", "autoCreateTopicEnable": "true",
             "autoCreateSubscriptionGroup": "true", "brokerRole": "ASYNC_MASTER", "flushDiskType": "ASYNC_FLUSH"} | (conf or {})

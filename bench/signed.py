@@ -1,8 +1,7 @@
-#!/usr/bin/env python3
 """What authentication costs: signed sends beside unsigned ones, and sends of a user while another address guesses secrets.
 
-    bench/signed                              CPU per message: off, signed, and signed beside 5,000 bad logins a second
-    bench/signed --seconds 30 --servers vostok,java
+    python3 -m bench.signed                              CPU per message: off, signed, and signed beside 5,000 bad logins a second
+    python3 -m bench.signed --seconds 30 --servers vostok,java
 
 Every cell has a server of its own. The bad logins come from 127.0.0.2, pipelined on connections that the server may end, so that only the
 rate of requests counts; the load comes from 127.0.0.1. `of calm` is the TPS of the user beside them over that without them just before,
@@ -15,8 +14,8 @@ import statistics
 import struct
 import time
 
-import measure
-import stage
+from bench import measure, stage
+
 
 PACKAGE = "org.apache.rocketmq.auth.authentication.provider.LocalAuthenticationMetadataProvider"
 USER = {"username": "rocketmq2", "password": "12345678"}

@@ -1,8 +1,7 @@
-#!/usr/bin/env python3
 """What the parts that run beside the log cost: server CPU per message with everything on, with everything off, and before they were there.
 
-    bench/features --baseline-rev 1a84545           builds that commit in a worktree of its own (once) and measures it too
-    bench/features --baseline BINARY
+    python3 -m bench.features --baseline-rev 1a84545           builds that commit in a worktree of its own (once) and measures it too
+    python3 -m bench.features --baseline BINARY
 
 The variants take turns, round by round, so that a machine that changes its speed changes it for all; the figures are medians.
 Messages have a key and a tag, so that the index has something to do. Only CPU time is compared: TPS is for information.
@@ -12,7 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import stage
+from bench import stage
+
 
 # Settings a binary does not know are told and do nothing there.
 OFF = ["messageIndexEnable=false", "timerWheelEnable=false", "cleanFileForciblyEnable=false", "deleteWhen=04", "flushIntervalConsumeQueue=60000"]

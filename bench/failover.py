@@ -1,8 +1,7 @@
-#!/usr/bin/env python3
 """How long an unmodified Java producer (client 5.5.0, defaults) waits when the master it sends to goes.
 
-    bench/failover                          10 rounds of each
-    bench/failover --rounds 100 --faults switch,restart
+    python3 -m bench.failover                          10 rounds of each
+    python3 -m bench.failover --rounds 100 --faults switch,restart
 
     switch     a broker set of three (`vostok serve --cluster 1m2s`): the controller is asked for another master
     restart    the same set: the master is killed and started again at once at its address, where it finds itself a slave
@@ -25,7 +24,6 @@ import threading
 import time
 from pathlib import Path
 
-sys.dont_write_bytecode = True
 HERE = Path(__file__).resolve().parent
 INTEROP = HERE.parent / "interop"
 sys.path[:0] = [str(INTEROP), str(HERE)]

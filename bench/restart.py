@@ -1,15 +1,16 @@
-#!/usr/bin/env python3
 """How long a broker is away: from its start until both ports answer and a send is acknowledged, on a store of some size.
 
-    bench/restart                                   1 GB, 1,000 queues
-    bench/restart --gb 20 --queues 50000
+    python3 -m bench.restart                                   1 GB, 1,000 queues
+    python3 -m bench.restart --gb 20 --queues 50000
 
 Per server one store is filled; then it is stopped or killed under load and started again, with the page cache as it is and with
 caches dropped (needs root). `down` is how long stopping took. Java's ports are counted from the start of its process too.
 """
 import time
 
-import stage
+from bench import stage
+from tests.kit import servers as kit
+
 
 MODES = [("stop", False, False), ("kill -9", True, False), ("stop, cold", False, True), ("kill -9, cold", True, True)]
 
@@ -36,7 +37,7 @@ def again(server, chosen, crash, cold):
     while not stage.send(server.broker_port, "bench"):
         time.sleep(0.002)
     sent = stage.CLOCK() - began
-    while not stage.local.routed(server.namesrv_port, "bench"):
+    while not kit.is_routed(f"127.0.0.1:{server.namesrv_port}", "bench"):
         time.sleep(0.002)
     return {"down": down, "ports": ports, "send": sent, "route": stage.CLOCK() - began, **stage.footprint(server)}
 

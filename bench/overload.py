@@ -1,8 +1,7 @@
-#!/usr/bin/env python3
 """More than the server can do: goodput, refusals by cause and memory at 150 % of its ceiling.
 
-    bench/overload                            the ceiling by a closed loop, then an open loop above it for 60 s
-    bench/overload --seconds 300 --share 1.5
+    python3 -m bench.overload                            the ceiling by a closed loop, then an open loop above it for 60 s
+    python3 -m bench.overload --seconds 300 --share 1.5
 
 The closed loop finds what the server can do with `-w` requests in flight. The open loop then sends on schedule, whatever the answers do,
 over several connections with many requests in flight; what the server does not take waits in the sockets, so the latency of the
@@ -12,8 +11,8 @@ that the server is what is short.
 """
 import threading
 
-import measure
-import stage
+from bench import measure, stage
+
 
 
 class Watch:

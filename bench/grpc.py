@@ -1,9 +1,8 @@
-#!/usr/bin/env python3
 """gRPC, the protocol of 5.x clients: Vostok beside `mqproxy -pm local` of Apache RocketMQ, proxy and broker in one process each.
 
-    bench/grpc                                w = 1, 60, 200 with 1 KiB, then receives of 32 messages with their acknowledgements
-    bench/grpc --seconds 30 --fill 1000000
-    bench/grpc --servers vostok,echo          beside the limit server alone
+    python3 -m bench.grpc                                w = 1, 60, 200 with 1 KiB, then receives of 32 messages with their acknowledgements
+    python3 -m bench.grpc --seconds 30 --fill 1000000
+    python3 -m bench.grpc --servers vostok,echo          beside the limit server alone
 
 Sends are calls of one message on one connection, as many at a time as `w`. What is received was sent over remoting before, so that every
 receive finds 32 messages; CPU is that of receives and acknowledgements alone. Sends at w = 60 over TLS are Vostok's alone: their targets
@@ -13,11 +12,8 @@ import contextlib
 import json
 import statistics
 
-import grpc_clients
-import measure
-import servers
-import stage
-import warm
+from bench import grpc_clients, measure, servers, stage, warm
+
 
 GROUP = "bench_grpc"
 CPU_RATIO, TPS_RATIO, TAIL_MS, ECHO_SHARE, TLS_RATIO = 6, 4, 10, 0.5, 1.5

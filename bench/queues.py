@@ -1,9 +1,8 @@
-#!/usr/bin/env python3
 """What many queues cost: TPS, worst second, CPU, memory and files, with the load of the MetaQ report's cases 7, 11 and 12.
 
-    bench/queues                                    8 and 1,024 queues, a few seconds each
-    bench/queues --queues 8,1024,10240,50000 --seconds 60
-    bench/queues --servers vostok --baseline BINARY --rounds 3      beside another binary, in turn; ends with the ratio of CPU per message
+    python3 -m bench.queues                                    8 and 1,024 queues, a few seconds each
+    python3 -m bench.queues --queues 8,1024,10240,50000 --seconds 60
+    python3 -m bench.queues --servers vostok --baseline BINARY --rounds 3      beside another binary, in turn; ends with the ratio of CPU per message
 
 4 KiB bodies that compress to less than a tenth, 128 requests in flight, all queues in one topic and spread over up to
 1,000 topics. Every queue gets messages before the measurement begins. Java needs a map per queue file: raise vm.max_map_count
@@ -12,7 +11,8 @@ for 50,000. A rate is compared with the one at the first number of queues of the
 import statistics
 from pathlib import Path
 
-import stage
+from bench import stage
+
 
 
 def layouts(queues, topics_max):

@@ -1,17 +1,15 @@
-#!/usr/bin/env python3
 """What replication costs: a master without, with one and with two slaves, {async, sync} replication x {async, sync} flush.
 
-    bench/replication                                   Vostok and Java, one request in flight, 30 and 200
-    bench/replication --servers vostok -w 60 --slaves 0,1,2 --modes async-async
+    python3 -m bench.replication                                   Vostok and Java, one request in flight, 30 and 200
+    python3 -m bench.replication --servers vostok -w 60 --slaves 0,1,2 --modes async-async
 
 All servers and the load share the processors of this machine, so that a slave costs its master TPS by its own CPU time as well; the
 CPU time per message is that of the process named. `behind` is what a slave lacked when the load ended, and how long it took for it.
 """
 import json
 
-import measure
-import stage
-from groups import Group
+from bench import measure, stage
+from bench.groups import Group
 
 
 def cells(name, mode, count, chosen):

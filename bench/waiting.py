@@ -1,8 +1,7 @@
-#!/usr/bin/env python3
 """What consumers that wait for the next message cost its producer: latency of sends by the number of groups that wait.
 
-    bench/waiting                                 sends at a fixed rate, one in flight, to 0, 10 and 100 groups
-    bench/waiting --baseline BINARY --pops        beside another binary, and with pops instead of pulls
+    python3 -m bench.waiting                                 sends at a fixed rate, one in flight, to 0, 10 and 100 groups
+    python3 -m bench.waiting --baseline BINARY --pops        beside another binary, and with pops instead of pulls
 
 Every group has a connection of its own and always one request waiting at the topic's only queue; each message wakes all of them. The
 variants take turns round by round; a figure is the median of the rounds.
@@ -18,7 +17,8 @@ import struct
 import time
 from pathlib import Path
 
-import stage
+from bench import stage
+
 
 TOPIC = "waiting"
 NEXT = re.compile(rb'"nextBeginOffset":"?(\d+)')

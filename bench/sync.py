@@ -1,8 +1,7 @@
-#!/usr/bin/env python3
 """Sync flush: TPS, flushes and how many messages share one, beside what the disk reaches for the same writes.
 
-    bench/sync                                      1, 30 and 200 requests in flight
-    bench/sync --seconds 30
+    python3 -m bench.sync                                      1, 30 and 200 requests in flight
+    python3 -m bench.sync --seconds 30
 
 `flushes` are calls of fdatasync (msync for Java), counted by the broker where it says so and by strace where that is installed.
 The yardstick writes groups of the same bytes into a file that was written before, one fdatasync each, with fio where that is
@@ -16,9 +15,8 @@ import shutil
 import signal
 import subprocess
 
-import children
-import servers
-import stage
+from bench import children, servers, stage
+
 
 CALLS = "fdatasync,fsync,msync,sync_file_range"
 

@@ -1,8 +1,7 @@
-#!/usr/bin/env python3
 """The load of RocketMQ's own benchmark: its producer, and its producer beside its push consumer, against Vostok, Java's broker and the echo.
 
-    bench/java-client                               1, 60 and 200 threads, 1 KiB
-    bench/java-client --servers vostok,echo -w 60 --modes produce
+    python3 -m bench.java_client                               1, 60 and 200 threads, 1 KiB
+    python3 -m bench.java_client --servers vostok,echo -w 60 --modes produce
 
 The clients are org.apache.rocketmq.example.benchmark.Producer and Consumer of 5.5.0 from Maven Central, with their defaults but for
 threads, size and topic: a thread sends one message and waits for its answer, and the client writes every request by itself. So
@@ -15,18 +14,16 @@ measured when two such windows in a row differ by less than 5 % in CPU per messa
 import contextlib
 import os
 import re
-import shutil
 import subprocess
-import sys
 import threading
 
-import children
-import measure
-import servers
-import stage
-import warm
+from bench import children, measure, servers, stage, warm
+from tests.kit import downloads
+from tests.kit import servers as kit
+from tests.kit.paths import WORK
 
-JARS = servers.HERE.parent / "interop" / ".work" / "example-5.5.0"
+
+JARS = WORK / "example-5.5.0"
 PACKAGE = "org.apache.rocketmq.example.benchmark"
 QUEUES = 8
 # Of its snapshots, one a second, the client shows the last ten.
@@ -34,16 +31,6 @@ SHOWN_SECONDS = 9
 SILENCE_SECONDS = 40
 PRODUCED = re.compile(r"Send TPS: (\d+) \| Max RT\(ms\): (\d+) \| Average RT\(ms\): +([\d.NaN]+) \| Send Failed: (\d+) \| Response Failed: (\d+)")
 CONSUMED = re.compile(r"Consume TPS: (\d+) ")
-
-
-def fetch_jars():
-    if (JARS / ".complete").exists():
-        return
-    if shutil.which("mvn") is None:
-        sys.exit("maven is needed to fetch RocketMQ's benchmark clients")
-    subprocess.run(["mvn", "-q", "-B", "-f", servers.HERE / "rocketmq" / "example.xml", "dependency:copy-dependencies", "-DincludeScope=runtime",
-                    f"-DoutputDirectory={JARS}"], check=True)
-    (JARS / ".complete").touch()
 
 
 class CpuClock:
@@ -153,7 +140,7 @@ def make_topic(server, topic):
     code, _, _ = stage.ask(server.broker_port, 17, {key: str(value) for key, value in fields.items()})
     if code != 0:
         raise RuntimeError(f"{server.name} did not make {topic}: code {code}")
-    stage.local.await_route(server.namesrv_port, topic, 60)
+    kit.await_route(f"127.0.0.1:{server.namesrv_port}", topic)
 
 
 def cell(server, chosen, mode, w):
@@ -229,7 +216,7 @@ def main():
     chosen = parser.parse_args()
     stage.ready("RocketMQ's own benchmark clients")
     stage.need_disk(20e9)
-    fetch_jars()
+    downloads.jars(JARS, servers.HERE / "rocketmq" / "example.xml")
     results = [one for name in chosen.servers.split(",") for one in run(name, chosen)]
     by = {(one["server"], one["mode"], one["w"]): one for one in results}
     print()

@@ -1,9 +1,8 @@
-#!/usr/bin/env python3
 """Clients that only say they are there: memory and CPU of the server with many connections and heartbeats.
 
-    bench/idle                                10,000 clients of 100 consumer groups, a heartbeat every 30 s from each
-    bench/idle --clients 2000 --seconds 30
-    bench/idle --grpc [--tls]                 consumers of RocketMQ 5.x, a heartbeat every 10 s from each and one receive that waits
+    python3 -m bench.idle                                10,000 clients of 100 consumer groups, a heartbeat every 30 s from each
+    python3 -m bench.idle --clients 2000 --seconds 30
+    python3 -m bench.idle --grpc [--tls]                 consumers of RocketMQ 5.x, a heartbeat every 10 s from each and one receive that waits
 
 Every client is a producer and a consumer of one group, as the Java client says it in a heartbeat, and asks for its group's members
 now and then, as rebalancing does. Over gRPC every client also has its stream of settings. Needs `ulimit -n` of a little more than the clients.
@@ -15,10 +14,8 @@ import socket
 import struct
 import sys
 
-import grpc_clients
-import measure
-import stage
-import warm
+from bench import grpc_clients, measure, stage, warm
+
 
 
 def frame(opaque, code, fields, body=b""):

@@ -1,8 +1,7 @@
-#!/usr/bin/env python3
 """How long a message takes to a receive that waits for it over gRPC, from the begin of its send to the bytes of the receive's answer.
 
-    bench/woken                               2,000 messages, one after the other, to one group
-    bench/woken --messages 20000 --servers vostok,java
+    python3 -m bench.woken                               2,000 messages, one after the other, to one group
+    python3 -m bench.woken --messages 20000 --servers vostok,java
 
 Consumer and producer are one process with a connection each. The receive waits for some milliseconds before the message is sent. The
 round trip of a heartbeat on the same connection, measured in between, is what socket, library and this script cost.
@@ -12,10 +11,8 @@ import os
 import random
 import time
 
-import grpc_clients
-import grpc_requests
-import http2
-import stage
+from bench import grpc_clients, grpc_requests, http2, stage
+
 
 TOPIC, GROUP = "woken", "woken_group"
 P99_MS = 2

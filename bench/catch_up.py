@@ -1,8 +1,7 @@
-#!/usr/bin/env python3
 """How far slaves are behind under load, and how fast one that was away catches up: from the master's memory, and with cold caches.
 
-    bench/catch-up                                  Vostok and Java, 2 GB
-    bench/catch-up --gb 8 --servers vostok
+    python3 -m bench.catch_up                                  Vostok and Java, 2 GB
+    python3 -m bench.catch_up --gb 8 --servers vostok
 
 Lag is a time: how long ago the master's log ended where the slave's ends, asked of both in turn at 70 % of the ceiling that master and slave
 reach together, which is the messages of a full load by the time until the slave has them. While a slave catches up, producers send on at
@@ -15,8 +14,8 @@ import os
 import subprocess
 import time
 
-import stage
-from groups import Group
+from bench import stage
+from bench.groups import Group
 
 LAG_LOAD, LAG_P99_MS, MEMORY_MB, DISK_SHARE, PRODUCER_P99 = 0.7, 5, 1000, 0.7, 1.1
 

@@ -1,15 +1,13 @@
-#!/usr/bin/env python3
 """What operators see of a very large cluster, and when: pages and searches of topics and groups, runtime figures, scrapes, the doctor,
 the console; and what so many names cost a broker at its start, at rest and beside the messages that still flow.
 
-    bench/scale                                   a million topics with a message each, 10,000 groups; a scrape of 100,000 queues
-    bench/scale --topics 100000 --rounds 9        a smaller one
-    bench/scale --servers vostok,java --topics 0 --queues 0    the doctor at 1,000 topics and 2,300 groups alone
+    python3 -m bench.scale                                   a million topics with a message each, 10,000 groups; a scrape of 100,000 queues
+    python3 -m bench.scale --topics 100000 --rounds 9        a smaller one
+    python3 -m bench.scale --servers vostok,java --topics 0 --queues 0    the doctor at 1,000 topics and 2,300 groups alone
 
 The tables are written before the start; then each topic gets a message, and the broker is killed and started once more. A figure is the median and
 the 95th percentile of the rounds.
 """
-import argparse
 import http.client
 import json
 import random
@@ -20,11 +18,10 @@ import subprocess
 import sys
 import time
 
-import children
-import local
-import measure
-import servers
-import stage
+from bench import children, measure, servers, stage
+from tests.kit import ports
+from tests.kit import servers as kit
+
 
 SEND = ('{"code":310,"language":"OTHER","version":0,"opaque":%d,"flag":0,"extFields":{"a":"bench_scale","b":"%s","c":"TBW102","d":"8",'
         '"e":"%d","f":"0","g":"%d","h":"0","i":"","j":"0","k":"false","l":"0","m":"false"}}')
@@ -198,13 +195,13 @@ def stored(results, server, chosen):
 
 
 def console(results, server, chosen):
-    port = local.free_ports()[0]
+    port = ports.free_ports()[0]
     log = server.work / "console.log"
     with open(log, "wb") as out:
         process = children.start([servers.VOSTOK, "serve", "--roles", "console", "-n", f"127.0.0.1:{server.namesrv_port}", "--data", server.work / "console",
                                   "--console", f"127.0.0.1:{port}"], stdout=out, stderr=out, stdin=subprocess.DEVNULL)
     try:
-        local.await_ports(process, [port], 60, log)
+        children.await_ports(process, [port], log)
         before = {pid: measure.resident(pid)["VmRSS"] for pid in (process.pid, server.pid)}
         page = lambda path: len(get(port, path))
         limits = {"rounds": max(20, results.rounds), "bytes_max": 200_000}
@@ -245,7 +242,7 @@ def doctors(results, chosen):
             with stage.Kept(name, chosen) as server:
                 write_tables(server, 1000, 8, 2300)
                 server.start()
-                local.await_route(server.namesrv_port, topic_name(999), 60)
+                kit.await_route(f"127.0.0.1:{server.namesrv_port}", topic_name(999))
                 fill(server.broker_port, 1000, 1, at_once=20)  # Java refuses many requests that wait
                 for _ in range(3):
                     doctor(results, server, f"doctor of {name}, 1,000 topics, 2,300 groups", target_ms=target_ms)
@@ -270,7 +267,7 @@ def start(results, server, chosen, name):
     began = time.monotonic()
     took = server.start()
     results.add(f"start {name}: ports answer", f"{took * 1000:,.0f}")
-    local.await_route(server.namesrv_port, topic_name(chosen.topics - 1), 600)
+    kit.await_route(f"127.0.0.1:{server.namesrv_port}", topic_name(chosen.topics - 1))
     results.add(f"start {name}: the name server knows the last topic", f"{(time.monotonic() - began) * 1000:,.0f}")
     resident(results, server, f"memory after the start {name}")
 
@@ -282,7 +279,7 @@ def resident(results, server, name):
 def scrapes(results, chosen):
     """Scrapes of a broker with very many queues, all of which got messages since its start."""
     for topics, queues in ((chosen.queues // 8, 8), (chosen.queues // 1000, 1000)):
-        metrics = local.free_ports()[0]
+        metrics = ports.free_ports()[0]
         with stage.Kept("vostok", chosen, conf=["metricsExporterType=PROM", f"metricsPromExporterPort={metrics}", "metricsPromExporterHost=127.0.0.1"]) as server:
             write_tables(server, topics, queues, 100)
             server.start()

@@ -1,8 +1,7 @@
-#!/usr/bin/env python3
 """Does a backlog cost the producers anything: two groups drain it cold while producers go on at a fixed rate.
 
-    bench/backlog                                   1 GB, 10 s before and after
-    bench/backlog --gb 20 --seconds 60
+    python3 -m bench.backlog                                   1 GB, 10 s before and after
+    python3 -m bench.backlog --gb 20 --seconds 60
 
 Per server: the ceiling is found (closed loop), then the backlog is filled, caches are dropped (needs root), and producers send at
 half the ceiling in an open loop - before, while two groups drain everything, and after. Latency counts from the intended send
@@ -12,7 +11,8 @@ the log is read once for both.
 """
 import time
 
-import stage
+from bench import stage
+
 
 GROUPS = ("drain_a", "drain_b")
 

@@ -1,8 +1,7 @@
-#!/usr/bin/env python3
 """What operators who look cost the messages: CPU per message of the server while its metrics are scraped each second, and while ten
 browsers have the overview of its console open.
 
-    bench/watched --rounds 7 --seconds 10
+    python3 -m bench.watched --rounds 7 --seconds 10
 
 One server is loaded all the time. Scraper and browsers are on the same machine, where they take processors and cache from the server whatever
 they ask; operators look from elsewhere. So they look at this server and at another one without load in turn, round by round, and each
@@ -15,8 +14,9 @@ import sys
 import threading
 import time
 
-import local
-import stage
+from bench import stage
+from tests.kit import ports
+
 
 BROWSERS = 10
 TARGET = 1.02
@@ -64,7 +64,7 @@ class Watched(stage.Kept):
     """A server with metrics and console."""
 
     def __init__(self, chosen, work):
-        self.metrics, self.console = local.free_ports()
+        self.metrics, self.console = ports.free_ports()
         conf = ["metricsExporterType=PROM", f"metricsPromExporterPort={self.metrics}", "metricsPromExporterHost=127.0.0.1"]
         super().__init__("vostok", chosen, conf=conf, options=["--console", f"127.0.0.1:{self.console}"], work=work)
 

@@ -1,8 +1,7 @@
-#!/usr/bin/env python3
 """What a filter costs: server CPU per message that a pull looks at, by tag and by SQL92 over ten properties, beside Java.
 
-    bench/sql
-    bench/sql --messages 200000 --rounds 10
+    python3 -m bench.sql
+    python3 -m bench.sql --messages 200000 --rounds 10
 
 Messages have 1 KiB of body, a tag and ten properties. Pulls go through the queue from its beginning to its end, with filters that match
 all messages or none. A message that does not match costs the filter alone; by tag that is a look at the index.
@@ -11,9 +10,8 @@ import json
 import socket
 import struct
 
-import measure
-import stage
-import warm
+from bench import measure, stage, warm
+
 
 TOPIC, WINDOW = "Filtered", 200
 SUCCESS, SYSTEM_BUSY = 0, 2

@@ -1,8 +1,7 @@
-#!/usr/bin/env python3
 """Vostok beside Apache RocketMQ and two limit servers, one after the other, under the same load of `vostok lab`.
 
-    bench/run                 threads 1 10 30 60 120 200, bodies of 1 and 2 KiB, 8 queues, sync flush, and a minute at half load
-    bench/run --quick         threads 1 60 200, 1 KiB, about 4 minutes
+    python3 -m bench.run                 threads 1 10 30 60 120 200, bodies of 1 and 2 KiB, 8 queues, sync flush, and a minute at half load
+    python3 -m bench.run --quick         threads 1 60 200, 1 KiB, about 4 minutes
 
 Prints a table, ratios and the targets; everything is also in bench/.out/latest.json. The limit servers speak the same
 frames: `echo` only answers (what the network allows), `log-echo` checks the body's CRC, appends and answers.
@@ -16,11 +15,8 @@ import sys
 import time
 from pathlib import Path
 
-import children
-import measure
-import servers
-import table
-import warm
+from bench import children, measure, servers, table, warm
+
 
 OUT = Path(__file__).resolve().parent / ".out"
 KINDS = {"java": servers.Java, "vostok": servers.Vostok, "echo": servers.Echo, "log-echo": servers.LoggingEcho}
