@@ -1,31 +1,35 @@
-"""What mqadmin 5.5.0 is asked, in this order, and what it must print. `{n}` is the name server, `{b}` the broker."""
+"""Commands of mqadmin 5.5.0 in their order, and what each must print. `{n}` is the name server, `{b}` the broker."""
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Callable, Optional
 
+from tests.kit.waiting import PATIENCE_SECONDS
+
 
 @dataclass
 class Case:
-    """A command: its words, patterns its output must hold, patterns it must not."""
+    """A command: its words, patterns that its output must hold, and patterns that the output must not hold."""
 
     title: str
     words: list
     wants: list
     lacks: list = field(default_factory=list)
-    # An error is what it must print.
+    # Whether the command must print an error.
     fails: bool = False
-    # What it shows comes about with time.
+    # Whether the outcome takes time: the command runs until its output is right.
     patient: bool = False
-    # Others build on it.
+    # Text of a command that found its work done, which is right if an earlier run got no answer in time.
+    again: str = ""
+    # Whether later cases need this one.
     needed: bool = False
-    # Runs only against this server.
+    # The only server that the case is for.
     only: str = ""
-    # It is interrupted after this time; some never end.
-    seconds: int = 60
-    # Values later cases use, from the output.
+    # Seconds until a command that never ends is interrupted.
+    seconds: int = PATIENCE_SECONDS
+    # Reads values for later cases from the output.
     learn: Optional[Callable] = None
-    # A further look: returns what is wrong.
+    # Returns what else is wrong, from the output and the known values.
     check: Optional[Callable] = None
 
 
@@ -35,28 +39,28 @@ def case(words, *wants, title="", **more):
     return Case(title or words, [*split, *(() if words.startswith("!") else ("-n", "{n}"))], list(wants), **more)
 
 
-def first_message(text, _):
+def first_message(text):
     rows = [line.split() for line in text.splitlines() if line.strip()]
     queue, offset, offset_id, unique = rows[0]
     return {"queue": queue, "offset": offset, "offset_id": offset_id, "unique": unique}
 
 
-def own_client(text, _):
+def own_client(text):
     return {"client": next(line.split()[0] for line in text.splitlines() if "JAVA" in line)}
 
 
 def lines(count, *parts):
-    """That so many lines have all these parts."""
-    def check(text, known, _):
+    """Checks that `count` lines have all these parts."""
+    def check(text, known):
         found = [line for line in text.splitlines() if all(part.format(**known) in line for part in parts)]
         return None if len(found) == count else f"{len(found)} lines with {parts}, expected {count}"
     return check
 
 
 def exported(name, *parts):
-    """That a file in the run's directory has these parts, and is JSON."""
-    def check(_text, _known, directory):
-        text = (Path(directory) / name).read_text()
+    """Checks that a file in the run's directory is JSON and has these parts."""
+    def check(_text, known):
+        text = Path(known["dir"], name).read_text()
         missing = [part for part in parts if part not in text]
         json.loads(text)
         return f"{name} lacks {missing}" if missing else None
@@ -64,24 +68,25 @@ def exported(name, *parts):
 
 
 def written(name, text):
-    """Writes a file a command reads."""
-    def check(_text, _known, directory):
-        (Path(directory) / name).write_text(text)
-    return check
+    """Writes a file that a later command reads."""
+    return lambda _text, known: Path(known["dir"], name).write_text(text) and None
 
 
-def kept(*wants):
-    """That the broker's file holds the changed settings, and on Vostok what stood there before as well."""
-    def check(_text, known, _directory):
+def kept(setting):
+    """Checks that the broker's file holds a changed setting and, on Vostok, the comment that it began with."""
+    def check(_text, known):
         text = Path(known["conf"]).read_text()
-        missing = [want for want in wants if want not in text.splitlines()]
-        return f"{known['conf']} lacks {missing}:\n{text}" if missing else None
+        return None if setting in text.splitlines() and known["comment"] in text else f"{known['conf']} lacks {setting} or {known['comment']!r}:\n{text}"
     return check
 
 
 def cases():
     for part in (topics, clients, messages, offsets, brokers, names, exports, later, refused, ends):
         yield from part()
+
+
+# Text of updateTopicPerm when the topic has the permission already.
+SAME = "new perm equals to the old one"
 
 
 def topics():
@@ -99,9 +104,9 @@ def topics():
     yield case("topicRoute -t One -l", r"^DefaultCluster +broker-a +\{0={b}\} +4 +4 +6", "^Total: +1 +4 +4")
     yield case("topicRoute -t NoSuch", "CODE: 17", fails=True)
     yield case("topicClusterList -t One", "^DefaultCluster$")
-    yield case("updateTopicPerm -b {b} -t Two -p 4", "update topic perm from 6 to 4 in {b} success", "perm=R--")
+    yield case("updateTopicPerm -b {b} -t Two -p 4", "update topic perm from 6 to 4 in {b} success", "perm=R--", again=SAME)
     yield case("topicRoute -t Two", '"perm":4', patient=True, title="topicRoute after updateTopicPerm")
-    yield case("updateTopicPerm -c DefaultCluster -t Two -p 6", "update topic perm from 4 to 6 in {b} success")
+    yield case("updateTopicPerm -c DefaultCluster -t Two -p 6", "update topic perm from 4 to 6 in {b} success", again=SAME)
     rows = [{"topicName": name, "readQueueNums": 2, "writeQueueNums": 2, "perm": 6, "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": False,
              "attributes": {"+message.type": "FIFO"}} for name in ("List1", "List2")]
     yield case("topicList", "One", title="(a file for updateTopicList)", check=written("topics.json", json.dumps(rows)), needed=True)
@@ -263,7 +268,7 @@ def exports():
 def later():
     """A topic is drained; of what Vostok does not serve yet, the answer says what and why; about users both say that there are none."""
     yield case("updateTopic -b {b} -t Drained -r 1 -w 1", "^create topic to {b} success", title="updateTopic before it is read-only")
-    yield case("updateTopicPerm -b {b} -t Drained -p 4", "update topic perm from 6 to 4 in {b} success", title="updateTopicPerm to read-only", patient=True)
+    yield case("updateTopicPerm -b {b} -t Drained -p 4", "update topic perm from 6 to 4 in {b} success", title="updateTopicPerm to read-only", patient=True, again=SAME)
     # With a queue of its own choice the client asks for no route that may be written to.
     yield case("sendMessage -t Drained -p late -b broker-a -i 0", "^broker-a +0 +SEND_OK", title="sendMessage to a read-only topic")
     more = {"fails": True, "only": "vostok"}

@@ -9,7 +9,8 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.atomic.AtomicInteger;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
@@ -27,9 +28,11 @@ import org.apache.rocketmq.tools.command.MQAdminStartup;
  * "!" are for the clients.
  */
 public class Shell {
+    private static final int PATIENCE_MS = 120_000;
     private final PrintStream out = System.out;
     private final Map<String, DefaultMQPushConsumer> consumers = new HashMap<>();
-    private final Map<String, AtomicInteger> consumed = new HashMap<>();
+    /** Ids of the messages that each group has got. */
+    private final Map<String, Set<String>> consumed = new HashMap<>();
     private final List<DefaultMQProducer> producers = new ArrayList<>();
 
     public static void main(String[] args) throws Exception {
@@ -50,8 +53,7 @@ public class Shell {
             Thread running = new Thread(() -> perform(words, to));
             running.setDaemon(true);
             running.start();
-            running.join(Integer.parseInt(request[0]) * 1000L);
-            if (running.isAlive()) {
+            if (!ended(running, Integer.parseInt(request[0]))) {
                 end = "@@timeout";
                 running.interrupt();
                 running.join(10_000);
@@ -61,6 +63,28 @@ public class Shell {
             out.flush();
         }
         Runtime.getRuntime().halt(0);
+    }
+
+    /**
+     * Waits for the end of a command. What keeps most commands for three seconds after their last line is the thread of events of
+     * the client that they shut down, which polls for so long; the thread is woken up.
+     */
+    private static boolean ended(Thread running, int seconds) throws InterruptedException {
+        long end = System.nanoTime() + seconds * 1_000_000_000L;
+        while (running.isAlive() && System.nanoTime() < end) {
+            running.join(20);
+            if (isIn(running, "ServiceThread", "shutdown")) {
+                Thread.getAllStackTraces().keySet().stream()
+                    .filter(thread -> thread.getName().equals("NettyEventExecutor") && isIn(thread, "LinkedBlockingQueue", "poll"))
+                    .forEach(Thread::interrupt);
+            }
+        }
+        return !running.isAlive();
+    }
+
+    private static boolean isIn(Thread thread, String type, String method) {
+        return Arrays.stream(thread.getStackTrace())
+            .anyMatch(frame -> frame.getClassName().endsWith("." + type) && frame.getMethodName().equals(method));
     }
 
     private void perform(String[] words, PrintStream to) {
@@ -92,7 +116,7 @@ public class Shell {
                 consume(words[1], words[2], words[3], words.length > 4 && words[4].equals("broadcast"));
                 break;
             case "!consumed":
-                to.println(consumed.get(words[1]).get());
+                to.println(consumed.get(words[1]).size());
                 break;
             case "!stop":
                 for (String name : new ArrayList<>(consumers.keySet())) {
@@ -110,6 +134,8 @@ public class Shell {
     private void send(String group, String topic, int count, PrintStream to) throws Exception {
         DefaultMQProducer producer = new DefaultMQProducer(group, true, null);
         producer.setInstanceName(group);
+        producer.setSendMsgTimeout(PATIENCE_MS);
+        producer.setMqClientApiTimeout(PATIENCE_MS);
         producer.start();
         producers.add(producer);
         List<MessageQueue> queues = producer.fetchPublishMessageQueues(topic);
@@ -124,13 +150,14 @@ public class Shell {
         String name = group + (consumers.containsKey(group) ? "-" + consumers.size() : "");
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
         consumer.setInstanceName(name);
+        consumer.setMqClientApiTimeout(PATIENCE_MS);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setMessageModel(broadcast ? MessageModel.BROADCASTING : MessageModel.CLUSTERING);
         consumer.setPersistConsumerOffsetInterval(500);
         consumer.subscribe(topic, expression);
-        AtomicInteger count = consumed.computeIfAbsent(group, key -> new AtomicInteger());
+        Set<String> ids = consumed.computeIfAbsent(group, key -> ConcurrentHashMap.newKeySet());
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
-            count.addAndGet(messages.size());
+            messages.forEach(message -> ids.add(message.getMsgId()));
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
         });
         consumer.start();

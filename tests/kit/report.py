@@ -7,6 +7,7 @@ import threading
 import time
 from pathlib import Path
 
+from tests.kit.downloads import Unavailable
 from tests.kit.paths import WORK
 
 
@@ -41,11 +42,16 @@ class Report:
 
 @contextlib.contextmanager
 def scratch(report, keep=False):
-    """Yields a new directory below WORK, which is removed unless a check failed or `keep` is set."""
+    """Yields a new directory below WORK, which is removed unless a check failed or `keep` is set.
+
+    `Unavailable` in the block counts as a skipped check, and every other exception as a failed one.
+    """
     WORK.mkdir(parents=True, exist_ok=True)
     directory = Path(tempfile.mkdtemp(prefix=f"{report.name}-", dir=WORK))
     try:
         yield directory
+    except Unavailable as reason:
+        report.skip("what needs a client that cannot be built here", reason)
     except Exception as failure:  # the closing line still has to be printed
         report.check("runs to its end", False, f"{type(failure).__name__}: {failure}")
     if keep or report.failed:
