@@ -1,27 +1,34 @@
-"""Producers and a consumer that follow the master of a broker set, and what must hold in the end. For the scripts that take masters away."""
+"""Producers and a consumer that follow the master of a broker set, and the checks of programs that take masters away."""
 import json
 import re
-import struct
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
-from replica_client import QUEUES, Client, body_of, eventually
+from tests.kit.process import Process
+from tests.kit.remoting import QUEUES, Client, body_of, number_of
+from tests.kit.waiting import FAILURES, PATIENCE_SECONDS, eventually
 
-NAME, GROUP = "broker-a", "CG"
-CLUSTER_INFO, SYNC_STATE, COMMIT, COMMITTED = 106, 1006, 15, 14
-NO_OFFSET, ENDS = 22, (19, 20, 21)
+NAME = "broker-a"
+CLUSTER_INFO, SYNC_STATE = 106, 1006
 PRODUCERS = 4
-FAILURES = (OSError, RuntimeError, ValueError, KeyError, struct.error)
+# Messages that each producer gets acknowledged before a fault.
+LOAD = 300
+# Seconds after which a client gives a request up, as clients of RocketMQ do.
+REQUEST_SECONDS = 3
 
 
 class Watched:
-    """A broker set as its name server and its controller see it. `members` has a name and a process for the address of each broker,
-    `host:port`; the store of a broker is in `data`, in the directory of its name."""
+    """A broker set as its name server and its controller see it.
+
+    `members` has a name and a process id for the address of each broker, `host:port`. The store of a broker is the folder of `data` with
+    its name. `processes` are stopped in the end.
+    """
 
     def master(self):
-        """The master by the name server; `None` when there is none."""
+        """The master by the name server; `None` if there is none."""
         try:
-            _, body = Client(self.namesrv, 1).call(CLUSTER_INFO)
+            _, body = Client(self.namesrv, REQUEST_SECONDS).call(CLUSTER_INFO)
             # The keys are numbers without quotation marks, as Java writes them.
             addresses = json.loads(re.sub(rb"([{,])(\d+):", rb'\1"\2":', body))["brokerAddrTable"][NAME]["brokerAddrs"]
             return addresses["0"]
@@ -31,34 +38,54 @@ class Watched:
     def set(self):
         """The living master and the living members of the in-sync set by the controller."""
         try:
-            _, body = Client(self.controller, 1).call(SYNC_STATE, body=json.dumps([NAME]).encode())
-            info = json.loads(body)["replicasInfoTable"][NAME]
+            _, body = Client(self.controller, REQUEST_SECONDS).call(SYNC_STATE, body=json.dumps([NAME]).encode())
+            return living(json.loads(body)["replicasInfoTable"][NAME])
         except FAILURES:
             return None, set()
-        alive = {it["brokerAddress"]: it["brokerId"] for it in info["inSyncReplicas"] if it["alive"]}
-        master = [address for address, number in alive.items() if number == info.get("masterBrokerId")]
-        return (master[0] if master else None), set(alive)
+
+    def is_whole(self):
+        return self.set()[1] == set(self.members)
 
     def log_files(self, address):
-        files = (self.data / self.members[address][0] / "commitlog").iterdir()
-        # Files made before they are needed hold zeros only.
-        return {file.name: text for file in files if (text := file.read_bytes().rstrip(b"\0"))}
+        return log_files(self.data / self.members[address][0])
+
+    def logs_agree(self):
+        logs = [self.log_files(address) for address in self.members]
+        return all(log == logs[0] for log in logs)
+
+    def stop(self):
+        """Stops all processes at the same time and returns their exit codes."""
+        with ThreadPoolExecutor() as pool:
+            return list(pool.map(lambda process: Process.stop(process, clean=False), self.processes))
+
+
+def living(info):
+    """Addresses of the living master and the living members of the in-sync set in an answer of a controller."""
+    alive = {member["brokerAddress"]: member["brokerId"] for member in info["inSyncReplicas"] if member["alive"]}
+    master = [address for address, number in alive.items() if number == info.get("masterBrokerId")]
+    return (master[0] if master else None), set(alive)
+
+
+def log_files(store):
+    """Bytes of the log files of a store by name. Files made before they are needed hold zeros only and are left out."""
+    return {file.name: text for file in (store / "commitlog").iterdir() if (text := file.read_bytes().rstrip(b"\0"))}
 
 
 class Worker(threading.Thread):
-    """Talks to the master, whichever that is, until it is stopped."""
+    """A client that talks to the master, whichever that is, until it is stopped."""
 
     def __init__(self, cluster):
         super().__init__(daemon=True)
         self.cluster, self.goes_on, self.client = cluster, True, None
+        self.start()
 
     def run(self):
         while self.goes_on:
             try:
                 if self.client is None:
-                    self.client = Client(self.master() or 0, 1)
+                    self.client = Client(self.master() or 0, REQUEST_SECONDS)
                 self.step(self.client)
-            except FAILURES + (OverflowError,):
+            except (*FAILURES, OverflowError):
                 self.client = None
                 time.sleep(0.02)
 
@@ -67,18 +94,18 @@ class Worker(threading.Thread):
 
     def stop(self):
         self.goes_on = False
-        self.join(30)
+        self.join(PATIENCE_SECONDS)
 
 
 class Producer(Worker):
-    """Sends one number after the other, each until it is acknowledged; knows when each was."""
+    """A producer that sends one number after the other, each until it is acknowledged."""
 
     def __init__(self, cluster, first):
-        super().__init__(cluster)
         self.number, self.acknowledged, self.times, self.last = first, [], [], None
+        super().__init__(cluster)
 
     def master(self):
-        """The last one known when the name server does not answer: a broker that is a slave by now refuses what is sent to it."""
+        """The last known master if the name server does not answer: a broker that is a slave by now refuses sends."""
         self.last = self.cluster.master() or self.last
         return self.last
 
@@ -90,16 +117,16 @@ class Producer(Worker):
 
     def gap(self, since):
         """The longest time without an acknowledgement from shortly before `since` on."""
-        times = [it for it in self.times if it > since - 1]
+        times = [at for at in self.times if at > since - 1]
         return max((after - before for before, after in zip(times, times[1:])), default=float("inf"))
 
 
 class Consumer(Worker):
-    """Reads every queue, and commits what it has read; notes what was read where, and every step back."""
+    """A consumer that reads every queue and commits; it keeps each body and each step back."""
 
     def __init__(self, cluster):
-        super().__init__(cluster)
         self.next, self.taken, self.read, self.wrong, self.committed = [0] * QUEUES, [0] * QUEUES, {}, [], []
+        super().__init__(cluster)
 
     def step(self, client):
         found = 0
@@ -112,85 +139,86 @@ class Consumer(Worker):
                 self.next[queue] = offset + 1
             if answer["code"] == 21 and following is not None and following < self.next[queue]:
                 self.wrong.append(f"queue {queue}: sent back from {self.next[queue]} to {following}")
-            if self.next[queue] > self.taken[queue]:
-                commit = {"consumerGroup": GROUP, "topic": "Copied", "queueId": queue, "commitOffset": self.next[queue]}
-                if client.call(COMMIT, commit)[0]["code"] == 0:
-                    self.taken[queue] = self.next[queue]
+            if self.next[queue] > self.taken[queue] and client.commit(queue, self.next[queue]) == 0:
+                self.taken[queue] = self.next[queue]
             found += len(records)
         self.committed.append((time.monotonic(), list(self.taken)))
         time.sleep(0 if found else 0.01)
 
     def committed_before(self, moment):
-        """Offsets that were committed when `moment` was."""
+        """Offsets that were committed by `moment`."""
         return next((offsets for at, offsets in reversed(self.committed) if at <= moment), [0] * QUEUES)
 
 
-def committed(master):
-    """Committed offsets of the group, as the broker tells them that is master by then."""
-    def told():
-        client, offsets = Client(master() or 0, 30), []
-        for queue in range(QUEUES):
-            answer, _ = client.call(COMMITTED, {"consumerGroup": GROUP, "topic": "Copied", "queueId": queue})
-            if answer["code"] not in (0, NO_OFFSET):
-                raise RuntimeError(f"queue {queue}: {answer}")
-            offsets.append(int(answer["extFields"]["offset"]) if answer["code"] == 0 else 0)
-        return offsets
-    return eventually(60, lambda: unless_refused(told))
+class Load:
+    """The producers and the consumer of a broker set."""
 
+    def __init__(self, cluster):
+        self.cluster = cluster
+        self.producers, self.consumer = [Producer(cluster, first) for first in range(1, PRODUCERS + 1)], Consumer(cluster)
 
-def unless_refused(ask):
-    """What is told, or `None` when nobody answers or the answer is a refusal, as while masters change."""
-    try:
-        return ask()
-    except FAILURES:
-        return None
+    def goes_on(self, count=2):
+        """A function that tells whether every producer got `count` acknowledgements from now on; the first one may be older."""
+        before = [len(producer.acknowledged) for producer in self.producers]
+        return lambda: all(len(producer.acknowledged) >= then + count for producer, then in zip(self.producers, before))
 
+    def steady(self):
+        """Waits until the broker set is whole and every producer has sent some messages; returns the master."""
+        is_loaded = self.goes_on(LOAD)
+        if not eventually(lambda: self.cluster.is_whole() and is_loaded()):
+            raise RuntimeError(f"the broker set is not whole or takes no messages: {self.cluster.set()}")
+        return eventually(self.cluster.master)
 
-def everything(address):
-    """All messages that a broker serves: body by queue and offset."""
-    client, found = Client(address, 30), {}
-    for queue in range(QUEUES):
-        offset = 0
-        while True:
-            answer, records, _ = client.pull(queue, offset)
-            if answer["code"] not in (0, *ENDS):
-                raise RuntimeError(f"queue {queue} at {offset}: {answer}")
-            if not records:
-                break
-            found |= {(queue, at): body for at, body in records}
-            offset = records[-1][0] + 1
-    return found
+    def gap(self, since):
+        return max(producer.gap(since) for producer in self.producers)
 
+    def taken_over(self, case, fault, old, since):
+        """Checks that another broker than `old` becomes master and has the offsets that were committed before `since`."""
+        if case.eventually(f"{fault}: another broker becomes master", lambda: self.cluster.set()[0] not in (None, old), self.cluster.set):
+            case.eventually(f"{fault}: the new master takes messages", self.goes_on(), self.cluster.set)
+        wanted = self.consumer.committed_before(since)
+        found = eventually(self.committed, refused=FAILURES)
+        case.check(f"{fault}: committed offsets do not go back", found and all(map(int.__ge__, found, wanted)), (wanted, found))
 
-def all_is_there(cluster, producers, consumer, check):
-    """Checks that what was acknowledged is there once at least, as it was sent, and where it was read, at every broker of the set."""
-    of_master = lambda: eventually(60, lambda: unless_refused(lambda: everything(cluster.master()))) or {}  # noqa: E731
-    found = of_master()
-    check("the consumer reads all", found and eventually(60, lambda: len(consumer.read) >= len(found)), (len(consumer.read), len(found)))
-    consumer.stop()
-    # The answers of the last messages may have come too late for their producers.
-    found = of_master()
-    acknowledged = {it for producer in producers for it in producer.acknowledged}
-    numbers = [int(body.split(b" ")[0]) for body in found.values()]
-    missing = acknowledged - set(numbers)
-    check(f"all {len(acknowledged)} acknowledged messages are there", not missing and len(acknowledged) > 1_000, sorted(missing)[:9])
-    spoiled = [number for number, body in zip(numbers, found.values()) if body != body_of(number)]
-    check("each is as it was sent", not spoiled, spoiled[:9])
-    invented = set(numbers) - acknowledged - {producer.number for producer in producers}
-    check("none was invented", not invented, sorted(invented)[:9])
-    print(f"{len(numbers) - len(set(numbers))} messages are there twice: their answers were lost with a master, and they were sent again")
-    check("no offset went back for the consumer", not consumer.wrong, consumer.wrong[:3])
-    changed = [at for at, body in consumer.read.items() if found.get(at) != body]
-    check("what was read stays where it was", not changed, changed[:9])
-    for address in sorted(set(cluster.members) - {cluster.master()}):
-        same = lambda: unless_refused(lambda: everything(address) == everything(cluster.master()))  # noqa: E731
-        check(f"{cluster.members[address][0]} serves the same", eventually(60, same), len(found))
+    def committed(self):
+        """Committed offsets at the master."""
+        client = Client(self.cluster.set()[0] or 0)
+        return [client.committed(queue) for queue in range(QUEUES)]
 
+    def everything(self):
+        return Client(self.cluster.master() or 0).messages()
 
-def logs_are_equal(cluster, check):
-    """Checks that the logs of the set are the same byte for byte. Its brokers have stopped."""
-    logs = [cluster.log_files(address) for address in cluster.members]
-    names = set().union(*logs)
-    wrong = [name for name in names if len({log.get(name) for log in logs}) != 1]
-    check("the logs are equal", not wrong and names, [(name, [len(log.get(name, b"")) for log in logs]) for name in wrong])
+    def finish(self, case):
+        """Ends the load and the brokers. Checks that every acknowledged message is there as it was sent, at every broker, and that logs are equal."""
+        cluster, consumer = self.cluster, self.consumer
+        for producer in self.producers:
+            producer.stop()
+        acknowledged = {number for producer in self.producers for number in producer.acknowledged}
+        found = {}
 
+        def has_all():
+            found.clear()
+            found.update(self.everything())
+            return acknowledged <= set(map(number_of, found.values()))
+
+        case.eventually(f"all {len(acknowledged)} acknowledged messages are there", has_all, lambda: sorted(acknowledged - set(map(number_of, found.values())))[:9])
+        case.eventually("the consumer reads all", lambda: found and len(consumer.read) >= len(found), lambda: (len(consumer.read), len(found)))
+        consumer.stop()
+        # A message may be there although its acknowledgement was lost.
+        found = self.everything()
+        numbers = [number_of(body) for body in found.values()]
+        spoiled = [number for number, body in zip(numbers, found.values()) if body != body_of(number)]
+        case.check("each is as it was sent", not spoiled, spoiled[:9])
+        invented = set(numbers) - acknowledged - {producer.number for producer in self.producers}
+        case.check("none was invented", not invented, sorted(invented)[:9])
+        print(f"{len(numbers) - len(set(numbers))} messages are there twice: their answers were lost with a master, and they were sent again", flush=True)
+        case.check("no offset went back for the consumer", not consumer.wrong, consumer.wrong[:3])
+        changed = [at for at, body in consumer.read.items() if found.get(at) != body]
+        case.check("messages that were read stay where they were", not changed, changed[:9])
+        for address in sorted(set(cluster.members) - {cluster.master()}):
+            case.eventually(f"{cluster.members[address][0]} serves the same", lambda: Client(address).messages() == self.everything(), len(found))
+        eventually(cluster.logs_agree)
+        codes = cluster.stop()
+        case.check("all stop cleanly", not any(codes), codes)
+        sizes = lambda: {name: {file: len(text) for file, text in cluster.log_files(address).items()} for address, (name, _) in cluster.members.items()}  # noqa: E731
+        case.check("the logs are equal", cluster.logs_agree() and all(sizes().values()), sizes)

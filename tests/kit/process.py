@@ -41,11 +41,12 @@ class Process:
         return self.launch().await_ready()
 
     def stop(self, clean=True):
-        """Ends the process with SIGTERM and waits; raises unless its exit code is 0. Does nothing if it does not run."""
+        """Ends the process with SIGTERM and returns its exit code; raises if that is not 0. Does nothing if it does not run."""
         self._end(signal.SIGTERM)
         code, self.process = (self.process.returncode if self.process else 0), None
         if clean and code not in (0, 143):
             raise RuntimeError(f"{self.name} ended with code {code}:\n{self.text()[-2000:]}")
+        return code
 
     def kill(self):
         """Ends the process with SIGKILL and waits until it has no thread left."""

@@ -5,7 +5,9 @@ import struct
 import time
 
 QUEUES = 4
-SEND, MAX_OFFSET, PULL = 10, 30, 11
+SEND, MAX_OFFSET, PULL, QUERY_OFFSET, COMMIT_OFFSET, NO_OFFSET = 10, 30, 11, 14, 15, 22
+# Codes of pulls that find no message.
+ENDS = (19, 20, 21)
 
 
 class Client:
@@ -48,12 +50,43 @@ class Client:
         following = answer.get("extFields", {}).get("nextBeginOffset")
         return answer, records(body) if answer["code"] == 0 else [], None if following is None else int(following)
 
+    def messages(self):
+        """Bodies of all messages that the broker serves, by queue and queue offset; raises if a pull is refused."""
+        found = {}
+        for queue in range(QUEUES):
+            offset = 0
+            while True:
+                answer, messages, following = self.pull(queue, offset)
+                if answer["code"] not in (0, *ENDS):
+                    raise RuntimeError(f"queue {queue} at {offset}: {answer}")
+                found |= {(queue, at): body for at, body in messages}
+                if following is None or following <= offset:
+                    break
+                offset = following
+        return found
+
+    def commit(self, queue, offset):
+        """Commits an offset of the group and returns the code of the answer."""
+        return self.call(COMMIT_OFFSET, {"consumerGroup": "CG", "topic": "Copied", "queueId": queue, "commitOffset": offset})[0]["code"]
+
+    def committed(self, queue):
+        """The committed offset of the group, 0 if there is none; raises if the broker refuses to tell."""
+        answer, _ = self.call(QUERY_OFFSET, {"consumerGroup": "CG", "topic": "Copied", "queueId": queue})
+        if answer["code"] not in (0, NO_OFFSET):
+            raise RuntimeError(f"queue {queue}: {answer}")
+        return int(answer["extFields"]["offset"]) if answer["code"] == 0 else 0
+
     def ends(self):
         ends = []
         for queue in range(QUEUES):
             answer, _ = self.call(MAX_OFFSET, {"topic": "Copied", "queueId": queue, "committed": "true"})
             ends.append(int(answer["extFields"]["offset"]) if answer["code"] == 0 else None)
         return ends
+
+
+def number_of(body):
+    """The number that `body_of` was given."""
+    return int(body.split(b" ")[0])
 
 
 def body_of(number, size=None):
@@ -71,4 +104,3 @@ def records(stored):
         found.append((offset, stored[body_at + 4:body_at + 4 + length]))
         at += size
     return found
-

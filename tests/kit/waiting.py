@@ -1,7 +1,10 @@
 """Waiting for an outcome. Every wait has one cap, long enough for a machine whose processors are all busy."""
+import struct
 import time
 
 PATIENCE_SECONDS = 240
+# Exceptions of a request to a server that is down, ends the connection or refuses.
+FAILURES = (OSError, RuntimeError, ValueError, LookupError, struct.error)
 
 
 def eventually(ask, seconds=PATIENCE_SECONDS, refused=()):
