@@ -14,6 +14,7 @@ import org.apache.rocketmq.client.apis.ClientException;
 import org.apache.rocketmq.client.apis.consumer.ConsumeResult;
 import org.apache.rocketmq.client.apis.consumer.FilterExpression;
 import org.apache.rocketmq.client.apis.consumer.FilterExpressionType;
+import org.apache.rocketmq.client.apis.consumer.SimpleConsumer;
 import org.apache.rocketmq.client.apis.message.MessageView;
 import org.apache.rocketmq.client.apis.producer.TransactionResolution;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
@@ -24,11 +25,7 @@ import org.apache.rocketmq.common.message.Message;
 
 /** Scenarios on the official Java client of RocketMQ 5.x. Arguments: gRPC endpoint, name server, run id, scenario names; or {@code list}. */
 public final class Cases {
-    interface Scenario {
-        void run(Stage stage) throws Exception;
-    }
-
-    private static final Map<String, Scenario> ALL = new LinkedHashMap<>();
+    private static final Map<String, Stage.Scenario> ALL = new LinkedHashMap<>();
 
     static {
         ALL.put("simple", Cases::simple);
@@ -61,10 +58,10 @@ public final class Cases {
             }
         }
         for (var one : pending) {
-            one.get(30, TimeUnit.SECONDS);
+            one.get();
         }
         Map<String, String> found = new LinkedHashMap<>();
-        for (MessageView message : Stage.receive(consumer, 40, 20)) {
+        for (MessageView message : Stage.receive(consumer, 40)) {
             found.put(message.getMessageId().toString(), Stage.body(message));
             Stage.equal("A", message.getTag().orElse(null), "tag");
             Stage.equal("red", message.getProperties().get("color"), "property");
@@ -91,20 +88,20 @@ public final class Cases {
         for (int index = 0; index < 200; index++) {
             producer.send(stage.message("" + index).build());
         }
-        Stage.await("delivery of all", 40, () -> found.size() >= 201);
+        Stage.await("delivery of all", () -> found.size() >= 201);
         List<String> expected = new ArrayList<>(IntStream.range(0, 200).mapToObj(index -> index + " 1").toList());
         expected.add("7 2");
         Stage.equal(expected.stream().sorted().toList(), found.stream().sorted().toList(), "deliveries");
     }
 
-    /** A listener that takes longer than messages stay invisible: the server renews them, so they come once. */
+    /** A listener that takes longer than messages stay invisible (60 s): the server renews them, so they come once. */
     private static void slow(Stage stage) throws Exception {
         List<String> found = new CopyOnWriteArrayList<>();
         AtomicInteger done = new AtomicInteger();
         stage.push(message -> {
             found.add(Stage.body(message) + " " + message.getDeliveryAttempt());
             try {
-                Thread.sleep(22_000);
+                Thread.sleep(75_000);
             } catch (InterruptedException interrupted) {
                 return ConsumeResult.FAILURE;
             }
@@ -112,8 +109,8 @@ public final class Cases {
             return ConsumeResult.SUCCESS;
         });
         stage.producer().send(stage.message("slow").build());
-        Stage.await("consumption", 60, () -> done.get() > 0);
-        Thread.sleep(4_000);
+        Stage.await("consumption", () -> done.get() > 0);
+        Stage.nothing(stage.consumer(), "after the message was consumed");
         Stage.equal(List.of("slow 1"), found, "deliveries");
     }
 
@@ -133,31 +130,34 @@ public final class Cases {
             String part = "g" + index % 3;
             producer.send(stage.message(part + " " + index / 3).setMessageGroup(part).build());
         }
-        Stage.await("delivery of all", 60, () -> found.values().stream().mapToInt(List::size).sum() >= 60);
+        Stage.await("delivery of all", () -> found.values().stream().mapToInt(List::size).sum() >= 60);
         for (var entry : found.entrySet()) {
             Stage.equal(IntStream.range(0, 20).boxed().toList(), List.copyOf(entry.getValue()), "order of " + entry.getKey());
         }
     }
 
+    /** The recalled message would come before the other one. */
     private static void delay(Stage stage) throws Exception {
         var producer = stage.producer();
         var consumer = stage.consumer();
-        long due = System.currentTimeMillis() + 4_000;
-        producer.send(stage.message("late").setDeliveryTimestamp(due).build());
+        long due = System.currentTimeMillis() + 30_000;
         if (Stage.canRecall()) {
-            var receipt = producer.send(stage.message("recalled").setDeliveryTimestamp(due + 5_000).build());
+            var receipt = producer.send(stage.message("recalled").setDeliveryTimestamp(due).build());
             Stage.equal(receipt.getMessageId().toString(), Stage.recall(producer, stage.topic, receipt), "id of the recalled message");
         }
-        Stage.equal(List.of("late"), Stage.bodies(Stage.receive(consumer, 1, 20)), "bodies");
-        Stage.check(System.currentTimeMillis() >= due, "the message came before its time");
-        Stage.equal(List.of(), Stage.bodies(Stage.receive(consumer, 1, 9)), "what was recalled");
+        producer.send(stage.message("late").setDeliveryTimestamp(due + 1).build());
+        Stage.equal(List.of("late"), Stage.bodies(Stage.receive(consumer, 1)), "bodies");
+        Stage.check(System.currentTimeMillis() > due, "the message came before its time");
+        Stage.nothing(consumer, "the recalled message");
     }
 
     private static void transactions(Stage stage) throws Exception {
         var consumer = stage.consumer();
         var producer = stage.producer(message -> switch (Stage.body(message)) {
             case "asked and committed" -> TransactionResolution.COMMIT;
-            default -> TransactionResolution.ROLLBACK;
+            case "asked and rolled back" -> TransactionResolution.ROLLBACK;
+            // A second decision would deliver a message twice.
+            default -> TransactionResolution.UNKNOWN;
         });
         for (String body : List.of("committed", "rolled back", "asked and committed", "asked and rolled back")) {
             var transaction = producer.beginTransaction();
@@ -168,7 +168,7 @@ public final class Cases {
                 transaction.rollback();
             }
         }
-        Stage.equal(List.of("asked and committed", "committed"), Stage.bodies(Stage.receive(consumer, 2, 50)), "bodies");
+        Stage.equal(List.of("asked and committed", "committed"), Stage.bodies(Stage.receive(consumer, 2)), "bodies");
         Stage.nothing(consumer, "rolled back");
     }
 
@@ -178,7 +178,7 @@ public final class Cases {
         for (String tag : List.of("A", "B", "C", "A")) {
             producer.send(stage.message(tag).setTag(tag).addProperty("size", tag.equals("C") ? "1" : "10").build());
         }
-        Stage.equal(List.of("A", "A", "B"), Stage.bodies(Stage.receive(consumer, 3, 20)), "bodies");
+        Stage.equal(List.of("A", "A", "B"), Stage.bodies(Stage.receive(consumer, 3)), "bodies");
         Stage.nothing(consumer, "of what does not match");
     }
 
@@ -199,17 +199,16 @@ public final class Cases {
         });
         var producer = stage.producer();
         String id = producer.send(stage.message("bad").setKeys("k").addProperty("color", "red").build()).getMessageId().toString();
-        Stage.await("a dead letter topic", 60, () -> {
+        Stage.await("two deliveries", () -> attempts.size() >= 2);
+        List<SimpleConsumer> consumers = new ArrayList<>();
+        Stage.await("a dead letter topic", () -> {
             try {
-                stage.consumer("%DLQ%" + stage.group, FilterExpression.SUB_ALL).close();
-                return true;
+                return consumers.add(stage.consumer("%DLQ%" + stage.group, FilterExpression.SUB_ALL));
             } catch (Exception missing) {
-                Thread.sleep(500);
                 return false;
             }
         });
-        var consumer = stage.consumer("%DLQ%" + stage.group, FilterExpression.SUB_ALL);
-        var found = Stage.receive(consumer, 1, 20);
+        var found = Stage.receive(consumers.get(0), 1);
         Stage.equal(List.of("bad"), Stage.bodies(found), "dead letters");
         Stage.equal("red", found.get(0).getProperties().get("color"), "property");
         Stage.equal(id, found.get(0).getMessageId().toString(), "id");
@@ -222,7 +221,7 @@ public final class Cases {
         byte[] body = new byte[4 << 20];
         new java.util.Random(7).nextBytes(body);
         producer.send(Stage.PROVIDER.newMessageBuilder().setTopic(stage.topic).setBody(body).build());
-        var found = Stage.receive(consumer, 1, 20);
+        var found = Stage.receive(consumer, 1);
         Stage.equal(1, found.size(), "messages");
         byte[] received = new byte[found.get(0).getBody().remaining()];
         found.get(0).getBody().get(received);
@@ -234,14 +233,14 @@ public final class Cases {
             Stage.check(refused.getMessage().contains("4194304"), "the limit: " + refused.getMessage());
         }
         producer.send(stage.message("after it").build());
-        Stage.equal(List.of("after it"), Stage.bodies(Stage.receive(consumer, 1, 20)), "the next message");
+        Stage.equal(List.of("after it"), Stage.bodies(Stage.receive(consumer, 1)), "the next message");
     }
 
     private static DefaultMQProducer remotingProducer(Stage stage) throws Exception {
         var producer = new DefaultMQProducer("P_" + stage.group);
         producer.setNamesrvAddr(stage.namesrv);
         producer.setInstanceName("p" + stage.group);
-        producer.setSendMsgTimeout(20_000);
+        producer.setSendMsgTimeout(60_000);
         producer.start();
         stage.closing(producer::shutdown);
         return producer;
@@ -281,14 +280,14 @@ public final class Cases {
         var remoting = remotingProducer(stage);
         var producer = stage.producer();
         int sent = 0;
-        // The client of gRPC may get its queues late, and the other one all messages until then.
-        for (; sent < 100 || sent < 400 && byGrpc.isEmpty(); sent++) {
+        // The client of gRPC may get its queues after the other client got all messages.
+        for (long end = System.nanoTime() + 240_000_000_000L; sent < 100 || byGrpc.isEmpty() && System.nanoTime() < end; sent++) {
             remoting.send(new Message(stage.topic, ("old " + sent).getBytes()));
             producer.send(stage.message("new " + sent).build());
             Thread.sleep(sent < 100 ? 0 : 100);
         }
         int count = sent;
-        Stage.await("delivery of all", 60, () -> byRemoting.size() + byGrpc.size() >= 2 * count);
+        Stage.await("delivery of all", () -> byRemoting.size() + byGrpc.size() >= 2 * count);
         List<String> found = new ArrayList<>(byRemoting);
         found.addAll(byGrpc);
         Stage.equal(expected(count), found.stream().sorted().toList(), "messages of both");
@@ -306,33 +305,19 @@ public final class Cases {
         for (int index = 0; index < count; index++) {
             remoting.send(new Message(stage.topic, ("old " + index).getBytes()));
         }
-        Stage.await("delivery to the old client", 40, () -> found.size() >= count);
+        Stage.await("delivery to the old client", () -> found.size() >= count);
         // What a listener has not returned from when the client shuts down comes again.
         var queues = old.getDefaultMQPushConsumerImpl().getRebalanceImpl().getProcessQueueTable();
-        Stage.await("consumption", 40, () -> queues.values().stream().allMatch(queue -> queue.getMsgCount().get() == 0));
+        Stage.await("consumption", () -> queues.values().stream().allMatch(queue -> queue.getMsgCount().get() == 0));
         old.shutdown();
         for (int index = 0; index < count; index++) {
             producer.send(stage.message("new " + index).build());
         }
         List<String> all = new ArrayList<>(found);
         var consumer = stage.consumer();
-        all.addAll(Stage.bodies(Stage.receive(consumer, count, 20)));
+        all.addAll(Stage.bodies(Stage.receive(consumer, count)));
         Stage.equal(expected(count), all.stream().sorted().toList(), "messages of both");
         Stage.nothing(consumer, "after all were acknowledged");
-    }
-
-    private static void perform(String[] arguments, String name) {
-        long begin = System.nanoTime();
-        String outcome = "@ok " + name;
-        String reason = "";
-        try (Stage stage = new Stage(arguments[0], arguments[1], arguments[2], name)) {
-            ALL.get(name).run(stage);
-        } catch (Throwable error) {
-            error.printStackTrace();
-            outcome = "@fail " + name;
-            reason = " " + String.valueOf(error).lines().findFirst().orElse("");
-        }
-        System.out.printf("%s %.1f%s%n", outcome, (System.nanoTime() - begin) / 1e9, reason);
     }
 
     public static void main(String[] arguments) throws Exception {
@@ -342,12 +327,11 @@ public final class Cases {
         }
         var pool = Executors.newCachedThreadPool();
         for (String name : Arrays.asList(arguments).subList(3, arguments.length)) {
-            pool.submit(() -> perform(arguments, name));
+            pool.submit(() -> Stage.perform(arguments, name, ALL.get(name)));
         }
         pool.shutdown();
-        pool.awaitTermination(230, TimeUnit.SECONDS);
-        System.out.flush();
-        // Threads of the clients may hang in a shutdown; nothing more is to be told.
+        pool.awaitTermination(1, TimeUnit.DAYS);
+        // Threads of the clients may outlive their shutdown.
         Runtime.getRuntime().halt(0);
     }
 }

@@ -8,6 +8,9 @@ import java.util.Deque;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.concurrent.Callable;
+import java.util.concurrent.TimeoutException;
+import java.util.stream.Stream;
 import org.apache.rocketmq.client.apis.ClientConfiguration;
 import org.apache.rocketmq.client.apis.ClientServiceProvider;
 import org.apache.rocketmq.client.apis.consumer.FilterExpression;
@@ -19,10 +22,11 @@ import org.apache.rocketmq.client.apis.producer.Producer;
 import org.apache.rocketmq.client.apis.producer.SendReceipt;
 import org.apache.rocketmq.client.apis.producer.TransactionChecker;
 
-/** What one scenario works with: its topic and group, which the runner made, and clients that are closed at its end. */
+/** A topic and a group for one scenario, which the runner made, and clients that are closed at its end. */
 final class Stage implements AutoCloseable {
     static final ClientServiceProvider PROVIDER = ClientServiceProvider.loadService();
-    static final Duration INVISIBLE = Duration.ofSeconds(60);
+    static final Duration INVISIBLE = Duration.ofSeconds(300);
+    private static final int PATIENCE_SECONDS = 240;
 
     final String topic;
     final String group;
@@ -41,7 +45,7 @@ final class Stage implements AutoCloseable {
 
     /** Clients without the setting encrypt every connection. */
     ClientConfiguration configuration() throws Exception {
-        var builder = ClientConfiguration.newBuilder().setEndpoints(endpoint).setRequestTimeout(Duration.ofSeconds(20));
+        var builder = ClientConfiguration.newBuilder().setEndpoints(endpoint).setRequestTimeout(Duration.ofSeconds(60));
         var setting = Arrays.stream(builder.getClass().getMethods()).filter(method -> method.getName().equals("enableSsl")).findAny();
         if (setting.isPresent()) {
             setting.get().invoke(builder, isEncrypted);
@@ -54,13 +58,27 @@ final class Stage implements AutoCloseable {
         return client;
     }
 
+    /** Starts a client and closes it at the end. A client gives up when it has no settings after 3 s (ClientSessionImpl): it is started again. */
+    <T extends Closeable> T started(Callable<T> build) throws Exception {
+        for (long end = System.nanoTime() + PATIENCE_SECONDS * 1_000_000_000L; ; ) {
+            try {
+                return closing(build.call());
+            } catch (Exception failure) {
+                boolean isLate = Stream.<Throwable>iterate(failure, Objects::nonNull, Throwable::getCause).anyMatch(TimeoutException.class::isInstance);
+                if (!isLate || System.nanoTime() > end) {
+                    throw failure;
+                }
+            }
+        }
+    }
+
     Producer producer() throws Exception {
         return producer(null);
     }
 
     Producer producer(TransactionChecker checker) throws Exception {
         var builder = PROVIDER.newProducerBuilder().setClientConfiguration(configuration()).setTopics(topic);
-        return closing((checker == null ? builder : builder.setTransactionChecker(checker)).build());
+        return started((checker == null ? builder : builder.setTransactionChecker(checker))::build);
     }
 
     SimpleConsumer consumer() throws Exception {
@@ -68,23 +86,23 @@ final class Stage implements AutoCloseable {
     }
 
     SimpleConsumer consumer(String from, FilterExpression filter) throws Exception {
-        return closing(PROVIDER.newSimpleConsumerBuilder().setClientConfiguration(configuration()).setConsumerGroup(group)
-            .setAwaitDuration(Duration.ofSeconds(5)).setSubscriptionExpressions(Map.of(from, filter)).build());
+        return started(PROVIDER.newSimpleConsumerBuilder().setClientConfiguration(configuration()).setConsumerGroup(group)
+            .setAwaitDuration(Duration.ofSeconds(5)).setSubscriptionExpressions(Map.of(from, filter))::build);
     }
 
     void push(MessageListener listener) throws Exception {
-        closing(PROVIDER.newPushConsumerBuilder().setClientConfiguration(configuration()).setConsumerGroup(group)
-            .setSubscriptionExpressions(Map.of(topic, FilterExpression.SUB_ALL)).setMessageListener(listener).build());
+        started(PROVIDER.newPushConsumerBuilder().setClientConfiguration(configuration()).setConsumerGroup(group)
+            .setSubscriptionExpressions(Map.of(topic, FilterExpression.SUB_ALL)).setMessageListener(listener)::build);
     }
 
     MessageBuilder message(String body) {
         return PROVIDER.newMessageBuilder().setTopic(topic).setBody(body.getBytes(StandardCharsets.UTF_8));
     }
 
-    /** Receives and acknowledges until {@code count} messages came or time is up. */
-    static List<MessageView> receive(SimpleConsumer consumer, int count, int seconds) throws Exception {
+    /** Receives and acknowledges until {@code count} messages came. */
+    static List<MessageView> receive(SimpleConsumer consumer, int count) throws Exception {
         List<MessageView> found = new ArrayList<>();
-        for (long end = System.nanoTime() + seconds * 1_000_000_000L; found.size() < count && System.nanoTime() < end; ) {
+        for (long end = System.nanoTime() + PATIENCE_SECONDS * 1_000_000_000L; found.size() < count && System.nanoTime() < end; ) {
             for (MessageView message : consumer.receive(32, INVISIBLE)) {
                 consumer.ack(message);
                 found.add(message);
@@ -118,13 +136,17 @@ final class Stage implements AutoCloseable {
         return messages.stream().map(Stage::body).sorted().toList();
     }
 
+    interface Scenario {
+        void run(Stage stage) throws Exception;
+    }
+
     interface Condition {
         boolean holds() throws Exception;
     }
 
-    static void await(String what, int seconds, Condition condition) throws Exception {
-        for (long end = System.nanoTime() + seconds * 1_000_000_000L; !condition.holds(); Thread.sleep(50)) {
-            check(System.nanoTime() < end, what + " did not happen within " + seconds + " s");
+    static void await(String what, Condition condition) throws Exception {
+        for (long end = System.nanoTime() + PATIENCE_SECONDS * 1_000_000_000L; !condition.holds(); Thread.sleep(50)) {
+            check(System.nanoTime() < end, what + " did not happen within " + PATIENCE_SECONDS + " s");
         }
     }
 
@@ -136,6 +158,19 @@ final class Stage implements AutoCloseable {
 
     static void equal(Object expected, Object found, String what) {
         check(Objects.equals(expected, found), what + ": expected " + expected + ", found " + found);
+    }
+
+    /** Runs a scenario and prints its result; the end of the line is in the text because scenarios run at the same time. */
+    static void perform(String[] arguments, String name, Scenario scenario) {
+        String line = "@ok " + name + "\n";
+        try (Stage stage = new Stage(arguments[0], arguments[1], arguments[2], name)) {
+            scenario.run(stage);
+        } catch (Throwable error) {
+            error.printStackTrace();
+            line = "@fail " + name + " " + String.valueOf(error).lines().findFirst().orElse("") + "\n";
+        }
+        System.out.print(line);
+        System.out.flush();
     }
 
     @Override

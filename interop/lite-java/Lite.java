@@ -18,11 +18,7 @@ import org.apache.rocketmq.client.java.exception.LiteSubscriptionQuotaExceededEx
  * {@code refused} is for a server that does not serve them.
  */
 public final class Lite {
-    interface Scenario {
-        void run(Stage stage) throws Exception;
-    }
-
-    private static final Map<String, Scenario> ALL = new LinkedHashMap<>();
+    private static final Map<String, Stage.Scenario> ALL = new LinkedHashMap<>();
 
     static {
         ALL.put("across", Lite::across);
@@ -35,8 +31,8 @@ public final class Lite {
     }
 
     private static LitePushConsumer consumer(Stage stage, MessageListener listener) throws Exception {
-        return stage.closing(Stage.PROVIDER.newLitePushConsumerBuilder().setClientConfiguration(stage.configuration())
-            .setConsumerGroup(stage.group).bindTopic(stage.topic).setMessageListener(listener).build());
+        return stage.started(Stage.PROVIDER.newLitePushConsumerBuilder().setClientConfiguration(stage.configuration())
+            .setConsumerGroup(stage.group).bindTopic(stage.topic).setMessageListener(listener)::build);
     }
 
     private static String text(MessageView message) {
@@ -62,14 +58,13 @@ public final class Lite {
             }
             expected.put(name, texts);
         }
-        Stage.await("delivery of all", 60, () -> found.values().stream().mapToInt(List::size).sum() >= 36);
+        Stage.await("delivery of all", () -> found.values().stream().mapToInt(List::size).sum() >= 36);
         Stage.equal(expected, new LinkedHashMap<>(Map.copyOf(found)), "deliveries by lite topic");
         consumer.unsubscribeLite("lite-0");
         Stage.equal(11, consumer.getLiteTopicSet().size(), "subscribed lite topics");
         producer.send(stage.message("late").setLiteTopic("lite-0").build());
         producer.send(stage.message("last").setLiteTopic("lite-1").build());
-        Stage.await("a message of another lite topic", 60, () -> found.get("lite-1").contains("lite-1 last 1"));
-        Thread.sleep(1_000);
+        Stage.await("a message of another lite topic", () -> found.get("lite-1").contains("lite-1 last 1"));
         Stage.equal(expected.get("lite-0"), found.get("lite-0"), "deliveries of a lite topic that was left");
     }
 
@@ -85,17 +80,17 @@ public final class Lite {
         var producer = stage.producer();
         producer.send(stage.message("0").setLiteTopic("x").build());
         producer.send(stage.message("1").setLiteTopic("x").build());
-        Stage.await("delivery of all", 40, () -> found.size() >= 3);
+        Stage.await("delivery of all", () -> found.size() >= 3);
         Stage.equal(List.of("0", "0", "1"), found, "deliveries");
     }
 
-    /** A message that takes longer than its invisible time is renewed, so that it comes once. */
+    /** A message that takes longer than its invisible time (60 s) is renewed, so that it comes once. */
     private static void slow(Stage stage) throws Exception {
         List<String> found = new CopyOnWriteArrayList<>();
         var consumer = consumer(stage, message -> {
             found.add(text(message));
             try {
-                Thread.sleep(22_000);
+                Thread.sleep(Stage.body(message).equals("slow") ? 75_000 : 0);
             } catch (InterruptedException interrupted) {
                 return ConsumeResult.FAILURE;
             }
@@ -103,10 +98,12 @@ public final class Lite {
             return ConsumeResult.SUCCESS;
         });
         consumer.subscribeLite("x", OffsetOption.MIN_OFFSET);
-        stage.producer().send(stage.message("slow").setLiteTopic("x").build());
-        Stage.await("consumption", 60, () -> found.contains("done"));
-        Thread.sleep(4_000);
-        Stage.equal(List.of("x slow 1", "done"), found, "deliveries");
+        var producer = stage.producer();
+        producer.send(stage.message("slow").setLiteTopic("x").build());
+        Stage.await("consumption", () -> found.contains("done"));
+        producer.send(stage.message("next").setLiteTopic("x").build());
+        Stage.await("the next message", () -> found.size() >= 4);
+        Stage.equal(List.of("x slow 1", "done", "x next 1", "done"), found, "deliveries");
     }
 
     /**
@@ -122,11 +119,11 @@ public final class Lite {
         consumer.subscribeLite("x", OffsetOption.MIN_OFFSET);
         var producer = stage.producer();
         producer.send(stage.message("first").setLiteTopic("x").build());
-        Stage.await("the first message", 30, () -> found.contains("first"));
+        Stage.await("the first message", () -> found.contains("first"));
         producer.send(stage.message("bad").setLiteTopic("x").build());
-        Stage.await("two deliveries", 40, () -> found.size() >= 3);
+        Stage.await("two deliveries", () -> found.size() >= 3);
         producer.send(stage.message("last").setLiteTopic("x").build());
-        Stage.await("the next message", 40, () -> found.contains("last"));
+        Stage.await("the next message", () -> found.contains("last"));
         Stage.equal(List.of("first", "bad", "bad", "last"), found, "deliveries");
     }
 
@@ -141,15 +138,15 @@ public final class Lite {
         former.subscribeLite("y", OffsetOption.MIN_OFFSET);
         var producer = stage.producer();
         producer.send(stage.message("1").setLiteTopic("x").build());
-        Stage.await("delivery to the first consumer", 60, () -> found.contains("former 1"));
+        Stage.await("delivery to the first consumer", () -> found.contains("former 1"));
         var newest = consumer(stage, message -> {
             found.add("newest " + Stage.body(message));
             return ConsumeResult.SUCCESS;
         });
         newest.subscribeLite("x");
-        Stage.await("loss of the lite topic", 60, () -> former.getLiteTopicSet().equals(Set.of("y")));
+        Stage.await("loss of the lite topic", () -> former.getLiteTopicSet().equals(Set.of("y")));
         producer.send(stage.message("2").setLiteTopic("x").build());
-        Stage.await("delivery to the newest consumer", 60, () -> found.contains("newest 2"));
+        Stage.await("delivery to the newest consumer", () -> found.contains("newest 2"));
         Stage.equal(List.of("former 1", "newest 2"), found, "deliveries");
     }
 
@@ -203,21 +200,7 @@ public final class Lite {
     /** A client whose settings are refused does not start, and logs why; whoever runs this program looks for it there. */
     private static void logs(String scenario, String text, Call call) throws Exception {
         refuses("", call);
-        System.out.println("@logged " + scenario + " " + text);
-    }
-
-    private static void perform(String[] arguments, String name) {
-        long begin = System.nanoTime();
-        String outcome = "@ok " + name;
-        String reason = "";
-        try (Stage stage = new Stage(arguments[0], arguments[1], arguments[2], name)) {
-            (name.equals("refused") ? (Scenario) Lite::refused : ALL.get(name)).run(stage);
-        } catch (Throwable error) {
-            error.printStackTrace();
-            outcome = "@fail " + name;
-            reason = " " + String.valueOf(error).lines().findFirst().orElse("");
-        }
-        System.out.printf("%s %.1f%s%n", outcome, (System.nanoTime() - begin) / 1e9, reason);
+        System.out.print("@logged " + scenario + " " + text + "\n");
     }
 
     public static void main(String[] arguments) throws Exception {
@@ -229,18 +212,17 @@ public final class Lite {
         List<String> names = List.of(arguments).subList(3, arguments.length);
         for (String name : names) {
             if (!name.equals("quota")) {
-                threads.add(new Thread(() -> perform(arguments, name)));
+                threads.add(new Thread(() -> Stage.perform(arguments, name, ALL.getOrDefault(name, Lite::refused))));
                 threads.get(threads.size() - 1).start();
             }
         }
         for (Thread thread : threads) {
-            thread.join(110_000);
+            thread.join();
         }
         if (names.contains("quota")) {
-            perform(arguments, "quota");
+            Stage.perform(arguments, "quota", Lite::quota);
         }
-        System.out.flush();
-        // Threads of the clients may hang in a shutdown.
+        // Threads of the clients may outlive their shutdown.
         Runtime.getRuntime().halt(0);
     }
 }

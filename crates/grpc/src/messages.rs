@@ -1,5 +1,5 @@
 //! The messages of `apache.rocketmq.v2`, derived with `prost`. Names, numbers and types are facts of the protocol;
-//! `interop/grpc_descriptors.py` compares them with the descriptors in the official Python package.
+//! `interop/grpc-python/descriptors.py` compares them with the descriptors in the official Python package.
 
 #![expect(
     missing_docs,

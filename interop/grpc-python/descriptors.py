@@ -1,12 +1,12 @@
 """Compares the messages of crates/grpc with the descriptors in the official Python package: names, numbers, types, labels,
-oneofs and enumerations. Run by interop/grpc with the package's own Python."""
+oneofs and enumerations. Run by interop/grpc_clients.py with the interpreter that has the package."""
 import re
 import sys
 from pathlib import Path
 
 from rocketmq.grpc_protocol import definition_pb2, service_pb2
 
-SOURCES = Path(__file__).resolve().parent.parent / "crates" / "grpc" / "src" / "messages"
+SOURCES = Path(__file__).resolve().parents[2] / "crates" / "grpc" / "src" / "messages"
 TYPES = {1: "double", 2: "float", 3: "int64", 5: "int32", 8: "bool", 9: "string", 12: "bytes"}
 FIELD = re.compile(r"#\[prost\((.*?)\)\]\s*(?:pub )?(?:r#)?(\w+)(?::|\()\s*([\w:<>, ]+)", re.S)
 
@@ -57,7 +57,7 @@ def parsed(attribute, field, rust):
 
 
 def official(descriptor):
-    """The same of a message of the package."""
+    """The fields of a message of the package, as own() has them."""
     fields = {}
     for field in descriptor.fields:
         kind = TYPES.get(field.type) or (field.message_type or field.enum_type).name
@@ -66,7 +66,7 @@ def official(descriptor):
         oneof = field.containing_oneof
         synthetic = oneof is not None and len(oneof.fields) == 1 and oneof.name == f"_{field.name}"
         repeated = field.is_repeated if hasattr(field, "is_repeated") else field.label == field.LABEL_REPEATED
-        # A message of its own says whether it is there; `optional` adds nothing to the bytes.
+        # A field that is a message has presence; `optional` adds nothing to the bytes.
         optional = field.has_presence if hasattr(field, "has_presence") else field.type == field.TYPE_MESSAGE or oneof is not None
         label = "repeated" if repeated else "optional" if optional else "plain"
         fields[field.name] = (field.number, kind, label, oneof.name if oneof is not None and not synthetic else None)

@@ -1,39 +1,44 @@
-"""Clients of RocketMQ 5.x that no machine of these tests can build, C++, C# and PHP, as a server sees them: their headers and credentials, their
-pings, and how long their streams of settings last. Written from what these clients send, not from their code."""
+"""Clients of RocketMQ 5.x that no machine of these tests can build, C++, C# and PHP, as a server sees them: headers and credentials, pings, and
+how long streams of settings last. Written from the bytes that these clients send."""
 import datetime
 import hashlib
 import hmac
-import sys
+import os
 import time
 import uuid
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bench"))
-import grpc_requests  # noqa: E402 (beside bench/run)
-import http2  # noqa: E402
+from scenarios import equal
 
-# Seconds between two pings of the C++ client, and after which it opens its stream of settings anew; the C# client sends its settings anew
-# every five minutes. Shorter here unless grpc_raw.py is told otherwise.
-PING_S, REOPEN_S = 2, 15
-# How long the answer to a ping may take.
-PING_ANSWER_S = 20
+from bench import grpc_requests, http2
+from tests.kit.waiting import PATIENCE_SECONDS
+
+# Seconds between two pings of the C++ client, and after which the client opens its stream of settings anew. The C# client sends settings
+# anew every five minutes. Real clients: 60 and 3600.
+PING_S, REOPEN_S = int(os.environ.get("VOSTOK_PING_S", 2)), int(os.environ.get("VOSTOK_REOPEN_S", 30))
 CANCEL = b"\0\0\0\x08"
 ACCESS_KEY, SECRET_KEY = "imitation", "12345678"
 
 
-def equal(expected, found, what):
-    if expected != found:
-        raise AssertionError(f"{what}: expected {expected!r}, found {found!r:.300}")
+class Connection(http2.Connection):
+    """A connection whose waits all have the same cap."""
+
+    def __init__(self, endpoint):
+        super().__init__(endpoint)
+        self.socket.settimeout(PATIENCE_SECONDS)
+
+    def frame(self, *kinds, seconds=None):
+        """Waits for the next frame of one of these kinds, whatever time the caller gives."""
+        return super().frame(*kinds, seconds=PATIENCE_SECONDS)
 
 
 class Client:
-    """One client: a connection, and what its language writes into every call."""
+    """A client: a connection, and the metadata that its language writes into every call."""
 
     def __init__(self, stage, name, kind, metadata, credential, is_utc, language, version):
         self.stage, self.kind, self.own, self.credential, self.is_utc = stage, kind, metadata, credential, is_utc
         self.group = None if kind == grpc_requests.PRODUCER else stage.group
-        self.client_id, self.told = f"{name}-{stage.group}-{kind}", grpc_requests.settings(kind, stage.topic, self.group, language, version)
-        self.connection, self.telemetry = http2.Connection(stage.endpoint), None
+        self.client_id, self.settings = f"{name}-{stage.group}-{kind}", grpc_requests.settings(kind, stage.topic, self.group, language, version)
+        self.connection, self.telemetry = Connection(stage.endpoint), None
 
     def metadata(self, deadline):
         now = datetime.datetime.now(datetime.timezone.utc if self.is_utc else None)
@@ -43,7 +48,7 @@ class Client:
         return [*self.own, ("x-mq-client-id", self.client_id), ("x-mq-date-time", date_time), ("authorization", authorization),
                 ("x-mq-request-id", str(uuid.uuid4())), ("grpc-timeout", deadline)]
 
-    def call(self, method, message, deadline="20S"):
+    def call(self, method, message, deadline="60S"):
         """The messages of an answer; the first says that the call succeeded."""
         answers = self.connection.answer(self.connection.call(method, message, self.metadata(deadline)))
         equal(grpc_requests.OK, grpc_requests.code(answers[0]), method)
@@ -51,7 +56,7 @@ class Client:
 
     def open(self, deadline):
         """Opens the stream of settings."""
-        self.telemetry = self.connection.call("Telemetry", self.told, self.metadata(deadline), is_last=False)
+        self.telemetry = self.connection.call("Telemetry", self.settings, self.metadata(deadline), is_last=False)
         self.settled()
 
     def settled(self):
@@ -71,7 +76,7 @@ class Client:
 
     def receive(self, body):
         """Receives one message with this body and acknowledges it."""
-        taken = grpc_requests.received(self.call("ReceiveMessage", grpc_requests.receive(self.stage.topic, self.group, poll_s=5), "20S"))
+        taken = grpc_requests.received(self.call("ReceiveMessage", grpc_requests.receive(self.stage.topic, self.group)))
         equal([body], [one[2] for one in taken], "received")
         self.call("AckMessage", grpc_requests.acknowledge(self.stage.topic, self.group, taken))
 
@@ -89,7 +94,7 @@ def cpp(stage):
     def pings(seconds):
         for _ in range(max(1, int(seconds / PING_S))):
             time.sleep(PING_S)
-            client.connection.ping(seconds=PING_ANSWER_S)
+            client.connection.ping()
     pings(PING_S)
     for body in (b"first hour", b"second hour"):
         client.open(f"{REOPEN_S}S")
@@ -115,7 +120,7 @@ def csharp(stage):
         consumer.receive(body)
         time.sleep(REOPEN_S / 3)
         for client in (producer, consumer):
-            client.connection.say(client.telemetry, client.told)
+            client.connection.say(client.telemetry, client.settings)
             client.settled()
     producer.end()
     consumer.end()
