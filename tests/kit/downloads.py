@@ -21,8 +21,8 @@ class Unavailable(Exception):
     """A program cannot be built here; the text says why."""
 
 
-def run(*words, attempts=1, **options):
-    """Runs a command and returns its output. A download is tried `attempts` times."""
+def run(*words, attempts=1, failure=Unavailable, **options):
+    """Runs a command and returns its output, or raises `failure`. A download is tried `attempts` times."""
     words = [str(word) for word in words]
     for attempt in range(attempts):
         try:
@@ -33,7 +33,7 @@ def run(*words, attempts=1, **options):
             return done.stdout
         if attempt + 1 < attempts:
             time.sleep(10)
-    raise Unavailable(f"{' '.join(words[:6])} ... failed:\n{done.stdout[-3000:]}")
+    raise failure(f"{' '.join(words[:6])} ... failed:\n{done.stdout[-3000:]}")
 
 
 @contextlib.contextmanager
@@ -73,14 +73,15 @@ def classes(directory, class_path, sources, release="17"):
     """Classes of Java sources that need the jars in `class_path`."""
     with built_once(directory, str(class_path), *sorted(sources)) as is_needed:
         if is_needed:
-            run("javac", "-nowarn", "-encoding", "UTF-8", "--release", release, "-cp", f"{class_path}/*", "-d", directory, *sources)
+            run("javac", "-nowarn", "-encoding", "UTF-8", "--release", release, "-cp", f"{class_path}/*", "-d", directory, *sources, failure=RuntimeError)
     return directory
 
 
 def go(program, source, package="."):
     """A Go program below WORK; Go itself knows whether it is up to date."""
     program.parent.mkdir(parents=True, exist_ok=True)
-    run("go", "build", "-o", program, package, cwd=source, attempts=2)
+    run("go", "mod", "download", cwd=source, attempts=3)
+    run("go", "build", "-o", program, package, cwd=source, failure=RuntimeError)
     return program
 
 
