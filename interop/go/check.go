@@ -34,12 +34,15 @@ func equalBytes(expected, found []byte, what string) {
 	}
 }
 
+// patience is the longest wait for an outcome.
+const patience = 240 * time.Second
+
 // await waits until the condition holds; what progress returns is part of the failure.
-func await(limit time.Duration, what string, holds func() bool, progress func() any) {
-	end := time.Now().Add(limit)
+func await(what string, holds func() bool, progress func() any) {
+	end := time.Now().Add(patience)
 	for !holds() {
 		if time.Now().After(end) {
-			fail("waited %v for %s; found %v", limit, what, progress())
+			fail("waited %v for %s; found %v", patience, what, progress())
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

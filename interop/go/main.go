@@ -1,8 +1,6 @@
-// Command interop runs scenarios on the official Go client, several at a time, each with its own topic and groups.
+// Command interop runs scenarios of the official Go client, several at a time, each with its own topic and groups.
 //
-// Arguments: name server, broker address, run id, scenario names. Results go to standard output as
-// "@ok NAME SECONDS NOTE" or "@fail NAME SECONDS REASON". A scenario that needs the broker restarted or killed
-// prints "@restart" or "@kill9" and goes on when a line arrives on standard input.
+// Arguments and output are those of interop/remoting_clients.py; "list" prints the names of the scenarios.
 package main
 
 import (
@@ -98,7 +96,7 @@ func perform(name string) {
 	stage.close()
 }
 
-// ask has the runner do something with the broker and waits until it is done.
+// ask asks the runner for a restart and waits until the server is back.
 func ask(request string) {
 	fmt.Println("@" + request)
 	_, err := input.ReadString('\n')

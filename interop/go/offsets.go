@@ -47,7 +47,7 @@ func (s *stage) storedOffset(group string, queue *primitive.MessageQueue) int64 
 func (s *stage) awaitStored(group string, queues []*primitive.MessageQueue, offset int64) {
 	for _, queue := range queues {
 		found := func() int64 { return s.storedOffset(group, queue) }
-		await(60*time.Second, fmt.Sprintf("the stored offset %d of %v", offset, queue), func() bool { return found() == offset },
+		await(fmt.Sprintf("the stored offset %d of %v", offset, queue), func() bool { return found() == offset },
 			func() any { return found() })
 	}
 }

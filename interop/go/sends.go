@@ -7,10 +7,8 @@ import (
 	"math/rand"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/apache/rocketmq-client-go/v2/primitive"
-	"github.com/apache/rocketmq-client-go/v2/producer"
 )
 
 // Properties that client or broker add on their own.
@@ -77,6 +75,7 @@ func located(answer *primitive.SendResult, read *primitive.MessageExt) {
 	equal("DefaultRegion", answer.RegionID, "region in the answer")
 }
 
+// sendSync reads every field back and checks the place that the answer names.
 func sendSync(s *stage) string {
 	sender := s.producer()
 	sent := map[string]*primitive.Message{}
@@ -84,7 +83,7 @@ func sendSync(s *stage) string {
 	counts := map[int]int{}
 	for i := 0; i < 60; i++ {
 		one := message(s.topic, i)
-		answer, err := sender.SendSync(background, one)
+		answer, err := sender.SendSync(patient, one)
 		must(err)
 		sent[answer.MsgID], answers[answer.MsgID] = one, answer
 		counts[answer.MessageQueue.QueueId]++
@@ -123,7 +122,7 @@ func sendAsync(s *stage) string {
 		sent[i] = message(s.topic, i)
 		sent[i].Queue = queues[i%8]
 		left.Add(1)
-		must(sender.SendAsync(background, func(_ context.Context, answer *primitive.SendResult, err error) {
+		must(sender.SendAsync(patient, func(_ context.Context, answer *primitive.SendResult, err error) {
 			answers[i], failures[i] = answer, err
 			left.Done()
 		}, sent[i]))
@@ -160,7 +159,7 @@ func sendOneWay(s *stage) string {
 	for i := 0; i < 100; i++ {
 		one := message(s.topic, i)
 		one.Queue = queues[i%2]
-		must(sender.SendOneWay(background, one))
+		must(sender.SendOneWay(patient, one))
 		sent[fmt.Sprint(i)] = one
 	}
 	reader := s.puller(s.topic, s.group+"_R", "1")
@@ -184,7 +183,7 @@ func sendBatch(s *stage) string {
 		for i := 0; i < 50; i++ {
 			batch = append(batch, message(s.topic, round*50+i))
 		}
-		answer, err := sender.SendSync(background, batch...)
+		answer, err := sender.SendSync(patient, batch...)
 		must(err)
 		equal(primitive.SendOK, answer.Status, "send status of a batch")
 		id := answer.MessageQueue.QueueId
@@ -209,7 +208,7 @@ func compression(s *stage) string {
 	text := []byte(strings.Repeat("a body that repeats itself, тело 正文; ", 2000))
 	one := primitive.NewMessage(s.topic, bytes.Clone(text))
 	one.Queue = queue
-	_, err := sender.SendSync(background, one)
+	_, err := sender.SendSync(patient, one)
 	must(err)
 	read := readQueue(s.puller(s.topic, s.group+"_R", "1"), queue, 1)[0]
 	equalBytes(text, read.Body, "body")
@@ -220,13 +219,13 @@ func compression(s *stage) string {
 
 func largeBody(s *stage) string {
 	queue := s.createTopic(1)[0]
-	sender := s.producer(toNamedQueue(), producer.WithSendMsgTimeout(10*time.Second))
+	sender := s.producer(toNamedQueue())
 	noise := make([]byte, 4<<20-8<<10)
 	rand.New(rand.NewSource(4)).Read(noise)
 	for i := 0; i < 3; i++ {
 		one := primitive.NewMessage(s.topic, bytes.Clone(noise))
 		one.Queue = queue
-		_, err := sender.SendSync(background, one.WithTag("Большой"))
+		_, err := sender.SendSync(patient, one.WithTag("Большой"))
 		must(err)
 	}
 	for _, one := range readQueue(s.puller(s.topic, s.group+"_R", "1"), queue, 3) {
@@ -235,7 +234,7 @@ func largeBody(s *stage) string {
 	}
 	tooLarge := primitive.NewMessage(s.topic, make([]byte, 5<<20))
 	tooLarge.Queue, tooLarge.Compress, tooLarge.CompressedBody = queue, true, make([]byte, 5<<20)
-	_, err := sender.SendSync(background, tooLarge)
+	_, err := sender.SendSync(patient, tooLarge)
 	equal(true, err != nil && strings.Contains(err.Error(), "CODE: 13"), fmt.Sprintf("5 MiB are refused with code 13 (%v)", err))
 	return fmt.Sprintf("3 bodies of %d bytes, 5 MiB refused", len(noise))
 }

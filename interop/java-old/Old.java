@@ -21,12 +21,12 @@ import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 
 /**
- * What Java clients of all ages can do, in words that the oldest of them has. Arguments as those of the other programs: name server, broker,
- * run, scenarios; or {@code list}. Clients before 4.0 have these classes below {@code com.alibaba.rocketmq}.
+ * Scenarios for Java clients of all ages. Arguments and output are those of the other programs. Clients before 4.0 have these classes below
+ * {@code com.alibaba.rocketmq}.
  */
 public final class Old {
     private static final int MESSAGES = 40;
-    private static final long PATIENCE_MS = 90_000;
+    private static final long PATIENCE_MS = 240_000;
     private static String nameServer;
     private static String run;
 
@@ -141,6 +141,7 @@ public final class Old {
         send(topic, MESSAGES);
         DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(run + name);
         consumer.setNamesrvAddr(nameServer);
+        consumer.setConsumerPullTimeoutMillis(PATIENCE_MS);
         consumer.start();
         int count = 0;
         Set<MessageQueue> queues = consumer.fetchSubscribeMessageQueues(topic);
@@ -171,12 +172,12 @@ public final class Old {
         return member;
     }
 
-    /** Sends so many messages, and returns the number. */
+    /** Sends messages and returns their number. */
     private static int send(String topic, int count) throws Exception {
         DefaultMQProducer producer = new DefaultMQProducer(topic + "-producer");
         producer.setNamesrvAddr(nameServer);
         producer.setInstanceName(topic + System.nanoTime());
-        producer.setSendMsgTimeout(20_000);
+        producer.setSendMsgTimeout(120_000);
         producer.start();
         for (int number = 0; number < count; number++) {
             SendResult result = producer.send(new Message(topic, "tag", "key" + number, ("body" + number).getBytes()));

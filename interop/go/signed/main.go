@@ -24,7 +24,7 @@ func send(words []string, count int) error {
 		producer.WithGroupName(words[4]),
 		producer.WithInstanceName(fmt.Sprintf("signed-%d", count)),
 		producer.WithRetry(3),
-		producer.WithSendMsgTimeout(20 * time.Second),
+		producer.WithSendMsgTimeout(120 * time.Second),
 	}
 	if words[1] != "-" {
 		options = append(options, producer.WithCredentials(primitive.Credentials{AccessKey: words[1], SecretKey: words[2]}))

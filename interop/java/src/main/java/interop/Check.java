@@ -5,6 +5,9 @@ import java.util.function.Supplier;
 
 /** Comparisons whose failure says what was expected and what was found. */
 final class Check {
+    /** Longest wait for an outcome. */
+    static final long PATIENCE_SECONDS = 240;
+
     private Check() {}
 
     static void equal(Object expected, Object found, String what) {
@@ -28,11 +31,11 @@ final class Check {
     }
 
     /** Waits until the condition holds; the progress text is part of the failure. */
-    static void await(double seconds, String what, BooleanSupplier holds, Supplier<?> progress) throws InterruptedException {
-        long end = System.nanoTime() + (long) (seconds * 1e9);
+    static void await(String what, BooleanSupplier holds, Supplier<?> progress) throws InterruptedException {
+        long end = System.nanoTime() + PATIENCE_SECONDS * 1_000_000_000L;
         while (!holds.getAsBoolean()) {
             if (System.nanoTime() > end) {
-                throw new AssertionError("waited " + seconds + " s for " + what + "; found " + shorten(progress.get()));
+                throw new AssertionError("waited " + PATIENCE_SECONDS + " s for " + what + "; found " + shorten(progress.get()));
             }
             Thread.sleep(20);
         }

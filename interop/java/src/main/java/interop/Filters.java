@@ -59,7 +59,7 @@ final class Filters {
                 }
             }
             ConcurrentLinkedQueue<MessageExt> messages = received.get(filter.getKey());
-            Check.await(60, expected.size() + " messages of " + filter.getKey(), () -> messages.size() >= expected.size(), messages::size);
+            Check.await(expected.size() + " messages of " + filter.getKey(), () -> messages.size() >= expected.size(), messages::size);
             Check.equal(expected, messages.stream().map(Pushes::body).map(Integer::valueOf).collect(Collectors.toCollection(TreeSet::new)), filter.getKey());
             Check.equal(expected.size(), messages.size(), "each once, " + filter.getKey());
             total += messages.size();

@@ -43,7 +43,7 @@ final class LitePulls {
         queues.forEach(queue -> positions.put(queue, 40L + queue.getQueueId()));
         first.commitSync(positions, true);
         for (MessageQueue queue : queues) {
-            Check.await(30, "the committed offset of " + queue, () -> committed(first, queue) == 40 + queue.getQueueId(),
+            Check.await("the committed offset of " + queue, () -> committed(first, queue) == 40 + queue.getQueueId(),
                 () -> committed(first, queue));
         }
         first.shutdown();
@@ -57,7 +57,7 @@ final class LitePulls {
         Check.equal(41L, rest.get(1).get(0).getQueueOffset(), "first offset of queue 1 after the commit");
         Check.equal(43L, rest.get(3).get(0).getQueueOffset(), "first offset of queue 3 after the commit");
         second.commitSync();
-        Check.await(30, "committed ends", () -> committed(second, queues.get(1)) == 50 && committed(second, queues.get(3)) == 50,
+        Check.await("committed ends", () -> committed(second, queues.get(1)) == 50 && committed(second, queues.get(3)) == 50,
             () -> committed(second, queues.get(1)));
         return "assign, 2 seeks, commit, resume by subscription";
     }
@@ -66,7 +66,7 @@ final class LitePulls {
         try {
             return consumer.committed(queue);
         } catch (Exception reason) {
-            throw new AssertionError("committed offset of " + queue, reason);
+            return -1;
         }
     }
 
@@ -74,7 +74,7 @@ final class LitePulls {
     private static Map<Integer, List<MessageExt>> poll(DefaultLitePullConsumer consumer, int count) {
         Map<Integer, List<MessageExt>> byQueue = new HashMap<>();
         Set<String> seen = new TreeSet<>();
-        long end = System.nanoTime() + 45_000_000_000L;
+        long end = System.nanoTime() + Check.PATIENCE_SECONDS * 1_000_000_000L;
         int got = 0;
         while (got < count && System.nanoTime() < end) {
             for (MessageExt message : consumer.poll(500)) {

@@ -12,11 +12,8 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Runs the named scenarios, several at a time, each with its own topic and groups.
- *
- * <p>Arguments: name server, broker address, run id, scenario names. Results go to standard output as
- * {@code @ok NAME SECONDS NOTE} or {@code @fail NAME SECONDS REASON}. A scenario that needs the broker restarted or
- * killed prints {@code @restart} or {@code @kill9} and goes on when a line arrives on standard input.
+ * Runs the named scenarios, several at a time, each with its own topic and groups. Arguments and output are those of
+ * {@code interop/remoting_clients.py}; {@code list} prints the names of the scenarios.
  */
 public final class Main {
     interface Scenario {
@@ -81,7 +78,7 @@ public final class Main {
             pool.execute(() -> perform(name, scenario, stage));
         }
         pool.shutdown();
-        pool.awaitTermination(1, TimeUnit.HOURS); // the runner has the patience that counts
+        pool.awaitTermination(1, TimeUnit.HOURS); // the runner ends the program before
         OUT.flush();
         Runtime.getRuntime().halt(0); // client threads that outlive their shutdown must not hold the process
     }
@@ -100,7 +97,7 @@ public final class Main {
         stage.close();
     }
 
-    /** Asks the runner to do something with the broker and waits until it is done. */
+    /** Asks the runner for a restart and waits until the server is back. */
     static void ask(String request) throws Exception {
         OUT.println("@" + request);
         Check.that(IN.readLine() != null, "the runner went away during " + request);

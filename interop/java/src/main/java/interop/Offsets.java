@@ -40,7 +40,7 @@ final class Offsets {
 
         reader.consumer.updateConsumeOffset(queue, 17);
         reader.consumer.getDefaultMQPullConsumerImpl().getOffsetStore().persist(queue);
-        Check.await(30, "the committed offset 17", () -> committed(reader, queue) == 17, () -> committed(reader, queue));
+        Check.await("the committed offset 17", () -> committed(reader, queue) == 17, () -> committed(reader, queue));
         return "min, max, earliest, 32 searches, commit";
     }
 
@@ -49,7 +49,7 @@ final class Offsets {
         try {
             return reader.consumer.fetchConsumeOffset(queue, true);
         } catch (Exception reason) {
-            throw new AssertionError("committed offset", reason);
+            return -1;
         }
     }
 }

@@ -31,6 +31,7 @@ final class Queries {
             sent.add(producer.send(message, queues.get(i % 2)));
         }
         long end = System.currentTimeMillis() + 60_000;
+        Check.await("the last message by its key", () -> !find(producer, stage.topic, "own-" + (COUNT - 1), 1, begin, end).isEmpty(), () -> "none");
         for (int i = 0; i < COUNT; i += 7) {
             Check.equal(List.of("m" + i), find(producer, stage.topic, "own-" + i, 32, begin, end), "messages with key own-" + i);
         }
@@ -60,11 +61,11 @@ final class Queries {
         return COUNT + " messages, 4 keys each; by key, unique key and offset id";
     }
 
-    private static List<String> find(DefaultMQProducer producer, String topic, String key, int max, long begin, long end) throws Exception {
+    private static List<String> find(DefaultMQProducer producer, String topic, String key, int max, long begin, long end) {
         QueryResult result;
         try {
             result = producer.queryMessage(topic, key, max, begin, end);
-        } catch (MQClientException none) { // what this client throws when no broker has any
+        } catch (MQClientException | InterruptedException none) { // the client throws when no broker has any
             return List.of();
         }
         return result.getMessageList().stream()

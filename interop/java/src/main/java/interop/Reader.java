@@ -16,16 +16,16 @@ import org.apache.rocketmq.common.message.MessageQueue;
 final class Reader {
     final DefaultMQPullConsumer consumer;
 
-    Reader(Stage stage) throws MQClientException {
-        consumer = new DefaultMQPullConsumer(stage.group + "_R");
-        consumer.setNamesrvAddr(stage.namesrv);
-        consumer.setInstanceName(stage.group + "_R");
+    Reader(DefaultMQPullConsumer consumer) throws MQClientException {
+        this.consumer = consumer;
+        consumer.setConsumerPullTimeoutMillis(Stage.TIMEOUT_MILLIS);
         consumer.start();
+        consumer.getDefaultMQPullConsumerImpl().getRebalanceImpl().getmQClientFactory().getMQAdminImpl().setTimeoutMillis(Stage.TIMEOUT_MILLIS);
     }
 
     /** All messages of a topic by queue id, in queue order, once that many are readable (a broker may index after it answers). */
     Map<Integer, List<MessageExt>> topic(String topic, int count) throws Exception {
-        Check.await(10, count + " messages in " + topic, () -> readable(topic) >= count, () -> readable(topic));
+        Check.await(count + " messages in " + topic, () -> readable(topic) >= count, () -> readable(topic));
         Map<Integer, List<MessageExt>> all = new TreeMap<>();
         for (MessageQueue queue : consumer.fetchSubscribeMessageQueues(topic)) {
             all.put(queue.getQueueId(), queue(queue));
@@ -48,7 +48,7 @@ final class Reader {
 
     /** All messages of one queue, once that many are readable. */
     List<MessageExt> queue(MessageQueue queue, int count) throws Exception {
-        Check.await(10, count + " messages in " + queue, () -> max(queue) >= count, () -> max(queue));
+        Check.await(count + " messages in " + queue, () -> max(queue) >= count, () -> max(queue));
         return queue(queue);
     }
 

@@ -45,7 +45,7 @@ final class Requests {
                 }
                 try {
                     byte[] body = text.equals("large") ? new byte[200_000] : ("re: " + text).getBytes(java.nio.charset.StandardCharsets.UTF_8);
-                    replier.send(MessageUtil.createReplyMessage(message, body), 5000);
+                    replier.send(MessageUtil.createReplyMessage(message, body));
                 } catch (Exception reason) {
                     refused.put(text, String.valueOf(reason));
                 }
@@ -53,52 +53,42 @@ final class Requests {
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
         });
         stage.start(consumer);
-        // A consumer whose first heartbeat falls together with a regular one is known to the broker 30 s later.
-        Check.await(45, "4 owned queues", () -> Stage.owned(consumer, stage.topic) == 4, () -> Stage.owned(consumer, stage.topic));
-        String first = first(stage, requester, refused);
+        Check.await("4 owned queues", () -> Stage.owned(consumer, stage.topic) == 4, () -> Stage.owned(consumer, stage.topic));
+        long started = System.nanoTime();
+        // A broker refuses replies to a requester whose heartbeat it does not have yet.
+        Check.await("the first answer", () -> isAnswered(requester, stage.topic), () -> refused);
+        String first = String.format("the first after %.1f s", (System.nanoTime() - started) / 1e9);
         ExecutorService pool = Executors.newFixedThreadPool(AT_ONCE);
         List<Future<String>> answers = new ArrayList<>();
         for (int i = 0; i < COUNT; i++) {
             String text = "question " + i;
-            answers.add(pool.submit(() -> ask(requester, stage.topic, text, 10_000)));
+            answers.add(pool.submit(() -> ask(requester, stage.topic, text)));
         }
         for (int i = 0; i < COUNT; i++) {
             Check.equal("re: question " + i, answers.get(i).get(), "answer " + i);
         }
         pool.shutdown();
-        Message large = requester.request(Pushes.text(stage.topic, "", "large"), 10_000);
+        Message large = requester.request(Pushes.text(stage.topic, "", "large"), Stage.TIMEOUT_MILLIS);
         Check.equal(200_000, large.getBody().length, "bytes of a large answer, which travels compressed");
         callback(requester, stage.topic);
         String gone = gone(stage, requester, replier, kept);
+        refused.remove("first");
         Check.equal(Map.of(), refused, "replies refused");
         return COUNT + " answers, " + first + ", " + AT_ONCE + " at once; callback, large body, timeout; " + gone;
     }
 
-    /**
-     * How long the first answer took. The client sends the heartbeat that makes the requester known with its first request,
-     * unless a regular one is under way; then the broker refuses the reply until the next, 30 s later. So it is with the heartbeat
-     * after a rebalance: until the next one the consumer's pulls name a later version of its subscription than the broker has.
-     */
-    private static String first(Stage stage, DefaultMQProducer requester, Map<String, String> refused) throws Exception {
-        long started = System.nanoTime();
-        String tries = "";
-        for (int left = 2; ; left--) {
-            try {
-                Check.equal("re: first", ask(requester, stage.topic, "first", 60_000), "the first answer");
-                return String.format("the first after %.1f s%s", (System.nanoTime() - started) / 1e9, tries);
-            } catch (RequestTimeoutException late) {
-                String why = refused.remove("first");
-                boolean isUnknown = why != null && why.contains("channel of <");
-                if (!isUnknown || left == 0) {
-                    throw new AssertionError("no first answer; the consumer's reply: " + why, late);
-                }
-                tries += " (" + why + ")";
-            }
+    private static boolean isAnswered(DefaultMQProducer requester, String topic) {
+        try {
+            Message answer = requester.request(Pushes.text(topic, "TagQ", "first"), 20_000);
+            Check.equal("re: first", new String(answer.getBody(), java.nio.charset.StandardCharsets.UTF_8), "the first answer");
+            return true;
+        } catch (Exception notYet) {
+            return false;
         }
     }
 
-    private static String ask(DefaultMQProducer requester, String topic, String text, long millis) throws Exception {
-        Message answer = requester.request(Pushes.text(topic, "TagQ", text), millis);
+    private static String ask(DefaultMQProducer requester, String topic, String text) throws Exception {
+        Message answer = requester.request(Pushes.text(topic, "TagQ", text), Stage.TIMEOUT_MILLIS);
         return new String(answer.getBody(), java.nio.charset.StandardCharsets.UTF_8);
     }
 
@@ -117,35 +107,52 @@ final class Requests {
                 found.set(String.valueOf(reason));
                 called.countDown();
             }
-        }, 10_000);
-        Check.that(called.await(15, TimeUnit.SECONDS), "the callback is called");
+        }, Stage.TIMEOUT_MILLIS);
+        Check.that(called.await(Check.PATIENCE_SECONDS, TimeUnit.SECONDS), "the callback is called");
         Check.equal("re: with callback", found.get(), "the callback's answer");
     }
 
-    /** Nobody answers in time, and then the requester is gone when somebody does. */
+    /** Checks a request without a reply, and a reply to a requester that is gone. */
     private static String gone(Stage stage, DefaultMQProducer requester, DefaultMQProducer replier, AtomicReference<MessageExt> kept) throws Exception {
-        try {
-            ask(requester, stage.topic, "nobody answers", 2000);
-            throw new AssertionError("a request without a reply did not time out");
-        } catch (RequestTimeoutException expected) {
-            Check.await(10, "the request without a reply", () -> kept.get() != null, kept::get);
-        }
+        Check.await("a request that times out", () -> isTimedOut(requester, stage.topic, 2000) && kept.get() != null, kept::get);
         MessageExt request = kept.get();
         Check.equal(null, request.getProperty("PUSH_REPLY_TIME"), "a request has no time of a reply");
         String client = request.getProperty("REPLY_TO_CLIENT");
         Message late = MessageUtil.createReplyMessage(request, "too late".getBytes(java.nio.charset.StandardCharsets.UTF_8));
         Check.equal(stage.replyTopic(request), late.getTopic(), "topic of a reply");
-        replier.send(late, 5000); // the requester is there and drops what nobody waits for
+        replier.send(late); // the requester is there and drops a reply that it does not wait for
         requester.shutdown();
+        AtomicReference<MQBrokerException> refusal = new AtomicReference<>();
+        Check.await("the refusal of a reply", () -> {
+            refusal.set(refusal(replier, request));
+            return refusal.get() != null;
+        }, () -> "none");
+        Check.equal(1, refusal.get().getResponseCode(), "code of a reply to a requester that is gone");
+        String text = "push reply message fail, channel of <" + client + "> not found.";
+        Check.that(refusal.get().getErrorMessage().contains(text), "remark: " + refusal.get().getErrorMessage());
+        return "requester gone: " + text;
+    }
+
+    /** Whether a request reaches the broker and gets no reply. */
+    private static boolean isTimedOut(DefaultMQProducer requester, String topic, long millis) {
         try {
-            replier.send(MessageUtil.createReplyMessage(request, new byte[] {1}), 5000);
-            throw new AssertionError("a reply to a requester that is gone was accepted");
+            requester.request(Pushes.text(topic, "TagQ", "nobody answers"), millis);
+            throw new AssertionError("a request without a reply did not time out");
+        } catch (RequestTimeoutException expected) {
+            return true;
+        } catch (Exception notSent) {
+            return false;
+        }
+    }
+
+    private static MQBrokerException refusal(DefaultMQProducer replier, MessageExt request) {
+        try {
+            replier.send(MessageUtil.createReplyMessage(request, new byte[] {1}));
+            return null;
         } catch (MQClientException retried) { // code 1 is tried three times
-            MQBrokerException expected = (MQBrokerException) retried.getCause();
-            Check.equal(1, expected.getResponseCode(), "code of a reply to a requester that is gone");
-            String text = "push reply message fail, channel of <" + client + "> not found.";
-            Check.that(expected.getErrorMessage().contains(text), "remark: " + expected.getErrorMessage());
-            return "requester gone: " + text;
+            return (MQBrokerException) retried.getCause();
+        } catch (Exception other) {
+            throw new AssertionError("a reply to a requester that is gone", other);
         }
     }
 }

@@ -40,7 +40,7 @@ final class Retries {
             message.putUserProperty("имя", body);
             answers.put(body, producer.send(message, queues.get(answers.size() % 2)));
         }
-        Check.await(150, "second deliveries of 5 messages",
+        Check.await("second deliveries of 5 messages",
             () -> deliveries.values().stream().filter(list -> list.size() == 2).count() == 5, deliveries::keySet);
         Check.equal(1, deliveries.get("good").size(), "deliveries of the good message");
         long slowest = 0;

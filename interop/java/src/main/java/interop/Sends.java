@@ -136,7 +136,7 @@ final class Sends {
                 }
             });
         }
-        Check.that(left.await(20, TimeUnit.SECONDS), left.getCount() + " callbacks are missing");
+        Check.that(left.await(Check.PATIENCE_SECONDS, TimeUnit.SECONDS), left.getCount() + " callbacks are missing");
         Check.equal(null, failure.get(), "failure of an asynchronous send");
         Set<Integer> seen = ConcurrentHashMap.newKeySet();
         for (List<MessageExt> queue : stage.reader().topic(stage.topic, count).values()) {

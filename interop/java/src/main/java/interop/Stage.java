@@ -6,15 +6,18 @@ import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
 import java.util.Map;
+import org.apache.rocketmq.client.ClientConfig;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
+import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageQueue;
 
-/** What one scenario works with: its own topic and group names, and clients that are shut down at its end. */
+/** Topic, groups and clients of one scenario. Clients are shut down at its end. */
 final class Stage implements AutoCloseable {
+    static final int TIMEOUT_MILLIS = 120_000;
     final String namesrv;
     final String broker;
     final String topic;
@@ -32,7 +35,7 @@ final class Stage implements AutoCloseable {
         return Integer.parseInt(broker.substring(broker.indexOf(':') + 1));
     }
 
-    /** Where replies to a request go. */
+    /** Topic of the replies to a request. */
     String replyTopic(org.apache.rocketmq.common.message.Message request) {
         return request.getProperty("CLUSTER") + "_REPLY_TOPIC";
     }
@@ -42,22 +45,35 @@ final class Stage implements AutoCloseable {
     }
 
     DefaultMQProducer producer(String suffix) throws MQClientException {
-        DefaultMQProducer producer = new DefaultMQProducer(group + "_" + suffix);
-        producer.setNamesrvAddr(namesrv);
-        producer.setInstanceName(producer.getProducerGroup());
-        producer.setSendMsgTimeout(20_000);
+        return start(new DefaultMQProducer(group + "_" + suffix));
+    }
+
+    <P extends DefaultMQProducer> P start(P producer) throws MQClientException {
+        configured(producer, producer.getProducerGroup()).setSendMsgTimeout(TIMEOUT_MILLIS);
         producer.start();
         closers.push(producer::shutdown);
         return producer;
     }
 
+    /** Gives a client its name server, a connection of its own, and timeouts that no busy machine reaches. */
+    private <C extends ClientConfig> C configured(C client, String instance) {
+        client.setNamesrvAddr(namesrv);
+        client.setInstanceName(instance);
+        client.setMqClientApiTimeout(TIMEOUT_MILLIS);
+        // The client skips a heartbeat while another one is under way; brokers know its subscription from the next one on.
+        client.setHeartbeatBrokerInterval(5_000);
+        client.setPollNameServerInterval(5_000); // retry topics are made with their first message
+        return client;
+    }
+
     /** A push consumer that is configured but not yet started. */
     DefaultMQPushConsumer push(String group, String instance) {
-        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
-        consumer.setNamesrvAddr(namesrv);
-        consumer.setInstanceName(group + "-" + instance);
+        return push(new DefaultMQPushConsumer(group), instance);
+    }
+
+    DefaultMQPushConsumer push(DefaultMQPushConsumer consumer, String instance) {
+        configured(consumer, consumer.getConsumerGroup() + "-" + instance);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET); // the default may skip a queue's first message
-        consumer.setMqClientApiTimeout(20_000);
         consumer.setConsumeThreadMin(4);
         consumer.setConsumeThreadMax(4);
         return consumer;
@@ -73,16 +89,15 @@ final class Stage implements AutoCloseable {
     }
 
     DefaultLitePullConsumer lite(String instance) {
-        DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(group);
-        consumer.setNamesrvAddr(namesrv);
-        consumer.setInstanceName(group + "-" + instance);
+        DefaultLitePullConsumer consumer = configured(new DefaultLitePullConsumer(group), group + "-" + instance);
         consumer.setAutoCommit(false);
         closers.push(consumer::shutdown);
         return consumer;
     }
 
+    @SuppressWarnings("deprecation") // the plain pull consumer is the most direct way to one queue
     Reader reader() throws MQClientException {
-        Reader reader = new Reader(this);
+        Reader reader = new Reader(configured(new DefaultMQPullConsumer(group + "_R"), group + "_R"));
         closers.push(reader::close);
         return reader;
     }
@@ -92,10 +107,7 @@ final class Stage implements AutoCloseable {
         String behindProxy = System.getenv("INTEROP_NAMESRV");
         DefaultMQProducer creator = producer;
         if (behindProxy != null) { // a proxy creates no topics
-            creator = new DefaultMQProducer(group + "_C");
-            creator.setNamesrvAddr(behindProxy);
-            creator.setInstanceName(creator.getProducerGroup());
-            creator.start();
+            creator = new Stage(behindProxy, broker, topic, group).producer("C");
             closers.push(creator::shutdown);
         }
         Method create;
@@ -111,7 +123,7 @@ final class Stage implements AutoCloseable {
 
     static List<MessageQueue> awaitRoute(DefaultMQProducer producer, String topic, int queues) throws Exception {
         List<MessageQueue> found = new ArrayList<>();
-        Check.await(45, "a route of " + topic + " with " + queues + " queues", () -> {
+        Check.await("a route of " + topic + " with " + queues + " queues", () -> {
             try {
                 found.clear();
                 found.addAll(producer.fetchPublishMessageQueues(topic));

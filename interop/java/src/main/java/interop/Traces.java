@@ -14,11 +14,10 @@ import org.apache.rocketmq.client.trace.TraceBean;
 import org.apache.rocketmq.client.trace.TraceContext;
 import org.apache.rocketmq.client.trace.TraceDataEncoder;
 import org.apache.rocketmq.client.trace.TraceType;
-import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 
-/** What clients write down about a message's way, and where tools find it: by its id in the trace topic. */
+/** Traces of messages in the trace topic, found by id and by key as tools do. */
 final class Traces {
     static final String TOPIC = "RMQ_SYS_TRACE_TOPIC";
     private static final int COUNT = 20;
@@ -28,36 +27,25 @@ final class Traces {
     static String both(Stage stage) throws Exception {
         DefaultMQProducer tool = stage.producer("Tool");
         stage.createTopic(tool, 4);
-        DefaultMQProducer producer = new DefaultMQProducer(stage.group + "_P", true, null);
-        producer.setNamesrvAddr(stage.namesrv);
-        producer.setInstanceName(producer.getProducerGroup());
-        producer.setSendMsgTimeout(20_000);
-        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(stage.group, true, null);
-        consumer.setNamesrvAddr(stage.namesrv);
-        consumer.setInstanceName(stage.group + "-1");
-        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        DefaultMQProducer producer = stage.start(new DefaultMQProducer(stage.group + "_P", true, null));
+        DefaultMQPushConsumer consumer = stage.push(new DefaultMQPushConsumer(stage.group, true, null), "1");
         consumer.subscribe(stage.topic, "*");
         ConcurrentLinkedQueue<MessageExt> received = new ConcurrentLinkedQueue<>();
         consumer.registerMessageListener(Pushes.into(received));
-        producer.start();
-        try {
-            stage.start(consumer);
-            long begin = System.currentTimeMillis() - 60_000;
-            List<SendResult> sent = new ArrayList<>();
-            for (int i = 0; i < COUNT; i++) {
-                sent.add(producer.send(new Message(stage.topic, "TagT", "trace-key-" + i, ("m" + i).getBytes(StandardCharsets.UTF_8))));
-            }
-            Check.await(45, COUNT + " messages", () -> received.size() >= COUNT, received::size);
-            Map<String, String> lacking = new ConcurrentHashMap<>();
-            for (int i = 0; i < COUNT; i++) {
-                SendResult result = sent.get(i);
-                String key = "trace-key-" + i;
-                Check.await(30, "the whole trace of message " + i, () -> isWhole(stage, tool, result, key, begin, lacking), () -> lacking);
-            }
-            return COUNT + " messages: sent, before and after consumption, each found by id and by key";
-        } finally {
-            producer.shutdown();
+        stage.start(consumer);
+        long begin = System.currentTimeMillis() - 60_000;
+        List<SendResult> sent = new ArrayList<>();
+        for (int i = 0; i < COUNT; i++) {
+            sent.add(producer.send(new Message(stage.topic, "TagT", "trace-key-" + i, ("m" + i).getBytes(StandardCharsets.UTF_8))));
         }
+        Check.await(COUNT + " messages", () -> received.size() >= COUNT, received::size);
+        Map<String, String> lacking = new ConcurrentHashMap<>();
+        for (int i = 0; i < COUNT; i++) {
+            SendResult result = sent.get(i);
+            String key = "trace-key-" + i;
+            Check.await("the whole trace of message " + i, () -> isWhole(stage, tool, result, key, begin, lacking), () -> lacking);
+        }
+        return COUNT + " messages: sent, before and after consumption, each found by id and by key";
     }
 
     /** The three records of a message, found by its id as QueryMsgTraceByIdSubCommand does; by its key as well. */

@@ -101,18 +101,11 @@ public final class InnerBatches {
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
         });
         stage.start(consumer);
-        Check.await(90, sent.size() + " messages", () -> received.size() == sent.size(), received::size);
+        Check.await(sent.size() + " messages", () -> received.size() == sent.size(), received::size);
         Map<String, Integer> wrong = new HashMap<>();
         received.forEach((key, count) -> wrong.put(key, count.get()));
         wrong.values().removeIf(count -> count == 1);
         Check.equal(Map.of(), wrong, "messages that came more than once");
-        consumer.getDefaultMQPushConsumerImpl().persistConsumerOffset();
-        Check.await(30, "the committed offset " + sent.size(), () -> committed(consumer, queue) == sent.size(), () -> committed(consumer, queue));
-    }
-
-    private static long committed(DefaultMQPushConsumer consumer, MessageQueue queue) {
-        consumer.getDefaultMQPushConsumerImpl().persistConsumerOffset();
-        return consumer.getDefaultMQPushConsumerImpl().getOffsetStore()
-            .readOffset(queue, org.apache.rocketmq.client.consumer.store.ReadOffsetType.READ_FROM_STORE);
+        Check.await("the committed offset " + sent.size(), () -> Restarts.committed(consumer, queue) == sent.size(), () -> Restarts.committed(consumer, queue));
     }
 }

@@ -1,8 +1,6 @@
-"""Runs scenarios on the native Python client (RocketMQ's C++ client inside), several at a time, each with its own topic and groups.
+"""Scenarios of the native Python client (RocketMQ's C++ client inside), several at a time, each with its own topic and groups.
 
-Arguments: name server, broker address, run id, scenario names; or `list`. Results go to standard output as
-"@ok NAME SECONDS NOTE" or "@fail NAME SECONDS REASON". A scenario that needs the broker restarted or killed prints
-"@restart" or "@kill9" and goes on when a line arrives on standard input.
+Arguments and output are those of `interop/remoting_clients.py`; `list` prints the names of the scenarios.
 """
 import os
 import random
@@ -18,6 +16,7 @@ from rocketmq.exceptions import RocketMQException
 from rocketmq.ffi import MessageModel, _CConsumeStatus, dll
 
 AT_ONCE = 6
+PATIENCE_SECONDS = 240
 
 
 def check(holds, text):
@@ -29,15 +28,32 @@ def equal(expected, found, what):
     check(expected == found, f"{what}: expected {expected!r:.200}, found {found!r:.200}")
 
 
-def wait_for(seconds, what, holds, progress):
-    end = time.monotonic() + seconds
+def wait_for(what, holds, progress):
+    end = time.monotonic() + PATIENCE_SECONDS
     while not holds():
-        check(time.monotonic() < end, f"waited {seconds} s for {what}; found {progress()!r:.300}")
+        check(time.monotonic() < end, f"waited {PATIENCE_SECONDS} s for {what}; found {progress()!r:.300}")
         time.sleep(0.02)
 
 
+def answered(send):
+    """Sends a message and returns the answer. The client refuses a send, without a request, while it looks for the route."""
+    answers, refusals = [], []
+
+    def is_sent():
+        try:
+            answers.append(send())
+        except RocketMQException as refusal:
+            check("route" in str(refusal), refusal)
+            refusals.append(refusal)
+        return answers
+
+    wait_for("a send", is_sent, lambda: refusals[-1:])
+    equal(SendStatus.OK, answers[0].status, "status")
+    return answers[0]
+
+
 class Got:
-    """One delivery; the client's own message is gone after the callback."""
+    """Fields of a delivery; the client's own message is gone after the callback."""
 
     def __init__(self, message):
         self.topic, self.id, self.queue, self.offset = message.topic, message.id, message.queue_id, message.queue_offset
@@ -59,7 +75,7 @@ class Inbox:
 
 
 class Stage:
-    """What one scenario works with: its own topic and group names, and clients that are shut down at its end."""
+    """Topic, group and clients of one scenario. A consumer of a topic that does not exist yet looks for it every 30 s."""
 
     def __init__(self, namesrv, scenario, run):
         self.namesrv, self.topic, self.group = namesrv, f"T_{scenario}_{run}", f"G_{scenario}_{run}"
@@ -73,11 +89,10 @@ class Stage:
         self.clients.append(client)
         return client
 
-    def producer(self, **options):
-        """A producer with connections of its own. Shared ones are locked while one scenario connects, and another one's first
-        send then fails at once: "No route info", "get timed_mutex timeout" in the client's log."""
+    def producer(self, timeout=PATIENCE_SECONDS * 1000, **options):
+        """A producer with connections of its own, because the client locks shared connections while one of its scenarios connects."""
         name = f"{self.group}_P{len(self.clients)}"
-        return self.started(Producer(name, timeout=20_000, **options), lambda one: dll.SetProducerInstanceName(one._handle, name.encode()))
+        return self.started(Producer(name, timeout=timeout, **options), lambda one: dll.SetProducerInstanceName(one._handle, name.encode()))
 
     def push(self, inbox, expression="*", name="c", **options):
         """A push consumer that puts what it gets into `inbox`."""
@@ -98,13 +113,10 @@ class Stage:
         return made
 
     def send(self, producer, body, **fields):
-        sent = producer.send_sync(self.message(body, **fields))
-        equal(SendStatus.OK, sent.status, "status")
-        return sent
+        return answered(lambda: producer.send_sync(self.message(body, **fields)))
 
-    def receive(self, inbox, count, seconds=45):
-        wait_for(seconds, f"{count} messages", lambda: len(inbox.bodies()) >= count, lambda: Counter(inbox.bodies()))
-        time.sleep(0.3)  # one too many would come now
+    def receive(self, inbox, count):
+        wait_for(f"{count} messages", lambda: len(inbox.bodies()) >= count, lambda: Counter(inbox.bodies()))
         equal(count, len(inbox.bodies()), "messages")
         return inbox.messages
 
@@ -134,7 +146,7 @@ def send_async(stage):
     stage.send(producer, b"first")
     for body in texts(100):
         producer.send_async(stage.message(body), answers.append, wrong.append)
-    wait_for(20, "100 answers", lambda: len(answers) + len(wrong) == 100, lambda: (len(answers), wrong))
+    wait_for("100 answers", lambda: len(answers) + len(wrong) == 100, lambda: (len(answers), wrong))
     equal([], wrong, "failures")
     equal({SendStatus.OK}, {one.status for one in answers}, "status")
     stage.push(inbox)
@@ -177,9 +189,10 @@ def tags(stage):
 
 def orderly(stage):
     producer, inbox = stage.producer(), Inbox()
+    answered(lambda: producer.send_orderly(stage.message(b"0 0"), 0))
     stage.push(inbox, orderly=True)
-    for number in range(200):
-        producer.send_orderly(stage.message(b"%d %d" % (number % 8, number)), number % 8)
+    for number in range(1, 200):
+        answered(lambda: producer.send_orderly(stage.message(b"%d %d" % (number % 8, number)), number % 8))
     stage.receive(inbox, 200)
     last = {}
     for one in inbox.messages:
@@ -195,15 +208,17 @@ def broadcast(stage):
     stage.send(producer, b"before")
     for number, inbox in enumerate(inboxes):
         stage.push(inbox, name=f"member{number}", message_model=MessageModel.BROADCASTING)
-    deadline = time.monotonic() + 45
     rounds = 0
-    # Who starts takes part from some message on, and from then on gets all.
-    while not all(set(texts(10, f"round {rounds}")) <= set(inbox.bodies()) for inbox in inboxes):
-        check(time.monotonic() < deadline, f"messages at the members: {[len(inbox.bodies()) for inbox in inboxes]}")
+
+    def is_complete():
+        """Sends a round and tells whether both members got all of it: each gets all messages from some message on."""
+        nonlocal rounds
         rounds += 1
-        for body in texts(10, f"round {rounds}"):
-            stage.send(producer, body)
-        time.sleep(2)
+        sent = {stage.send(producer, body) and body for body in texts(10, f"round {rounds}")}
+        time.sleep(1)
+        return all(sent <= set(inbox.bodies()) for inbox in inboxes)
+
+    wait_for("a round at both members", is_complete, lambda: [len(inbox.bodies()) for inbox in inboxes])
     for inbox in inboxes:
         equal(1, max(Counter(inbox.bodies()).values()), "deliveries of a message")
     return f"two members got the same after {rounds} rounds"
@@ -214,16 +229,19 @@ def pull(stage):
     for body in texts(100):
         stage.send(producer, body)
     puller = stage.started(PullConsumer(stage.group))
-    equal(sorted(texts(100)), sorted(one.body for one in puller.pull(stage.topic)), "bodies")
-    stage.send(producer, b"one more")
-    equal([b"one more"], [one.body for one in puller.pull(stage.topic)], "from where it was")
+    for expected in (texts(100), [b"one more"]):
+        found = []
+        wait_for(f"{len(expected)} messages", lambda: found.extend(one.body for one in puller.pull(stage.topic)) or len(found) >= len(expected),
+                 lambda: len(found))
+        equal(sorted(expected), sorted(found), "bodies from where the last pull ended")
+        stage.send(producer, b"one more")
     return "101 messages"
 
 
 def delay(stage):
     producer, inbox = stage.producer(), Inbox()
-    stage.push(inbox)
     stage.send(producer, b"now")
+    stage.push(inbox)
     sent = {level: (time.monotonic(), stage.send(producer, b"%d" % level, delay_level=level)) for level in (1, 2)}
     for one in stage.receive(inbox, 3):
         if one.body != b"now":
@@ -234,8 +252,8 @@ def delay(stage):
 
 
 def retry(stage):
-    """One message in each queue: of more this client gives back only the first, to Apache's broker too. Its `subscribe`
-    makes a success of what a callback throws, so this one answers by itself."""
+    """Refuses one message in each queue: of more messages the client gives back only the first. The callback answers by itself, because
+    the client's `subscribe` makes a success of an exception."""
     producer, inbox = stage.producer(), Inbox()
 
     def refuse_once(_, handle):
@@ -244,11 +262,12 @@ def retry(stage):
         done = message.reconsume_times > 0
         return (_CConsumeStatus.CONSUME_SUCCESS if done else _CConsumeStatus.RECONSUME_LATER).value
 
+    stage.send(producer, texts(4)[0], key="again")
     stage.started(PushConsumer(stage.group), lambda one: one.set_instance_name(stage.group),
                   lambda one: one.subscribe(stage.topic, inbox.take), lambda one: one._register_callback(refuse_once))
-    for body in texts(4):
+    for body in texts(4)[1:]:
         stage.send(producer, body, key="again")
-    stage.receive(inbox, 8, 60)
+    stage.receive(inbox, 8)
     for body in texts(4):
         first, second = [one for one in inbox.messages if one.body == body]
         equal((0, 1, b"again"), (first.times, second.times, second.keys), "deliveries before this one, and keys")
@@ -257,14 +276,13 @@ def retry(stage):
 
 
 def ask(request):
-    """Has the runner do something with the broker and waits until it is done."""
-    print(f"@{request}", flush=True)
+    """Asks the runner for a restart and waits until the server is back."""
+    print(f"@{request}\n", end="", flush=True)
     sys.stdin.readline()
 
 
 def go_on(stage, request):
-    producer, inbox, sent = stage.producer(), Inbox(), []
-    stage.push(inbox)
+    producer, inbox, sent = stage.producer(20_000), Inbox(), []
 
     def send(count):
         for _ in range(count):
@@ -273,16 +291,20 @@ def go_on(stage, request):
             sent.append(body)
 
     send(50)
-    wait_for(45, "50 messages", lambda: set(sent) <= set(inbox.bodies()), lambda: len(inbox.bodies()))
+    stage.push(inbox)
+    wait_for("50 messages", lambda: set(sent) <= set(inbox.bodies()), lambda: len(inbox.bodies()))
     ask(request)
-    end = time.monotonic() + 60
-    while len(sent) < 100:
+    failures = []
+
+    def is_sent():
         try:
-            send(10)
-        except RocketMQException as error:
-            check(time.monotonic() < end, f"sends fail: {error}")
-            time.sleep(0.5)
-    wait_for(60, "all messages", lambda: set(sent) <= set(inbox.bodies()), lambda: len(set(inbox.bodies())))
+            send(100 - len(sent))
+        except (RocketMQException, AssertionError) as failure:
+            failures.append(failure)
+        return len(sent) == 100
+
+    wait_for("100 answers", is_sent, lambda: failures[-1:])
+    wait_for("all messages", lambda: set(sent) <= set(inbox.bodies()), lambda: len(set(inbox.bodies())))
     twice = len(inbox.bodies()) - len(set(inbox.bodies()))
     return f"100 messages, {twice} of them twice"
 
@@ -294,17 +316,20 @@ SCENARIOS = {
 }
 
 
+STAGES = []
+
+
 def perform(name):
     begun = time.monotonic()
     stage = Stage(sys.argv[1], name, sys.argv[3])
+    STAGES.append(stage)
     try:
         outcome, text = "ok", SCENARIOS[name](stage)
     except Exception as error:  # whatever it is, the others go on
         traceback.print_exc()
         outcome, text = "fail", f"{type(error).__name__}: {' '.join(str(error).split())}"
-    # With its end of line in one write: other threads print too.
+    # The end of line is in the text, because other threads print too.
     print(f"@{outcome} {name} {time.monotonic() - begun:.1f} {text}\n", end="", flush=True)
-    stage.close()
 
 
 if sys.argv[1:] == ["list"]:
@@ -312,6 +337,8 @@ if sys.argv[1:] == ["list"]:
 else:
     with ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(perform, sys.argv[4:]))
-    # The client's own threads do not always end.
-    sys.stdout.flush()
+    # A consumer that shuts down destroys a mutex that another thread of the client may be about to lock. Clients are kept until all results
+    # are printed, and the process ends without Python's own clean-up, because threads of the client do not always end.
+    for stage in STAGES:
+        stage.close()
     os._exit(0)
