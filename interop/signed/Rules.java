@@ -12,7 +12,7 @@ import org.apache.rocketmq.common.PlainAccessConfig;
  * {@code Rules NAMESRV BROKER ACCESSKEY SECRET}. Prints one line for each call: its name and {@code ok}, or code and text.
  */
 public class Rules {
-    private static final long TIMEOUT = 10_000;
+    private static final long TIMEOUT = 120_000;
 
     interface Call {
         Object run() throws Exception;

@@ -16,6 +16,7 @@ import org.apache.rocketmq.remoting.RPCHook;
  * where "-" as access key means no credentials. Answers each line with {@code ok}, or with the broker's code and text.
  */
 public class Signed {
+    private static final int PATIENCE_MS = 120_000;
     private static int count;
 
     public static void main(String[] args) throws Exception {
@@ -50,7 +51,8 @@ public class Signed {
         producer.setInstanceName("signed-" + count++);
         producer.setVipChannelEnabled(false);
         producer.setRetryTimesWhenSendFailed(0);
-        producer.setSendMsgTimeout(20_000);
+        producer.setSendMsgTimeout(PATIENCE_MS);
+        producer.setMqClientApiTimeout(PATIENCE_MS);
         producer.start();
         try {
             producer.send(new Message(topic, "tag", "key", "signed".getBytes(StandardCharsets.UTF_8)));
@@ -65,7 +67,8 @@ public class Signed {
         consumer.setNamesrvAddr(args[0]);
         consumer.setInstanceName("signed-" + count++);
         consumer.setVipChannelEnabled(false);
-        consumer.setConsumerPullTimeoutMillis(20_000);
+        consumer.setConsumerPullTimeoutMillis(PATIENCE_MS);
+        consumer.setMqClientApiTimeout(PATIENCE_MS);
         consumer.start();
         try {
             for (MessageQueue queue : consumer.fetchSubscribeMessageQueues(topic)) {

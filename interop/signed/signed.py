@@ -6,7 +6,7 @@ from rocketmq.client import Message, Producer
 
 for line in sys.stdin:
     _, access_key, secret, topic, group = line.split()
-    producer = Producer(group)
+    producer = Producer(group, timeout=120_000)
     producer.set_namesrv_addr(sys.argv[1])
     if access_key != "-":
         producer.set_session_credentials(access_key, secret, "")

@@ -6,7 +6,7 @@ from rocketmq import ClientConfiguration, Credentials, Message, Producer
 for line in sys.stdin:
     _, access_key, secret, topic, _ = line.split()
     credentials = Credentials() if access_key == "-" else Credentials(access_key, secret)
-    said, producer = "ok", Producer(ClientConfiguration(sys.argv[1], credentials, "", 20), (topic,))
+    said, producer = "ok", Producer(ClientConfiguration(sys.argv[1], credentials, "", 120), (topic,))
     try:
         producer.startup()
         message = Message()
