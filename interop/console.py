@@ -1,17 +1,15 @@
-#!/usr/bin/env python3
-"""Opens every page of the console with Chromium, and does an operator's work there by keyboard alone, on Vostok and on Apache RocketMQ.
+"""Every page of the console in Chromium, and the work of an operator there by keyboard alone, on Vostok and on Apache RocketMQ.
 
-    interop/console [--against vostok,java] [--no-pages | --forms -1] [--shots DIR]
+    python3 -m interop.console [--short] [--against vostok,java] [--no-pages | --forms -1] [--shots DIR]
 
-Pages are found by their links, and each is opened in English and Chinese, light and dark, and on a narrow screen. A page passes when
-Chromium's console has no error, axe-core finds nothing serious, and nothing but tables has to be scrolled sideways. `--shots` keeps pictures of all of
-them. Prints one line per page and task, and ends with `console: N passed, N failed, N skipped`.
+Pages are found by their links. Each is opened in English and Chinese, light and dark, and on a narrow screen; with `--short` once.
+A page passes when Chromium's console has no error, axe-core finds nothing serious (not with `--short`), and only tables have to be
+scrolled sideways. `--shots` keeps pictures. Prints a line for each page and task, and ends with
+`console: N passed, N failed, N skipped`.
 """
 import argparse
 import base64
 import contextlib
-import importlib.util
-import io
 import json
 import os
 import re
@@ -19,35 +17,24 @@ import select
 import shutil
 import socket
 import subprocess
-import sys
-import tarfile
-import tempfile
 import time
-import urllib.request
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from urllib.parse import parse_qs, urljoin, urlsplit
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "bench"))
-import children  # noqa: E402 (beside bench/run)
-import local  # noqa: E402
-import servers  # noqa: E402
-import stage  # noqa: E402
+from interop import metrics
+from tests.kit import downloads, ports, servers
+from tests.kit.paths import VOSTOK, WORK
+from tests.kit.process import Process
+from tests.kit.report import Report, scratch
+from tests.kit.waiting import PATIENCE_SECONDS, eventually
 
-loader = SourceFileLoader("metrics", str(HERE / "metrics"))
-spec = importlib.util.spec_from_loader("metrics", loader)
-metrics = importlib.util.module_from_spec(spec)
-loader.exec_module(metrics)
-
-AXE = "https://registry.npmjs.org/axe-core/-/axe-core-4.10.3.tgz"
-# How long an outcome may take that comes by itself: a topic's route, the index of keys, a consumer's queues.
-PATIENCE_SECONDS = 40
-# How long Chromium may take for one step on a busy machine.
-SILENCE_SECONDS = 90
+# Languages, themes and widths in which a page is opened; the first alone with --short.
+WAYS = [(lang, theme, 1280) for lang in ("en", "zh") for theme in ("light", "dark")] + [("en", "light", 400), ("zh", "dark", 400)]
 SERIOUS = """axe.run({resultTypes: ['violations']}).then(found => found.violations.filter(it => ['serious', 'critical'].includes(it.impact))
     .map(it => it.id + ' ' + it.nodes[0].html.slice(0, 160)))"""
 WIDE = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+# Texts of a page on which a server answered later than the five seconds that the console waits.
+LATE = re.compile("no answer from|did not answer|cannot connect|no connection within|没有应答|未应答")
 
 
 class Wrong(Exception):
@@ -83,8 +70,8 @@ class Browser:
 
     def message(self):
         while b"\0" not in self.buffer:
-            if not select.select([self.into], [], [], SILENCE_SECONDS)[0]:
-                raise RuntimeError(f"Chromium has said nothing for {SILENCE_SECONDS} s")
+            if not select.select([self.into], [], [], PATIENCE_SECONDS)[0]:
+                raise RuntimeError(f"Chromium has sent nothing for {PATIENCE_SECONDS} s")
             got = os.read(self.into, 1 << 20)
             if not got:
                 raise RuntimeError("Chromium has ended")
@@ -134,13 +121,13 @@ class Browser:
             self.call("Input.dispatchKeyEvent", type=kind, key=key, code={" ": "Space"}.get(key, key), windowsVirtualKeyCode=code, text=text if kind == "keyDown" else "")
 
     def reach(self, wanted):
-        """Presses Tab until what has the focus is wanted: a selector, or the words of a link or button."""
+        """Presses Tab until an element has the focus: `wanted` is a selector, or the words of a link or button."""
         is_there = f"(it => it.matches({json.dumps(wanted)}))" if wanted[0] in "[#." else f"(it => it.textContent.trim() === {json.dumps(wanted)})"
         for _ in range(400):
             self.press("Tab")
             if self.value(f"{is_there}(document.activeElement)"):
                 if not self.value("document.activeElement.matches(':focus-visible')"):
-                    raise Wrong(f"nobody sees that {wanted} has the focus")
+                    raise Wrong(f"the focus of {wanted} is not visible")
                 return
         raise Wrong(f"Tab does not come to {wanted} on {self.value('location.href')}")
 
@@ -160,53 +147,36 @@ class Browser:
         if text not in self.value("document.body.innerText"):
             raise Wrong(f"{self.value('location.href')} does not show {text!r}, but {self.value('document.querySelector(`main`).innerText')[:300]!r}")
 
+    def has(self, selector):
+        return self.value(f"document.querySelector({json.dumps(selector)}) !== null")
+
     def await_shown(self, selector):
-        """Waits until the page that is open shows by itself what a selector is for."""
-        end = time.monotonic() + PATIENCE_SECONDS
-        while not self.value(f"document.querySelector({json.dumps(selector)}) !== null"):
-            if time.monotonic() > end:
-                raise Wrong(f"{self.value('location.href')} has no {selector}")
-            time.sleep(0.5)
+        """Waits until the page that is open shows an element by itself."""
+        if not eventually(lambda: self.has(selector)):
+            raise Wrong(f"{self.value('location.href')} has no {selector}")
 
     def await_there(self, selector, address):
-        """Opens a page again and again until it has what a selector is for."""
+        """Opens a page again and again until it has an element."""
+        if not eventually(lambda: self.open(address) or self.has(selector)):
+            raise Wrong(f"{address} has no {selector}")
+
+
+class Cases:
+    """Pages and tasks that are performed and counted."""
+
+    def __init__(self, report, browser):
+        self.report, self.browser = report, browser
+
+    def case(self, name, perform):
+        """Performs a page or task, as a user again and again while a server is late."""
         end = time.monotonic() + PATIENCE_SECONDS
-        self.open(address)
-        while not self.value(f"document.querySelector({json.dumps(selector)}) !== null"):
-            if time.monotonic() > end:
-                raise Wrong(f"{address} has no {selector}")
-            time.sleep(0.5)
-            self.open(address)
-
-
-class Outcome:
-    def __init__(self):
-        self.counts = {"passed": 0, "failed": 0, "skipped": 0}
-
-    @contextlib.contextmanager
-    def case(self, name):
-        try:
-            yield
-            word, why = "passed", ""
-        except (Wrong, RuntimeError) as reason:
-            word, why = "failed", f"FAILED: {reason}"
-        self.counts[word] += 1
-        print(f"{name:<60} {word} {why}", flush=True)
-
-    def skip(self, names, why):
-        for name in names:
-            self.counts["skipped"] += 1
-            print(f"{name:<60} SKIPPED, LOUDLY: {why}", flush=True)
-
-
-def axe():
-    """The script of axe-core, which is fetched once."""
-    file = HERE / ".work" / "axe.min.js"
-    if not file.exists():
-        file.parent.mkdir(exist_ok=True)
-        with urllib.request.urlopen(AXE, timeout=60) as answer, tarfile.open(fileobj=io.BytesIO(answer.read())) as package:
-            file.write_bytes(package.extractfile("package/axe.min.js").read())
-    return file.read_text()
+        while True:
+            try:
+                perform()
+                return self.report.check(name, True)
+            except (Wrong, RuntimeError) as reason:
+                if time.monotonic() > end or isinstance(reason, RuntimeError) or not LATE.search(self.browser.value("document.body.innerText")):
+                    return self.report.check(name, False, reason)
 
 
 def shape(address):
@@ -215,14 +185,16 @@ def shape(address):
     return parts.path, tuple(sorted(parse_qs(parts.query, keep_blank_values=True)))
 
 
-def look(browser, address, lang, theme, width, script, shots):
-    """Opens a page and says what is wrong with it."""
+def look(browser, address, lang, theme, width, axe, shots):
+    """Opens a page and returns what is wrong with it."""
     browser.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
     browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
     browser.errors.clear()
     browser.open(address + ("&" if "?" in address else "?") + f"lang={lang}")
-    browser.value(script + ";0")
-    wrong = browser.errors + browser.value(SERIOUS) + (["it has to be scrolled sideways"] if browser.value(WIDE) else [])
+    wrong = browser.errors + (["it has to be scrolled sideways"] if browser.value(WIDE) else [])
+    if axe:
+        browser.value(axe + ";0")
+        wrong += browser.value(SERIOUS)
     if shots:
         path, names = shape(address)
         name = re.sub(r"[^a-z0-9]+", "-", "-".join([path, *names]).lower()).strip("-") or "overview"
@@ -231,20 +203,23 @@ def look(browser, address, lang, theme, width, script, shots):
     return [f"{lang} {theme} {width}: {it}" for it in wrong]
 
 
-def pages(browser, root, outcome, server, chosen):
-    """Every page there is a link to; of the forms of operations, which are all made in one way, so many as are wanted."""
-    waiting, known, forms = [root], {shape(root)}, chosen.forms
+def pages(cases, root, server, options):
+    """Every page that a link leads to. The forms of operations are all made in one way: so many are opened as are wanted."""
+    browser, waiting, known, forms = cases.browser, [root], {shape(root)}, options.forms
+    axe = None if options.short else (downloads.node(WORK / "axe-core-4.10.3", "axe-core@4.10.3") / "node_modules" / "axe-core" / "axe.min.js").read_text()
+
+    def perform():
+        wrong = [it for way in (WAYS[:1] if options.short else WAYS) for it in look(browser, address, *way, axe, options.shots)]
+        if wrong:
+            raise Wrong("; ".join(wrong)[:600])
+
     while waiting:
         address = waiting.pop(0)
         if "/op/" in address:
             if forms == 0:
                 continue
             forms -= 1
-        ways = [(lang, theme, 1280) for lang in ("en", "zh") for theme in ("light", "dark")] + [("en", "light", 400), ("zh", "dark", 400)]
-        with outcome.case(f"{server}: {urlsplit(address).path}"):
-            wrong = [it for way in ways for it in look(browser, address, *way, axe(), chosen.shots)]
-            if wrong:
-                raise Wrong("; ".join(wrong)[:600])
+        cases.case(f"{server}: {urlsplit(address).path}", perform)
         for link in browser.value("[...document.querySelectorAll('main a[href], nav a[href]')].map(it => it.getAttribute('href'))"):
             found = urljoin(address, link).split("#")[0]
             is_page = found.startswith(root) and not re.match("/(api|static|language)/?", urlsplit(found).path)
@@ -253,8 +228,9 @@ def pages(browser, root, outcome, server, chosen):
                 waiting.append(found)
 
 
-def tasks(browser, root, outcome, server, load):
-    """What operators do, by keyboard alone. The first press of Tab on a page reaches its first link."""
+def tasks(cases, root, server, load):
+    """Work of operators, by keyboard alone. The first press of Tab on a page reaches its first link."""
+    browser = cases.browser
     browser.call("Emulation.setDeviceMetricsOverride", width=1280, height=900, deviceScaleFactor=1, mobile=False)
     browser.open(root + "?lang=en")
 
@@ -262,17 +238,21 @@ def tasks(browser, root, outcome, server, load):
         browser.fill(**fields)
         browser.follow("[value=go]")
 
-    with outcome.case(f"{server}, keyboard: create a topic"):
+    def create():
+        browser.open(root)
         browser.follow("Topics")
         browser.follow("Create a topic")
         operation(topic="Typed", cluster="DefaultCluster", read_queues="1", write_queues="1")
         browser.await_there("[href='/topic?name=Typed']", root + "topics?q=Typed")
-    with outcome.case(f"{server}, keyboard: send a message"):
+
+    def send():
+        browser.open(root + "topics?q=Typed")
         browser.follow("Typed")
         browser.follow("Send a message")
         operation(body="by keyboard", keys="typed-1")
         browser.shows("SEND_OK")
-    with outcome.case(f"{server}, keyboard: find it by its key"):
+
+    def find():
         browser.open(root)
         browser.follow("Messages")
         browser.fill(topic="Typed", value="typed-1")
@@ -280,132 +260,108 @@ def tasks(browser, root, outcome, server, load):
         browser.await_there("[href^='/message?']", browser.value("location.href"))
         browser.follow("[href^='/message?']")
         browser.shows("by keyboard")
-    with outcome.case(f"{server}, keyboard: follow a traced message"):
+
+    def trace():
         browser.open(root + "op/message/trace")
         browser.fill(id=load.traced())
         browser.follow("Look")
         browser.await_there("table", browser.value("location.href"))
         browser.shows("Pub")
-    with outcome.case(f"{server}, keyboard: reset offsets"):
+
+    def reset():
         browser.open(root)
         browser.follow("Groups")
         browser.follow("CG")
         browser.follow("Reset offsets")
         operation(topic="Normal", time="0", _confirm="CG")
         browser.shows("✓ Done")
-    with outcome.case(f"{server}, keyboard: give a dead letter to its group"):
+
+    def resend():
         browser.await_there("[type=checkbox]", root + "dlq?group=CG")
         browser.reach("[type=checkbox]")
         browser.press(" ")
         browser.follow("Resend what is chosen")
         browser.shows("done")
-    with outcome.case(f"{server}, keyboard: who owns a queue"):
+
+    def owner():
         browser.await_there("[href^='/client?']", root + "group?name=owners")
         browser.follow("[href^='/client?']")
         browser.shows("Owned")
-    with outcome.case(f"{server}: the overview shows a topic that begins to get messages"):
+
+    def live():
         browser.open(root)
-        load.flow("Fresh", browser.await_shown, "#topics [href$='/topic?name=Fresh']")
+        with load.lab("producer", "-t", "Fresh", "-w", "1", "-s", "64"):
+            browser.await_shown("#topics [href$='/topic?name=Fresh']")
+
+    for name, task in [("create a topic", create), ("send a message", send), ("find it by its key", find), ("follow a traced message", trace),
+                       ("reset offsets", reset), ("give a dead letter to its group", resend), ("who owns a queue", owner)]:
+        load.remoting.beat()
+        cases.case(f"{server}, keyboard: {name}", task)
+    cases.case(f"{server}: the overview shows a topic that begins to get messages", live)
 
 
 class Load:
-    """What the pages show: a group with a dead letter, a traced message, and a consumer that owns a queue."""
+    """Contents of the pages: a group with a dead letter, a traced message, and a consumer that owns a queue."""
 
-    def __init__(self, server):
-        self.namesrv = f"127.0.0.1:{server.namesrv_port}"
-        load = metrics.Load(server.broker_port)
+    def __init__(self, server, directory):
+        self.namesrv, self.directory = server.namesrv, directory
+        self.remoting = load = metrics.Load(server.broker)  # its connection stays open
         for topic in ("Normal", "Traced", "Owned"):
-            load.ask(17, {"topic": topic, "defaultTopic": "TBW102", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6, "topicFilterType": "SINGLE_TAG",
-                          "topicSysFlag": 0, "order": "false"})
+            load.topic(topic)
         for group in ("CG", "owners"):
-            load.ask(200, body=json.dumps({"groupName": group, "consumeEnable": True, "consumeFromMinEnable": True, "retryQueueNums": 1, "retryMaxTimes": 16}).encode())
+            load.group(group)
         load.beat()
         log_offset, _, _, message_id = load.send("Normal")
         load.ask(36, {"offset": log_offset, "group": "CG", "delayLevel": -1, "originMsgId": message_id, "originTopic": "Normal", "unitMode": "false"})
-        local.await_route(server.namesrv_port, "Owned", 60)
-        self.lab("producer", "-t", "Traced", "-w", "1", "-s", "64", "-q", "1", "-m", "true").wait(60)
-        self.consumer = self.lab("consumer", "-t", "Owned", "-g", "owners")
-        self.load = load  # its connection stays open
+        servers.await_route(self.namesrv, "Owned")
+        producer = self.lab("producer", "-t", "Traced", "-w", "1", "-s", "64", "-q", "1", "-m", "true").launch()
+        if producer.process.wait(PATIENCE_SECONDS) != 0:
+            raise RuntimeError(f"the traced message is not sent:\n{producer.text()}")
 
     def leave(self):
         """Ends the member of CG, which answers no question: a page about it is an error."""
-        self.load.client.socket.shutdown(socket.SHUT_RDWR)
+        self.remoting.client.socket.shutdown(socket.SHUT_RDWR)
 
     def lab(self, *words):
-        return children.start([servers.VOSTOK, "lab", *words, "-n", self.namesrv], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
-
-    def flow(self, topic, action, *arguments):
-        """Does something while a topic gets messages."""
-        producer = self.lab("producer", "-t", topic, "-w", "1", "-s", "64")
-        try:
-            action(*arguments)
-        finally:
-            producer.terminate()
-            producer.wait(30)
+        return Process(f"lab-{words[2]}", self.directory, [VOSTOK, "lab", *words, "-n", self.namesrv])
 
     def traced(self):
         """The id of the traced message."""
-        words = [servers.VOSTOK, "admin", "message", "print-topic", "Traced", "-n", self.namesrv, "-o", "json"]
+        words = [VOSTOK, "admin", "message", "print-topic", "Traced", "-n", self.namesrv, "-o", "json"]
         return json.loads(subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout)[0]["message_id"]
 
 
-def run(kind, browser, outcome, chosen):
-    settings = argparse.Namespace(conf=["traceTopicEnable=true"], heap="512m", pin=False)
-    with stage.Kept(kind, settings) as server:
-        server.start()
-        local.await_route(server.namesrv_port, "TBW102", 60)
-        load, (port, _) = Load(server), local.free_ports()
-        log = server.work / "console.log"
-        with open(log, "wb") as out:
-            console = children.start([servers.VOSTOK, "serve", "--roles", "console", "-n", load.namesrv, "--data", server.work / "console",
-                                      "--console", f"127.0.0.1:{port}"], stdout=out, stderr=out, stdin=subprocess.DEVNULL)
-        try:
-            local.await_ports(console, [port], 60, log)
-            tasks(browser, f"http://127.0.0.1:{port}/", outcome, kind, load)
+def run(kind, browser, report, options, directory):
+    cases, port = Cases(report, browser), ports.free_port()
+    with servers.KINDS[kind](directory / kind, {"traceTopicEnable": "true"}) as server:
+        load = Load(server, directory / kind)
+        console = Process("console", directory / kind, [VOSTOK, "serve", "--roles", "console", "-n", server.namesrv, "--data", directory / kind / "console",
+                                                        "--console", f"127.0.0.1:{port}"], [port])
+        with load.lab("consumer", "-t", "Owned", "-g", "owners"), console:
+            tasks(cases, f"http://127.0.0.1:{port}/", kind, load)
             load.leave()
-            if chosen.pages:
-                pages(browser, f"http://127.0.0.1:{port}/", outcome, kind, chosen)
-        finally:
-            for process in (console, load.consumer):
-                process.terminate()
-                process.wait(30)
+            if options.pages:
+                pages(cases, f"http://127.0.0.1:{port}/", kind, options)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--against", default="vostok,java", help="servers (default: %(default)s)")
+    parser.add_argument("--short", action="store_true", help="each page once, in English, light and wide, and without axe-core")
+    parser.add_argument("--against", default="vostok", help="servers, separated by commas (default: %(default)s)")
     parser.add_argument("--pages", action=argparse.BooleanOptionalAction, default=True, help="whether all pages are opened, or the work by keyboard is all")
     parser.add_argument("--forms", type=int, default=3, metavar="N", help="forms of operations that are opened; -1 for all (default: %(default)s)")
     parser.add_argument("--shots", type=Path, help="directory for pictures of all pages")
-    chosen = parser.parse_args()
-    outcome = Outcome()
-    subprocess.run(["bash", "-c", ". tests/tools/need; need chromium:chromium"], cwd=HERE.parent, check=True)
-    kinds = [kind for kind in chosen.against.split(",") if kind != "java" or shutil.which("java")]
-    outcome.skip(set(chosen.against.split(",")) - set(kinds), "java is not installed")
+    parser.add_argument("--keep", action="store_true", help="keep the directory of the run")
+    options, report = parser.parse_args(), Report("console")
+    if options.shots:
+        options.shots.mkdir(parents=True, exist_ok=True)
     if shutil.which("chromium") is None:
-        outcome.skip(kinds, "chromium is not installed")
-        kinds = []
-    stage.OUT.mkdir(exist_ok=True)
-    children.watch_signals()
-    if chosen.shots:
-        chosen.shots.mkdir(parents=True, exist_ok=True)
-    try:
-        if chosen.pages:
-            axe()
-    except OSError as reason:
-        outcome.skip(["pages"], f"axe-core cannot be fetched ({reason})")
-        chosen.pages = False
-    for kind in kinds:
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-            try:
-                browser = Browser(profile)
-            except (OSError, RuntimeError) as reason:
-                outcome.skip([kind], f"Chromium does not start here ({reason})")
-                continue
-            with contextlib.closing(browser):
-                run(kind, browser, outcome, chosen)
-    print("console: " + ", ".join(f"{count} {word}" for word, count in outcome.counts.items()))
-    sys.exit(1 if outcome.counts["failed"] else 0)
+        report.skip("everything", "chromium is not installed")
+        report.close()
+    for kind in options.against.split(","):
+        with scratch(report, options.keep) as directory, contextlib.closing(Browser(directory / "profile")) as browser:
+            run(kind, browser, report, options, directory)
+    report.close()
 
 
 if __name__ == "__main__":
