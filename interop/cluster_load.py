@@ -164,10 +164,16 @@ class Load:
 
     def steady(self):
         """Waits until the broker set is whole and every producer has sent some messages; returns the master."""
-        is_loaded = self.goes_on(LOAD)
-        if not eventually(lambda: self.cluster.is_whole() and is_loaded()):
-            raise RuntimeError(f"the broker set is not whole or takes no messages: {self.cluster.set()}")
-        return eventually(self.cluster.master)
+        is_loaded, members = self.goes_on(LOAD), set(self.cluster.members)
+
+        def master():
+            known, alive = self.cluster.set()
+            return known if alive == members and is_loaded() and known == self.cluster.master() else None
+
+        found = eventually(master)
+        if found is None:
+            raise RuntimeError(f"the broker set is not whole or takes no messages: {self.cluster.set()}, {self.cluster.master()}")
+        return found
 
     def gap(self, since):
         return max(producer.gap(since) for producer in self.producers)

@@ -131,8 +131,7 @@ def inflict(network, fault, master, is_on):
 
 def suffer(cluster, fault, load, case):
     """One fault under load."""
-    load.steady()
-    old = cluster.set()[0]
+    old = load.steady()
     before = time.monotonic()
     if not inflict(cluster.network, fault, cluster.numbers[old], True):
         case.report.skip(fault, "the kernel has no netem")
