@@ -80,7 +80,11 @@ class Process:
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def __enter__(self):
-        return self.start()
+        try:
+            return self.start()
+        except BaseException:
+            self.kill()
+            raise
 
     def __exit__(self, *_):
         self.kill()

@@ -164,7 +164,11 @@ class Java:
         (self.directory / "logs").mkdir()
 
     def __enter__(self):
-        return self.start()
+        try:
+            return self.start()
+        except BaseException:
+            self.kill()
+            raise
 
     def __exit__(self, *_):
         self.kill()
