@@ -17,7 +17,6 @@ import select
 import shutil
 import socket
 import subprocess
-import time
 from pathlib import Path
 from urllib.parse import parse_qs, urljoin, urlsplit
 
@@ -34,7 +33,7 @@ SERIOUS = """axe.run({resultTypes: ['violations']}).then(found => found.violatio
     .map(it => it.id + ' ' + it.nodes[0].html.slice(0, 160)))"""
 WIDE = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
 # Texts of a page on which a server answered later than the five seconds that the console waits.
-LATE = re.compile("no answer from|did not answer|cannot connect|no connection within|没有应答|未应答")
+LATE = re.compile("no answer from|did not answer|cannot connect|no connection within")
 
 
 class Wrong(Exception):
@@ -161,22 +160,20 @@ class Browser:
             raise Wrong(f"{address} has no {selector}")
 
 
-class Cases:
-    """Pages and tasks that are performed and counted."""
+def case(report, browser, name, perform):
+    """Performs a page or task and counts it. As a user would, performs a task again while a server is late."""
+    reasons = []
 
-    def __init__(self, report, browser):
-        self.report, self.browser = report, browser
+    def ends():
+        try:
+            perform()
+            reasons.clear()
+        except (Wrong, RuntimeError) as reason:
+            reasons[:] = [reason]
+        return not reasons or isinstance(reasons[0], RuntimeError) or not LATE.search(browser.value("document.body.innerText"))
 
-    def case(self, name, perform):
-        """Performs a page or task, as a user again and again while a server is late."""
-        end = time.monotonic() + PATIENCE_SECONDS
-        while True:
-            try:
-                perform()
-                return self.report.check(name, True)
-            except (Wrong, RuntimeError) as reason:
-                if time.monotonic() > end or isinstance(reason, RuntimeError) or not LATE.search(self.browser.value("document.body.innerText")):
-                    return self.report.check(name, False, reason)
+    eventually(ends)
+    report.check(name, not reasons, *reasons)
 
 
 def shape(address):
@@ -189,8 +186,14 @@ def look(browser, address, lang, theme, width, axe, shots):
     """Opens a page and returns what is wrong with it."""
     browser.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
     browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
-    browser.errors.clear()
-    browser.open(address + ("&" if "?" in address else "?") + f"lang={lang}")
+
+    def is_open():
+        """Opens the page. Errors on a page that tells of a late server do not count."""
+        browser.errors.clear()
+        browser.open(address + ("&" if "?" in address else "?") + f"lang={lang}")
+        return not browser.errors or not LATE.search(browser.value("document.body.innerText"))
+
+    eventually(is_open)
     wrong = browser.errors + (["it has to be scrolled sideways"] if browser.value(WIDE) else [])
     if axe:
         browser.value(axe + ";0")
@@ -203,9 +206,9 @@ def look(browser, address, lang, theme, width, axe, shots):
     return [f"{lang} {theme} {width}: {it}" for it in wrong]
 
 
-def pages(cases, root, server, options):
+def pages(report, browser, root, server, options):
     """Every page that a link leads to. The forms of operations are all made in one way: so many are opened as are wanted."""
-    browser, waiting, known, forms = cases.browser, [root], {shape(root)}, options.forms
+    waiting, known, forms = [root], {shape(root)}, options.forms
     axe = None if options.short else (downloads.node(WORK / "axe-core-4.10.3", "axe-core@4.10.3") / "node_modules" / "axe-core" / "axe.min.js").read_text()
 
     def perform():
@@ -219,7 +222,7 @@ def pages(cases, root, server, options):
             if forms == 0:
                 continue
             forms -= 1
-        cases.case(f"{server}: {urlsplit(address).path}", perform)
+        case(report, browser, f"{server}: {urlsplit(address).path}", perform)
         for link in browser.value("[...document.querySelectorAll('main a[href], nav a[href]')].map(it => it.getAttribute('href'))"):
             found = urljoin(address, link).split("#")[0]
             is_page = found.startswith(root) and not re.match("/(api|static|language)/?", urlsplit(found).path)
@@ -228,9 +231,8 @@ def pages(cases, root, server, options):
                 waiting.append(found)
 
 
-def tasks(cases, root, server, load):
+def tasks(report, browser, root, server, load):
     """Work of operators, by keyboard alone. The first press of Tab on a page reaches its first link."""
-    browser = cases.browser
     browser.call("Emulation.setDeviceMetricsOverride", width=1280, height=900, deviceScaleFactor=1, mobile=False)
     browser.open(root + "?lang=en")
 
@@ -296,8 +298,8 @@ def tasks(cases, root, server, load):
     for name, task in [("create a topic", create), ("send a message", send), ("find it by its key", find), ("follow a traced message", trace),
                        ("reset offsets", reset), ("give a dead letter to its group", resend), ("who owns a queue", owner)]:
         load.remoting.beat()
-        cases.case(f"{server}, keyboard: {name}", task)
-    cases.case(f"{server}: the overview shows a topic that begins to get messages", live)
+        case(report, browser, f"{server}, keyboard: {name}", task)
+    case(report, browser, f"{server}: the overview shows a topic that begins to get messages", live)
 
 
 class Load:
@@ -332,16 +334,16 @@ class Load:
 
 
 def run(kind, browser, report, options, directory):
-    cases, port = Cases(report, browser), ports.free_port()
+    port = ports.free_port()
     with servers.KINDS[kind](directory / kind, {"traceTopicEnable": "true"}) as server:
         load = Load(server, directory / kind)
         console = Process("console", directory / kind, [VOSTOK, "serve", "--roles", "console", "-n", server.namesrv, "--data", directory / kind / "console",
                                                         "--console", f"127.0.0.1:{port}"], [port])
         with load.lab("consumer", "-t", "Owned", "-g", "owners"), console:
-            tasks(cases, f"http://127.0.0.1:{port}/", kind, load)
+            tasks(report, browser, f"http://127.0.0.1:{port}/", kind, load)
             load.leave()
             if options.pages:
-                pages(cases, f"http://127.0.0.1:{port}/", kind, options)
+                pages(report, browser, f"http://127.0.0.1:{port}/", kind, options)
 
 
 def main():
