@@ -1,13 +1,14 @@
-"""What two looks at one store must agree on, and what a broker owes for what it acknowledged."""
+"""Comparison of two inventories of one store, and of an inventory with acknowledgements."""
 import json
 import re
 from collections import defaultdict
 
-LATE_MS = 30_000  # how much later than due a message may come on a machine with other work
+# Unquoted numbers as keys, as Java writes them.
+NUMBER_KEY = re.compile(r"([{,]\s*)(-?\d+)(\s*:)")
 
 
 def inventory(file):
-    """{category: {key: value}}"""
+    """Content of an inventory as {category: {key: value}}."""
     found = defaultdict(dict)
     for line in file.read_text().splitlines():
         category, key, value = line.split("\t")
@@ -22,13 +23,15 @@ def topic_of(category, key):
 
 
 def positions(value):
-    """What a query by key found."""
+    """Positions in the answer to a query by key."""
     return {int(position) for position in re.findall(r"\d+", value)} if value and value.startswith("[") else set()
 
 
 def agree(old, new):
-    """Whether two answers say the same. Where one was full, only as far back as it reached: a Java broker that starts after a
-    crash indexes the end of the log twice, so that its answers hold messages twice and reach less far."""
+    """Whether two answers are equal, as far back as a full answer reaches.
+
+    A Java broker that starts after a crash indexes the end of the log twice, so that its answers hold messages twice and reach less far.
+    """
     if old == new or not (old and new and (old.endswith(" full") or new.endswith(" full"))):
         return old == new
     oldest = max(min(positions(value)) for value in (old, new) if value.endswith(" full"))
@@ -36,7 +39,7 @@ def agree(old, new):
 
 
 def differences(before, after, moving):
-    """{category: [text]} of everything that is not as it was; topics in `moving` are left out."""
+    """Texts of all differences by category; topics in `moving` are left out."""
     wrong = {}
     for category in sorted(set(before) | set(after)):
         old, new = before.get(category, {}), after.get(category, {})
@@ -46,13 +49,13 @@ def differences(before, after, moving):
 
 
 def is_older_part(old, new):
-    """Whether nothing is missing, except that the oldest give way to new ones where an answer is full."""
+    """Whether an answer still has every position, except that the oldest positions give way to new ones in a full answer."""
     missing = positions(old) - positions(new)
     return not missing or (new.endswith(" full") and max(missing) < min(positions(new)))
 
 
 def lost(before, after, moving):
-    """What cannot be found any more, or is another thing, although only new messages came since."""
+    """Texts of everything that is missing or has changed although only new messages came since."""
     rows = []
     for category in ("message", "id", "key", "unique"):
         for key, old in before.get(category, {}).items():
@@ -68,7 +71,7 @@ def short(value):
 
 
 class Ledger:
-    """The lines of one or several fills."""
+    """Lines of the program Fill: acknowledged messages and what the broker has to do for them."""
 
     def __init__(self):
         self.lines = []
@@ -82,7 +85,7 @@ class Ledger:
         return [line[1:] for line in self.lines if line[0] == kind]
 
     def missing(self, found):
-        """Acknowledged messages that are not where the answer said they are, and offsets that are not what was committed last."""
+        """Texts of acknowledged messages that are not at the offset of their acknowledgement."""
         rows = []
         for topic, queue, offset, unique in self.of("acked"):
             message = found["message"].get(f"{topic}/{queue}/{offset}")
@@ -91,11 +94,12 @@ class Ledger:
         return rows
 
     def offsets(self, found):
+        """Texts of committed offsets that are not the last ones."""
         last = {"/".join(line[:3]): line[3] for line in self.of("offset") if line[0] != "G_resume"}
         return [f"{key}: committed {value}, found {found['offset'].get(key)}" for key, value in last.items() if found["offset"].get(key) != value]
 
     def keyed(self, found):
-        """{(topic, key): [store time]} of the messages in the inventory."""
+        """Store times of the messages in the inventory by topic and key."""
         there = defaultdict(list)
         for place, text in found["message"].items():
             stored = re.search(r"stored=(\d+)@", text)
@@ -104,44 +108,49 @@ class Ledger:
         return there
 
     def delivered(self, found):
+        """Texts of messages that had to arrive by now and did not arrive once, and of messages that must never arrive and did."""
         there = self.keyed(found)
         once = [f"{key} is {len(there[topic, key])} times in {topic}" for key, topic in self.of("there") if len(there[topic, key]) != 1]
         return once + [f"{key} is in {topic}, which it must never reach" for key, topic in self.of("never") if there[topic, key]]
 
-    def due(self, found, windows, crashed, now_ms):
-        """Pending messages by what became of them: exactly once, not early, not late while a broker served."""
-        there, rows = self.keyed(found), []
+    def pending(self, until_ms):
+        """Times by topic and key of the messages that are due before a time."""
+        return {(topic, key): int(latest) for key, topic, _, latest, _ in self.of("due") if int(latest) < until_ms}
+
+    def due(self, found, awaited, crashed):
+        """Texts of pending messages that came early, that came twice, or that are `awaited` and did not come; and the greatest delay in ms."""
+        there, rows, late = self.keyed(found), [], 0
         for key, topic, earliest, latest, kind in self.of("due"):
-            times, earliest, latest = sorted(there[topic, key]), int(earliest), int(latest)
-            if not times and now_ms < latest + LATE_MS:
-                continue
-            if not times or len(times) > 1 and not crashed:
-                rows.append(f"{key} is {len(times)} times in {topic}, {now_ms - latest:.0f} ms after it was due")
-            early = 1_000 if kind == "timer" else 0  # a wheel of seconds
-            for time in times[:1]:
-                # A broker that ends soon after leaves it to the next one.
-                serving = next((since for since, until in windows if until is None or until > latest + LATE_MS), now_ms)
-                if not earliest - early <= time <= max(latest, serving) + LATE_MS:
-                    rows.append(f"{key} came to {topic} {time - latest:+.0f} ms from when it was due")
-        return rows
+            times = sorted(there[topic, key])
+            if not times and (topic, key) in awaited or len(times) > 1 and not crashed:
+                rows.append(f"{key} is {len(times)} times in {topic}")
+            if times:
+                early = int(earliest) - times[0] - (1_000 if kind == "timer" else 0)  # a wheel of seconds
+                late = max(late, times[0] - int(latest))
+                if early > 0:
+                    rows.append(f"{key} came to {topic} {early} ms early")
+        return rows, late
+
+
+def configured(store, name, table):
+    """A table of a configuration file. Java goes on with the .bak beside it if it cannot read the file."""
+    main = store / "config" / name
+    for path in (main, main.with_name(name + ".bak")):
+        try:
+            return json.loads(NUMBER_KEY.sub(r'\1"\2"\3', path.read_text()))[table]
+        except (OSError, ValueError, KeyError):
+            pass
+    return {}
 
 
 def configuration(store):
-    """Topics and groups as the broker wrote them; Java writes numbers as keys without quotes, and goes on with a .bak alone."""
-    tables = {}
-    for name, table in (("topics.json", "topicConfigTable"), ("subscriptionGroup.json", "subscriptionGroupTable")):
-        main = store / "config" / name
-        for path in (main, main.with_name(name + ".bak")):
-            try:
-                text = re.sub(r"([{,]\s*)(-?\d+)(\s*:)", r'\1"\2"\3', path.read_text())
-                tables[name] = json.loads(text)[table]
-                break
-            except (OSError, ValueError, KeyError):
-                tables[name] = {}
-    return tables
+    """Topics and groups as the broker wrote them."""
+    return {name: configured(store, name, table) for name, table in
+            (("topics.json", "topicConfigTable"), ("subscriptionGroup.json", "subscriptionGroupTable"))}
 
 
 def changed_configuration(before, after):
+    """Texts of topics and groups that are gone or have changed."""
     rows = []
     for file, table in before.items():
         for name, old in table.items():

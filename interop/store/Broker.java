@@ -6,10 +6,12 @@ import org.apache.rocketmq.remoting.exception.RemotingConnectException;
 import org.apache.rocketmq.remoting.netty.NettyClientConfig;
 import org.apache.rocketmq.remoting.netty.NettyRemotingClient;
 import org.apache.rocketmq.remoting.protocol.RemotingCommand;
+import org.apache.rocketmq.remoting.protocol.RequestCode;
 
 /** Requests to one broker as they go over the wire, so that answers are compared as they come. */
 final class Broker implements AutoCloseable {
-    static final int TIMEOUT_MS = 30_000;
+    /** Long enough for a machine whose processors are all busy. */
+    static final int TIMEOUT_MS = 240_000;
 
     private final NettyRemotingClient client;
     private final String address;
@@ -17,7 +19,7 @@ final class Broker implements AutoCloseable {
     Broker(String address) {
         this.address = address;
         NettyClientConfig config = new NettyClientConfig();
-        config.setConnectTimeoutMillis(TIMEOUT_MS); // machines that build something else meanwhile are slow
+        config.setConnectTimeoutMillis(TIMEOUT_MS);
         client = new NettyRemotingClient(config);
         client.start();
     }
@@ -35,15 +37,31 @@ final class Broker implements AutoCloseable {
         RemotingCommand request = RemotingCommand.createRequestCommand(code, null);
         request.setExtFields((HashMap<String, String>) map);
         request.setBody(body);
-        for (int tries = 1; ; tries++) {
+        for (long end = System.currentTimeMillis() + TIMEOUT_MS; ; Thread.sleep(200)) {
             try {
                 return client.invokeSync(address, request, TIMEOUT_MS);
             } catch (RemotingConnectException nothingSent) {
-                if (tries == 20) {
+                if (System.currentTimeMillis() > end) {
                     throw nothingSent;
                 }
-                Thread.sleep(200);
             }
+        }
+    }
+
+    /** Pulls up to 32 messages. */
+    RemotingCommand pull(String topic, int queue, long offset) throws Exception {
+        return ask(RequestCode.PULL_MESSAGE, "consumerGroup", "G_inventory", "topic", topic, "queueId", queue, "queueOffset", offset,
+            "maxMsgNums", 32, "sysFlag", 4, "commitOffset", 0, "suspendTimeoutMillis", 0, "subscription", "*", "subVersion", 0, "expressionType", "TAG");
+    }
+
+    interface Condition {
+        boolean holds() throws Exception;
+    }
+
+    /** Waits until a condition holds, or until a time that no machine needs has passed. */
+    static void await(Condition condition) throws Exception {
+        for (long end = System.currentTimeMillis() + TIMEOUT_MS; !condition.holds() && System.currentTimeMillis() < end; ) {
+            Thread.sleep(50);
         }
     }
 

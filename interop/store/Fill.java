@@ -42,10 +42,11 @@ final class Fill {
     private final int phase;
     private final PrintWriter out;
     private final Random random;
-    /** Messages by topic that are to be there at the end, and how many were there before. */
+    /** Messages of this phase by topic that are to be there at the end. Every phase sends as many. */
     private final Map<String, Long> expected = new HashMap<>();
-    private long decidedAt;
+    private long decided;
     private DefaultMQProducer producer;
+    private TransactionMQProducer deciding;
 
     private Fill(Broker broker, String namesrv, int phase, PrintWriter out) {
         this.broker = broker;
@@ -78,6 +79,7 @@ final class Fill {
             fill.kind(wanted, "retries", fill::retries);
             fill.kind(wanted, "offsets", fill::offsets);
             fill.settle();
+            fill.producer.shutdown();
         }
     }
 
@@ -118,7 +120,7 @@ final class Fill {
             producer.getDefaultMQProducerImpl().getMqClientFactory().getMQAdminImpl()
                 .createTopic("TBW102", "Inner", 2, 0, Map.of("+queue.type", "BatchCQ"));
         }
-        for (String group : phase == 1 ? List.of("G_first", "G_second", "G_resume", "G_retry") : List.<String>of()) {
+        for (String group : phase == 1 ? List.of("G_first", "G_second", "G_resume", "G_retry", "G_late") : List.<String>of()) {
             SubscriptionGroupConfig config = new SubscriptionGroupConfig();
             config.setGroupName(group);
             config.setRetryMaxTimes(7);
@@ -128,16 +130,15 @@ final class Fill {
             }
         }
         producer.createTopic("TBW102", "Fresh" + phase, 2, Map.of());
-        for (int tries = 0; tries < 300; tries++) {
-            try {
-                if (producer.fetchPublishMessageQueues("Fresh" + phase).size() == 2 && producer.fetchPublishMessageQueues("Plain").size() == 4) {
-                    return;
-                }
-            } catch (Exception notYet) {
-                Thread.sleep(50);
-            }
+        Broker.await(() -> isRouted("Fresh" + phase, 2) && isRouted("Plain", 4));
+    }
+
+    private boolean isRouted(String topic, int queues) {
+        try {
+            return producer.fetchPublishMessageQueues(topic).size() == queues;
+        } catch (Exception notYet) {
+            return false;
         }
-        throw new IllegalStateException("the topics have no route");
     }
 
     private MessageQueue queue(String topic, int id) throws Exception {
@@ -297,7 +298,7 @@ final class Fill {
     }
 
     private void transactions() throws Exception {
-        TransactionMQProducer deciding = new TransactionMQProducer("P_transactions");
+        deciding = new TransactionMQProducer("P_transactions");
         deciding.setTransactionListener(new TransactionListener() {
             @Override
             public LocalTransactionState executeLocalTransaction(Message message, Object argument) {
@@ -316,44 +317,52 @@ final class Fill {
             String key = "tx-" + phase + "-" + i + "-" + state;
             deciding.sendMessageInTransaction(new Message("Transactions", "tx", key, words(80)), state);
             owe(state == LocalTransactionState.COMMIT_MESSAGE ? "there" : "never", key, "Transactions", 0, 0, "transaction");
+            decided += state == LocalTransactionState.UNKNOW ? 0 : 1;
         }
-        Thread.sleep(300); // the decisions are sent one way
-        deciding.shutdown();
-        decidedAt = System.currentTimeMillis();
     }
 
     /** Messages that a consumer sent back: delivered again, pending, and to the dead letter queue. */
     private void retries() throws Exception {
-        for (int i = 0; i < 8; i++) {
+        for (int i = phase == 3 ? 1 : 0; i < 8; i++) {
             SendResult sent = send(new Message("Retried", "again", "again-" + phase + "-" + i, words(40)), queue("Retried", 0));
             boolean dead = i % 4 == 3;
-            int level = i == 0 && phase < 3 ? 5 : 1;
+            int level = i == 0 ? 5 : 1;
+            String group = i == 0 ? "G_late" : "G_retry";
             long position = Long.parseLong(sent.getOffsetMsgId().substring(16), 16);
             long before = System.currentTimeMillis();
-            RemotingCommand answer = broker.ask(RequestCode.CONSUMER_SEND_MSG_BACK, "offset", position, "group", "G_retry", "delayLevel", level,
+            RemotingCommand answer = broker.ask(RequestCode.CONSUMER_SEND_MSG_BACK, "offset", position, "group", group, "delayLevel", level,
                 "originMsgId", sent.getMsgId(), "originTopic", "Retried", "unitMode", false, "maxReconsumeTimes", dead ? 0 : 16);
             if (answer.getCode() != 0) {
                 throw new IllegalStateException("send back: " + answer);
             }
-            owe(level == 5 ? "due" : "there", "again-" + phase + "-" + i, dead ? "%DLQ%G_retry" : "%RETRY%G_retry", before + LEVEL_MS.get(level),
+            owe(level == 5 ? "due" : "there", "again-" + phase + "-" + i, (dead ? "%DLQ%" : "%RETRY%") + group, before + LEVEL_MS.get(level),
                 System.currentTimeMillis() + LEVEL_MS.get(level), "level");
         }
     }
 
-    /** Waits until what is delivered soon is there, so that inventories are of a store at rest. */
+    /** Waits until every message that is delivered soon is there and every decision is written down, so that inventories are of a store at rest. */
     private void settle() throws Exception {
-        long end = System.currentTimeMillis() + 60_000;
         for (Map.Entry<String, Long> topic : expected.entrySet()) {
-            // What earlier phases owed to these topics is counted too; only Java's transactions have no later phase.
-            long count = topic.getValue() * (topic.getKey().equals("Transactions") ? 1 : phase);
-            while (readable(topic.getKey()) < count && System.currentTimeMillis() < end) {
-                Thread.sleep(50);
+            Broker.await(() -> readable(topic.getKey()) >= topic.getValue() * phase);
+        }
+        Broker.await(() -> decisions() >= decided * phase);
+        deciding.shutdown(); // the decisions are sent one way
+    }
+
+    /** Transactions that were committed or rolled back: Java writes several of them in one message, every three seconds. */
+    private long decisions() throws Exception {
+        long count = 0;
+        for (long offset = 0; ; ) {
+            RemotingCommand answer = broker.pull("RMQ_SYS_TRANS_OP_HALF_TOPIC", 0, offset);
+            List<Stored> records = answer.getCode() == 0 ? Stored.all(answer.getBody()) : List.of();
+            if (records.isEmpty()) {
+                return count;
             }
+            for (Stored record : records) {
+                count += new String(record.body, StandardCharsets.UTF_8).split(",").length;
+            }
+            offset = records.get(records.size() - 1).queueOffset + 1;
         }
-        if (decidedAt > 0) { // decisions are written down every three seconds
-            Thread.sleep(Math.max(0, decidedAt + 4_000 - System.currentTimeMillis()));
-        }
-        Thread.sleep(1_200); // positions of consumers, delays and timers are on disk by then
     }
 
     private long readable(String topic) throws Exception {

@@ -126,9 +126,7 @@ final class Inventory {
     private List<Stored> pull(String topic, int queue, long from, long max) throws Exception {
         List<Stored> messages = new ArrayList<>();
         for (long offset = from; offset < max; ) {
-            RemotingCommand answer = broker.ask(RequestCode.PULL_MESSAGE, "consumerGroup", "G_inventory", "topic", topic, "queueId", queue,
-                "queueOffset", offset, "maxMsgNums", 32, "sysFlag", 4, "commitOffset", 0, "suspendTimeoutMillis", 0,
-                "subscription", "*", "subVersion", 0, "expressionType", "TAG");
+            RemotingCommand answer = broker.pull(topic, queue, offset);
             List<Stored> batch = answer.getCode() == 0 ? Stored.all(answer.getBody()) : List.of();
             if (batch.isEmpty()) {
                 line("message", topic + "/" + queue + "/" + offset, Broker.refusal(answer));

@@ -14,8 +14,9 @@ final class Load {
     static void send(String namesrv, Path result) throws Exception {
         DefaultMQProducer producer = new DefaultMQProducer("P_load");
         producer.setNamesrvAddr(namesrv);
+        producer.setInstanceName("P_load-" + System.nanoTime());
         producer.setRetryTimesWhenSendFailed(0);
-        producer.setSendMsgTimeout(Broker.TIMEOUT_MS); // a busy machine is not a killed broker
+        producer.setSendMsgTimeout(Broker.TIMEOUT_MS);
         producer.setMqClientApiTimeout(Broker.TIMEOUT_MS);
         producer.start();
         try (PrintWriter out = new PrintWriter(Files.newBufferedWriter(result))) {
@@ -26,6 +27,8 @@ final class Load {
             }
         } catch (Exception gone) {
             gone.printStackTrace();
+        } finally {
+            producer.shutdown();
         }
     }
 }

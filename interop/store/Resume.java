@@ -17,8 +17,8 @@ final class Resume {
 
     private Resume() {}
 
-    /** Waits for that many messages, and then a little longer for one too many. */
-    static void consume(String namesrv, String group, String topic, int count, double seconds, Path result) throws Exception {
+    /** Waits for {@code count} messages, and then a little longer for one too many. */
+    static void consume(String namesrv, String group, String topic, int count, Path result) throws Exception {
         ConcurrentLinkedQueue<String> got = new ConcurrentLinkedQueue<>();
         AtomicLong last = new AtomicLong(System.currentTimeMillis());
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
@@ -34,10 +34,7 @@ final class Resume {
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
         });
         consumer.start();
-        long end = System.currentTimeMillis() + (long) (seconds * 1000);
-        while (System.currentTimeMillis() < end && (got.size() < count || System.currentTimeMillis() - last.get() < QUIET_MS)) {
-            Thread.sleep(20);
-        }
+        Broker.await(() -> got.size() >= count && System.currentTimeMillis() - last.get() >= QUIET_MS);
         consumer.shutdown();
         try (PrintWriter out = new PrintWriter(Files.newBufferedWriter(result))) {
             List.copyOf(got).stream().sorted().forEach(out::println);

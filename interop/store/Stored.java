@@ -17,6 +17,7 @@ final class Stored {
     final long position;
     final long storeTime;
     final String topic;
+    final byte[] body;
     final Map<String, String> properties = new LinkedHashMap<>();
     /** Every field in words, and the digest of all bytes. */
     final String text;
@@ -38,7 +39,7 @@ final class Stored {
         String storeHost = host(record, (sysFlag & 32) != 0);
         int reconsumed = record.getInt();
         long prepared = record.getLong();
-        byte[] body = take(record, record.getInt());
+        body = take(record, record.getInt());
         topic = new String(take(record, longTopic ? record.getShort() : record.get()), StandardCharsets.UTF_8);
         String all = new String(take(record, record.getShort()), StandardCharsets.UTF_8);
         for (String one : all.split("\u0002")) {
