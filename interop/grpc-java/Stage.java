@@ -58,13 +58,17 @@ final class Stage implements AutoCloseable {
         return client;
     }
 
-    /** Starts a client and closes it at the end. A client gives up when it has no settings after 3 s (ClientSessionImpl): it is started again. */
+    /**
+     * Starts a client and closes it at the end. A client that gives up because something was late is started again: it waits 3 s for its
+     * settings (ClientSessionImpl), and servers end connections whose handshake takes long.
+     */
     <T extends Closeable> T started(Callable<T> build) throws Exception {
         for (long end = System.nanoTime() + PATIENCE_SECONDS * 1_000_000_000L; ; ) {
             try {
                 return closing(build.call());
             } catch (Exception failure) {
-                boolean isLate = Stream.<Throwable>iterate(failure, Objects::nonNull, Throwable::getCause).anyMatch(TimeoutException.class::isInstance);
+                boolean isLate = Stream.<Throwable>iterate(failure, Objects::nonNull, Throwable::getCause)
+                    .anyMatch(cause -> cause instanceof TimeoutException || String.valueOf(cause).contains("UNAVAILABLE"));
                 if (!isLate || System.nanoTime() > end) {
                     throw failure;
                 }

@@ -1,4 +1,4 @@
-//! What the scenarios share: their clients, receiving until a number of messages came, and comparisons.
+//! Clients of scenarios, receiving until a number of messages came, and comparisons.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -12,8 +12,10 @@ use rocketmq::{Producer, SimpleConsumer};
 
 pub type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// How long messages stay invisible that are acknowledged.
-pub const INVISIBLE: Duration = Duration::from_secs(60);
+/// Time for which received messages stay invisible.
+pub const INVISIBLE: Duration = Duration::from_secs(300);
+/// Cap of every wait.
+const PATIENCE: Duration = Duration::from_secs(240);
 
 /// Ends a scenario with the expression and both values, unless they are equal.
 #[macro_export]
@@ -26,7 +28,7 @@ macro_rules! expect {
     };
 }
 
-/// What one scenario works with: its topic and group, which the runner made.
+/// A topic and a group for one scenario, which the runner made.
 pub struct Stage {
     pub topic: String,
     endpoint: String,
@@ -51,9 +53,9 @@ impl Stage {
         let mut client = ClientOption::default();
         client.set_access_url(self.endpoint.clone());
         client.set_enable_tls(self.has_tls);
-        client.set_timeout(Duration::from_secs(20));
+        client.set_timeout(Duration::from_secs(60));
         // The deadline of a receive as well, of which the server waits 20 s.
-        client.set_long_polling_timeout(Duration::from_secs(40));
+        client.set_long_polling_timeout(Duration::from_secs(60));
         client
     }
 
@@ -97,7 +99,7 @@ impl Stage {
         Ok(consumer.receive_with(&self.topic, filter, 32, INVISIBLE).await?)
     }
 
-    /// Receives and acknowledges until `count` messages came or time is up.
+    /// Receives and acknowledges until `count` messages came.
     pub async fn receive(
         &self,
         consumer: &SimpleConsumer,
@@ -105,7 +107,7 @@ impl Stage {
         count: usize,
     ) -> Outcome<Vec<MessageView>> {
         let (mut found, begin) = (Vec::new(), Instant::now());
-        while found.len() < count && begin.elapsed() < Duration::from_secs(50) {
+        while found.len() < count && begin.elapsed() < PATIENCE {
             for message in self.receive_once(consumer, filter).await? {
                 consumer.ack(&message).await?;
                 found.push(message);
