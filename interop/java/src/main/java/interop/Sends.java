@@ -89,7 +89,7 @@ final class Sends {
         Map<String, SendResult> answers = new HashMap<>();
         for (int i = 0; i < 60; i++) {
             Message message = message(stage.topic, i);
-            SendResult answer = producer.send(message);
+            SendResult answer = Stage.send(producer, message);
             Check.equal("DefaultRegion", answer.getRegionId(), "region in the answer");
             sent.put(answer.getMsgId(), message);
             answers.put(answer.getMsgId(), answer);

@@ -1,18 +1,23 @@
 package interop;
 
-import java.lang.reflect.Method;
+import java.lang.reflect.InvocationTargetException;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicReference;
 import org.apache.rocketmq.client.ClientConfig;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.exception.MQClientException;
+import org.apache.rocketmq.client.impl.MQClientManager;
+import org.apache.rocketmq.client.impl.factory.MQClientInstance;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
+import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageQueue;
 
 /** Topic, groups and clients of one scenario. Clients are shut down at its end. */
@@ -36,7 +41,7 @@ final class Stage implements AutoCloseable {
     }
 
     /** Topic of the replies to a request. */
-    String replyTopic(org.apache.rocketmq.common.message.Message request) {
+    String replyTopic(Message request) {
         return request.getProperty("CLUSTER") + "_REPLY_TOPIC";
     }
 
@@ -110,19 +115,48 @@ final class Stage implements AutoCloseable {
             creator = new Stage(behindProxy, broker, topic, group).producer("C");
             closers.push(creator::shutdown);
         }
-        Method create;
-        try { // 5.x takes attributes, 4.x does not
-            create = DefaultMQProducer.class.getMethod("createTopic", String.class, String.class, int.class, Map.class);
-            create.invoke(creator, "TBW102", topic, queues, Map.of());
-        } catch (NoSuchMethodException older) {
-            create = DefaultMQProducer.class.getMethod("createTopic", String.class, String.class, int.class);
-            create.invoke(creator, "TBW102", topic, queues);
-        }
+        DefaultMQProducer by = creator;
+        Check.await("the creation of " + topic, () -> isCreated(by, queues), () -> "none");
         return awaitRoute(producer, topic, queues);
     }
 
+    /** Whether the topic could be created; the client gives up after some seconds. */
+    private boolean isCreated(DefaultMQProducer creator, int queues) {
+        try {
+            try { // 5.x takes attributes, 4.x does not
+                DefaultMQProducer.class.getMethod("createTopic", String.class, String.class, int.class, Map.class)
+                    .invoke(creator, "TBW102", topic, queues, Map.of());
+            } catch (NoSuchMethodException older) {
+                DefaultMQProducer.class.getMethod("createTopic", String.class, String.class, int.class).invoke(creator, "TBW102", topic, queues);
+            }
+            return true;
+        } catch (InvocationTargetException late) {
+            return false;
+        } catch (ReflectiveOperationException wrong) {
+            throw new AssertionError(wrong);
+        }
+    }
+
+    /** Sends a message. The client refuses a send, without a request, if it waits for 3 s while its timer asks for routes. */
+    static SendResult send(DefaultMQProducer producer, Message message) throws Exception {
+        AtomicReference<SendResult> answer = new AtomicReference<>();
+        Check.await("a route of " + message.getTopic(), () -> {
+            try {
+                answer.set(producer.send(message));
+            } catch (MQClientException refusal) {
+                Check.that(String.valueOf(refusal.getErrorMessage()).contains("No route info"), String.valueOf(refusal));
+            } catch (Exception failure) {
+                throw new AssertionError("a send", failure);
+            }
+            return answer.get() != null;
+        }, () -> "none");
+        return answer.get();
+    }
+
+    /** Waits until the name server and the producer have the route, and returns the queues in order. */
     static List<MessageQueue> awaitRoute(DefaultMQProducer producer, String topic, int queues) throws Exception {
         List<MessageQueue> found = new ArrayList<>();
+        MQClientInstance client = MQClientManager.getInstance().getOrCreateMQClientInstance(producer);
         Check.await("a route of " + topic + " with " + queues + " queues", () -> {
             try {
                 found.clear();
@@ -130,7 +164,8 @@ final class Stage implements AutoCloseable {
             } catch (MQClientException notYet) {
                 return false;
             }
-            return found.size() == queues;
+            client.updateTopicRouteInfoFromNameServer(topic);
+            return found.size() == queues && producer.getDefaultMQProducerImpl().getTopicPublishInfoTable().containsKey(topic);
         }, () -> found);
         found.sort(null);
         return found;
