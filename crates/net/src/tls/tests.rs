@@ -81,7 +81,7 @@ fn calling() -> TlsSettings {
 }
 
 #[test]
-fn wire_11_the_mode_says_which_connections_are_served() {
+fn the_mode_says_which_connections_are_served() {
     let plain = TlsSettings::default();
     for (mode, takes_plain, takes_tls) in [
         (TlsMode::Disabled, true, false),
@@ -190,7 +190,7 @@ fn reaches_http2(server: &TlsSettings, caller: &TlsSettings) -> bool {
 }
 
 #[test]
-fn a60_callers_of_grpc_show_certificates_when_asked() {
+fn callers_of_grpc_show_certificates_when_asked() {
     let known = TlsSettings { client: identity(), ..calling() };
     let asking = |trust: &str| TlsSettings {
         server: identity(),
@@ -239,7 +239,7 @@ fn a_hello_that_is_not_complete_takes_no_handshake_from_others() {
 
 /// A reload takes new certificates for new connections; those that are open go on.
 #[test]
-fn a60_a_changed_certificate_ends_no_connection() {
+fn a_changed_certificate_ends_no_connection() {
     let folder = tempfile::tempdir().unwrap();
     let place = |name: &str| folder.path().join(name);
     for name in ["certificate.pem", "key.pem"] {
@@ -357,7 +357,7 @@ fn seen(address: SocketAddr, preamble: &[u8]) -> Option<String> {
 }
 
 #[test]
-fn wire_12_a_proxy_says_who_calls() {
+fn a_proxy_says_who_calls() {
     let (workers, address) = serve(&TlsSettings::default());
     let second = |command: u8, family: u8, addresses: &[u8]| {
         let mut bytes = b"\r\n\r\n\0\r\nQUIT\n".to_vec();
