@@ -149,7 +149,13 @@ fn replicates(address: SocketAddr, settings: &[(&str, String)]) -> bool {
 #[test]
 fn a60_the_port_of_replication_serves_slaves_with_certificates_only() {
     let enforcing = "tls.replication.mode=enforcing";
-    let common = ["brokerName=group-a", "registerNameServerPeriod=1000", "tls.enable=false"];
+    let common = [
+        "brokerName=group-a",
+        "registerNameServerPeriod=1000",
+        "tls.enable=false",
+        // The test reads and compares whole files.
+        "mappedFileSizeCommitLog=8388608",
+    ];
     let (master, _home) = prepared(&lines(enforcing, &common));
     let port = SocketAddr::from((Ipv4Addr::LOCALHOST, master.broker_port + 1));
     let serving = master.start().expect("it starts");
