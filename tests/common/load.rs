@@ -12,6 +12,7 @@ use wire::codes::{request, response};
 use wire::frame::{Command, FrameWriter, Head};
 use wire::header::SendHeader;
 
+use super::PATIENCE;
 use super::message::{self, Tag};
 use super::random::Random;
 use super::wire_client::{Connection, send_header, stored_at};
@@ -74,6 +75,18 @@ pub struct Plan {
     pub acknowledge_early: bool,
     /// Highest position in the commit log that any producer was told.
     pub log_end: Arc<AtomicU64>,
+}
+
+/// Waits until `log_end` has reached `position`; whether it has. Producers that are refused never get there.
+pub fn await_position(log_end: &AtomicU64, position: u64) -> bool {
+    let began = Instant::now();
+    while log_end.load(Ordering::Relaxed) < position {
+        if began.elapsed() > PATIENCE {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    true
 }
 
 /// Sends until the server is gone, or until `stop` and every answer arrived.
@@ -181,6 +194,10 @@ impl Producer<'_> {
         let Some(flight) = self.flying.remove(&command.opaque) else {
             return Err(format!("an answer to nobody: {}", command.opaque));
         };
+        let place = stored_at(command).filter(|_| command.code == response::SUCCESS);
+        if let Some((log, ..)) = place {
+            self.plan.log_end.fetch_max(log, Ordering::Relaxed);
+        }
         if self.plan.acknowledge_early {
             return Ok(());
         }
@@ -193,10 +210,6 @@ impl Producer<'_> {
             }
             _ => false,
         };
-        let place = stored_at(command).filter(|_| command.code == response::SUCCESS);
-        if let Some((log, ..)) = place {
-            self.plan.log_end.fetch_max(log, Ordering::Relaxed);
-        }
         for index in 0..flight.count {
             let sent = &mut self.history.sent[flight.first as usize + index];
             sent.fate = match place {

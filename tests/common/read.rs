@@ -9,6 +9,7 @@ use wire::codes::{request, response};
 use wire::properties;
 use wire::record::RecordView;
 
+use super::PATIENCE;
 use super::message::{self, DELAYED, Tag};
 use super::wire_client::{Connection, pull_header, pull_reply};
 
@@ -93,11 +94,11 @@ pub fn page(connection: &mut Connection, topic: &str, queue: usize, offset: i64)
 }
 
 /// Pulls again as long as the server says that it is building the queue's index again.
-fn page_in_time(connection: &mut Connection, topic: &str, queue: usize, offset: i64) -> io::Result<Page> {
+fn page_when_built(connection: &mut Connection, topic: &str, queue: usize, offset: i64) -> io::Result<Page> {
     let began = Instant::now();
     loop {
         match page(connection, topic, queue, offset) {
-            Err(error) if is_rebuilding(&error.to_string()) && began.elapsed() < REBUILD_PATIENCE => {
+            Err(error) if is_rebuilding(&error.to_string()) && began.elapsed() < PATIENCE => {
                 std::thread::sleep(Duration::from_millis(5));
             }
             done => return done,
@@ -109,9 +110,6 @@ fn page_in_time(connection: &mut Connection, topic: &str, queue: usize, offset: 
 fn is_rebuilding(text: &str) -> bool {
     text.contains("the queue index cannot be read") || text.contains("being rebuilt from the log")
 }
-
-/// How long building them again may take.
-const REBUILD_PATIENCE: Duration = Duration::from_secs(30);
 
 fn commit(connection: &mut Connection, topic: &str, queue: usize, offset: i64) -> io::Result<()> {
     let opaque = connection.ask(
@@ -144,6 +142,18 @@ pub fn committed(connection: &mut Connection, topic: &str, queues: usize) -> io:
     Ok(offsets)
 }
 
+/// Positions in the log: up to which the server says that everything is on the disk, and where the log ends.
+pub fn flushed(connection: &mut Connection) -> io::Result<(u64, u64)> {
+    let opaque = connection.ask(request::GET_BROKER_RUNTIME_INFO, |writer| writer, &[])?;
+    let answer = connection.answer(opaque)?;
+    let figures: serde_json::Value = serde_json::from_slice(&answer.body).map_err(io::Error::other)?;
+    let position = |name: &str| {
+        let position = figures["table"][name].as_str().and_then(|text| text.parse().ok());
+        position.ok_or_else(|| io::Error::other(format!("no position {name}: {answer:?}")))
+    };
+    Ok((position("flushed")?, position("appended")?))
+}
+
 /// Reads all queues from the offsets of `from` to their ends; answers the reads and the ends.
 pub fn drain(
     connection: &mut Connection,
@@ -155,7 +165,7 @@ pub fn drain(
     for (queue, from) in from.iter().enumerate() {
         let mut offset = *from;
         let end = loop {
-            let page = page_in_time(connection, topic, queue, offset)?;
+            let page = page_when_built(connection, topic, queue, offset)?;
             if page.reads.is_empty() {
                 break page.max;
             }

@@ -9,19 +9,23 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::PATIENCE;
 use super::os;
 use super::wire_client::Connection;
 
-/// How long a start may take before the test gives up.
-const START_PATIENCE: Duration = Duration::from_secs(60);
 /// First of the ports the tests use, below the range the system hands out by itself.
 const PORTS_FROM: u16 = 11_000;
 const PORTS: u16 = 20_000;
 /// Ports that a program of the tests takes at a time.
 const PORTS_OF_BLOCK: u16 = 500;
-/// Limits of disk use in bytes: what else lies on the disk of the machine does not decide a test.
-pub const ON_ANY_DISK: [&str; 3] =
-    ["diskMaxUsedSpaceRatio=64m", "diskSpaceCleanForciblyRatio=64m", "diskSpaceWarningLevelRatio=64m"];
+/// Settings with which neither the free space nor the speed of the machine's disk decides a test: limits of disk use in bytes, and a
+/// wait for the disk that outlasts the test.
+pub const ON_ANY_DISK: [&str; 4] = [
+    "diskMaxUsedSpaceRatio=64m",
+    "diskSpaceCleanForciblyRatio=64m",
+    "diskSpaceWarningLevelRatio=64m",
+    "syncFlushTimeout=300000",
+];
 
 /// What a server is started with; the same setup starts the same server again.
 #[derive(Clone, Debug)]
@@ -32,7 +36,7 @@ pub struct Setup {
     pub broker_port: u16,
     /// Lines of `broker.conf` beside the address.
     pub lines: Vec<String>,
-    /// The limits of disk use for which `lines` has no value of its own; empty for the defaults.
+    /// Settings about the disk, which count where `lines` has no value of its own; empty for the defaults.
     pub disk_limits: &'static [&'static str],
     /// Roles of the process; without `proxy`, because servers side by side cannot all have its port.
     pub roles: String,
@@ -93,8 +97,9 @@ impl Setup {
     pub fn spawn(&self) -> io::Result<Server> {
         fs::create_dir_all(&self.desk)?;
         let mut text = String::from("brokerIP1=127.0.0.1\n");
-        let is_given = |key: &str| self.lines.iter().any(|line| line.starts_with(key));
-        let limits = self.disk_limits.iter().copied().filter(|line| !is_given(line.trim_end_matches("64m")));
+        let key = |line: &str| line.split('=').next().map(str::to_owned);
+        let is_given = |limit: &str| self.lines.iter().any(|line| key(line) == key(limit));
+        let limits = self.disk_limits.iter().copied().filter(|limit| !is_given(limit));
         for line in limits.chain(self.lines.iter().map(String::as_str)) {
             text.push_str(line);
             text.push('\n');
@@ -189,7 +194,7 @@ impl Server {
                 let reason = tail.lines().last().unwrap_or("it printed nothing");
                 return Err(io::Error::other(format!("ended with {status}: {reason}\n{tail}")));
             }
-            if self.born.elapsed() > START_PATIENCE {
+            if self.born.elapsed() > PATIENCE {
                 return Err(io::Error::other(format!("does not serve:\n{}", self.setup.log_tail())));
             }
             std::thread::sleep(Duration::from_micros(500));
@@ -201,22 +206,16 @@ impl Server {
         self.end_now();
     }
 
-    /// SIGTERM, and waits for the end.
-    pub fn terminate(mut self) -> ExitStatus {
+    /// SIGTERM, and waits for the end. Panics when the process runs on.
+    pub fn terminate(self) -> ExitStatus {
         os::signal(self.pid(), os::SIGTERM).expect("our own child can be signalled");
-        self.child.take().expect("still ours").wait().expect("our own child can be waited for")
+        let setup = self.setup.clone();
+        self.wait().unwrap_or_else(|| panic!("runs on after SIGTERM:\n{}", setup.log_tail()))
     }
 
-    /// Waits for a process that ends by itself; `None` when it runs on.
+    /// Waits for the end of the process; `None` when it runs on.
     pub fn wait(mut self) -> Option<ExitStatus> {
-        while self.born.elapsed() < START_PATIENCE {
-            let child = self.child.as_mut().expect("still ours");
-            if let Some(status) = child.try_wait().expect("our own child can be waited for") {
-                return Some(status);
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        None
+        await_end(self.child.as_mut().expect("still ours"))
     }
 
     /// How it ended, if it has.
@@ -224,10 +223,19 @@ impl Server {
         self.child.as_mut().expect("still ours").try_wait().expect("our own child can be waited for")
     }
 
-    /// Memory it occupies, in kilobytes.
+    /// Memory that the process occupies, in kilobytes.
     pub fn resident_kb(&self) -> u64 {
+        self.memory_kb("VmRSS:")
+    }
+
+    /// Most memory that the process has occupied so far, in kilobytes.
+    pub fn peak_kb(&self) -> u64 {
+        self.memory_kb("VmHWM:")
+    }
+
+    fn memory_kb(&self, name: &str) -> u64 {
         let text = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("it runs");
-        let line = text.lines().find(|line| line.starts_with("VmRSS:")).expect("Linux says so");
+        let line = text.lines().find(|line| line.starts_with(name)).expect("Linux says so");
         line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("a number of kB")
     }
 
@@ -244,6 +252,18 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.end_now();
     }
+}
+
+/// Waits for the end of a process; `None` when it runs on.
+pub fn await_end(child: &mut Child) -> Option<ExitStatus> {
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE {
+        if let Some(status) = child.try_wait().expect("our own child can be waited for") {
+            return Some(status);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    None
 }
 
 fn local(port: u16) -> SocketAddr {
@@ -313,6 +333,19 @@ impl OwnPorts {
             "all {blocks} blocks of ports from {PORTS_FROM} on are locked by other test programs, or their files cannot be opened"
         );
     }
+}
+
+/// The server that was built with this program: `target/debug/vostok` beside `target/debug/examples/crash`.
+pub fn built_binary() -> PathBuf {
+    let own = std::env::current_exe().expect("Linux knows the program");
+    let built = own.parent().and_then(Path::parent).expect("a program in target/debug/examples");
+    built.join("vostok")
+}
+
+/// Whether a server has the bugs of `store::planted`, which VOSTOK_PLANTED switches on.
+pub fn has_planted_bugs(binary: &Path) -> io::Result<bool> {
+    let name = b"VOSTOK_PLANTED";
+    Ok(fs::read(binary)?.windows(name.len()).any(|bytes| bytes == name))
 }
 
 /// True when a directory holds a file of this name somewhere below.

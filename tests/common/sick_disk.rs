@@ -6,11 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use super::PATIENCE;
 use super::disk::{FileSystem, LoopDisk, run};
 use super::os;
-
-/// How long the disk may take to appear.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What the disk may suffer from.
 #[derive(Clone, Copy, Debug)]

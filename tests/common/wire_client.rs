@@ -9,8 +9,7 @@ use wire::codes::request;
 use wire::frame::{Command, Encoding, FrameWriter, Head, frame_length};
 use wire::header::{PullHeader, PullReply, SendHeader, SendReply, pull_flag};
 
-/// How long an answer may take before the test gives up.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+use super::PATIENCE;
 
 /// A command that arrived, owned.
 #[derive(Clone, Debug)]
@@ -165,26 +164,19 @@ impl Connection {
         }
     }
 
-    /// The next frame that arrives within `patience`.
-    pub fn receive_within(&mut self, patience: Duration) -> Option<Arrived> {
-        self.stream.set_read_timeout(Some(patience.max(Duration::from_millis(1)))).expect("a socket option");
-        let frame = self.receive();
-        self.stream.set_read_timeout(Some(PATIENCE)).expect("a socket option");
-        frame.ok()
+    /// Frames that arrived while an answer was waited for, the oldest first. A server writes the answers of a connection one after
+    /// the other, so a frame that is missing here was not written before that answer.
+    pub fn others(&self) -> &VecDeque<Arrived> {
+        &self.aside
     }
 
-    /// The next request of the server with `code` that arrives within `patience`.
-    pub fn pushed_within(&mut self, code: i32, patience: Duration) -> Option<Arrived> {
-        let deadline = Instant::now() + patience;
+    /// The next request of the server with `code`; frames before it are dropped. Panics when none comes.
+    pub fn pushed(&mut self, code: i32) -> Arrived {
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return None;
-            }
-            match self.receive_within(left) {
-                Some(frame) if !frame.response && frame.code == code => return Some(frame),
-                Some(_) => {}
-                None => return None,
+            let frame =
+                self.receive().unwrap_or_else(|error| panic!("no request {code} of the server: {error}"));
+            if !frame.response && frame.code == code {
+                return frame;
             }
         }
     }
@@ -204,8 +196,17 @@ impl Connection {
         Ok(())
     }
 
-    /// True when the server closes the connection within `patience`; frames before that are dropped.
-    pub fn is_closed_within(&mut self, patience: Duration) -> bool {
+    /// Whether the server has closed the connection by now; frames before that are dropped.
+    pub fn is_closed(&mut self) -> bool {
+        self.is_closed_within(Duration::ZERO)
+    }
+
+    /// Waits until the server closes the connection; frames before that are dropped. Panics when the connection stays open.
+    pub fn await_close(&mut self, why: &str) {
+        assert!(self.is_closed_within(PATIENCE), "the connection is not closed: {why}");
+    }
+
+    fn is_closed_within(&mut self, patience: Duration) -> bool {
         let deadline = Instant::now() + patience;
         let mut buffer = [0; 4096];
         loop {

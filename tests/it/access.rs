@@ -4,14 +4,16 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::Instant;
 
 use wire::codes::request;
 use wire::frame::{Encoding, Head, frame_length};
 
+use crate::common::PATIENCE;
 use crate::common::server::Setup;
 use crate::common::wire_client::Connection;
 use crate::grpc::{Grpc, text};
-use crate::stage::{Stage, eventually, setup};
+use crate::stage::{self, Stage, eventually, setup};
 
 pub const LINES: [&str; 5] = [
     "authenticationEnabled=true",
@@ -25,13 +27,10 @@ const ACLS: &str = r#"[{"policies":[{"entries":[{"actions":["Pub","Sub"],"decisi
 
 /// Runs `vostok auth` as a super user, unless the words name somebody else.
 fn auth(words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_vostok"))
-        .arg("auth")
-        .args(words)
-        .env("ROCKETMQ_ACCESS_KEY", "root")
-        .env("ROCKETMQ_SECRET_KEY", "rootsecret")
-        .output()
-        .unwrap()
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vostok"));
+    command.arg("auth").args(words);
+    command.env("ROCKETMQ_ACCESS_KEY", "root").env("ROCKETMQ_SECRET_KEY", "rootsecret");
+    stage::output(&mut command)
 }
 
 fn succeeded(output: &Output) -> String {
@@ -133,6 +132,7 @@ fn a_call_of_nobody_is_refused_before_its_body_comes() {
 /// Code and remark of the answer to a client of another machine, as a PROXY preamble names it.
 fn ask_as_stranger(address: SocketAddr, code: i32) -> (i32, String) {
     let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut bytes = b"PROXY TCP4 10.0.0.7 127.0.0.1 5000 6000\r\n".to_vec();
     Head::request(Encoding::Json, code, 1).write(&mut bytes, b"");
     stream.write_all(&bytes).unwrap();
@@ -184,14 +184,21 @@ fn an_address_with_many_connections_gets_no_more_until_some_end() {
         let opaque = connection.ask(9999, |writer| writer, &[]).ok()?;
         connection.answer(opaque).ok().map(|_| connection)
     };
-    let connections: Vec<_> = (0..20).filter_map(|_| served()).collect();
-    // The broker itself is connected to the name server of the process.
-    assert!((5..=10).contains(&connections.len()), "{}", connections.len());
+    let (mut connections, began) = (Vec::new(), Instant::now());
+    // The broker itself is connected to the name server of the process, and connections of the start may not have ended yet.
+    eventually("most places are taken", || {
+        connections.extend(served());
+        (connections.len() >= 5).then_some(())
+    });
+    connections.extend((0..20).filter_map(|_| served()));
+    assert!(connections.len() <= 10, "{}", connections.len());
     assert!(served().is_none());
     drop(connections);
     eventually("a place is free again", served);
     let log = std::fs::read_to_string(stage.server.setup().log()).unwrap();
-    assert_eq!(log.matches("connectionsPerAddressMax is reached").count(), 1, "{log}");
+    // A line a minute.
+    let lines = log.matches("connectionsPerAddressMax is reached").count() as u64;
+    assert!((1..=1 + began.elapsed().as_secs() / 60).contains(&lines), "{log}");
 }
 
 #[test]

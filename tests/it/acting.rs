@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use client::{Client, Config, From, PushConfig, PushConsumer, Verdict};
+use client::{Client, Config, From, PushConfig, PushConsumer, Received, Verdict};
 use wire::body::{ConsumerOffsetTable, TopicRouteData};
 use wire::codes::{request, response};
 
+use crate::common::patiently;
 use crate::common::server::{Server, Setup};
 use crate::common::wire_client::{Connection, send_header};
 use crate::stage::{eventually, make_group, open, setup};
@@ -39,6 +40,8 @@ impl Group {
             let (mut setup, home) = setup(lines);
             setup.roles = "broker".to_owned();
             let setup = setup.line("brokerName=group-a").line("enableSlaveActingMaster=true");
+            // A killed broker is known by the end of its connection, and a slow one is not taken for it.
+            let setup = setup.line("brokerNotActiveTimeoutMillis=120000");
             (setup.line(format!("namesrvAddr={name_server}")), home)
         };
         let (master, two) = broker(&[]);
@@ -160,10 +163,10 @@ impl Consumer {
         let (got, waits) = (Arc::new(Mutex::new(BTreeSet::new())), Arc::new(AtomicBool::new(false)));
         let (stop, stopped) = tokio::sync::oneshot::channel();
         let (gets, held) = (got.clone(), waits.clone());
-        let run = async move {
+        let run = async move || {
             let client = Client::start(Config::new(&name_server.to_string())).unwrap();
             let config = PushConfig { from: From::First, threads: 1, ..PushConfig::new("CG", TOPIC, "*") };
-            let consumer = PushConsumer::start(&client, config, move |messages| {
+            let listener = Arc::new(move |messages: &[Received]| {
                 while held.load(Ordering::Relaxed) {
                     thread::sleep(Duration::from_millis(1));
                 }
@@ -171,13 +174,18 @@ impl Consumer {
                 gets.lock().unwrap().extend(messages.iter().map(|message| number(&message.body)));
                 Verdict::Done
             });
+            let consumer = patiently(async || {
+                let listener = listener.clone();
+                PushConsumer::start(&client, config.clone(), move |messages: &[Received]| listener(messages))
+                    .await
+            });
             let consumer = consumer.await.unwrap();
             stopped.await.unwrap();
             consumer.shutdown().await;
             client.shutdown();
         };
         let thread = thread::spawn(move || {
-            tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(run);
+            tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(run());
         });
         Self { got, waits, stop, thread }
     }

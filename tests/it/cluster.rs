@@ -7,17 +7,24 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::Duration;
 
+use store::timer::TimerCheck;
+use wire::body::DelayOffsetTable;
 use wire::codes::request;
 use wire::header::SendHeader;
 
+use crate::common::PATIENCE;
 use crate::common::os;
-use crate::common::server::{ON_ANY_DISK, free_ports_of};
+use crate::common::server::{ON_ANY_DISK, await_end, free_ports_of};
 use crate::common::wire_client::{Connection, pull_header, send_header};
-use crate::stage::{eventually, make_group, open, records};
+use crate::stage::{eventually, make_group, open, output, records};
 
 const SIGKILL: i32 = 9;
+
+/// Settings of sets of three. A killed broker is known by the end of its connection, and a slow one is not taken for it; sends wait for
+/// slow slaves.
+const SET_OF_THREE: &str =
+    "mappedFileSizeCommitLog=1048576\ncontrollerHeartBeatTimeoutMills=120000\nslaveTimeout=30000\n";
 
 /// A line of the table of members.
 #[derive(Clone, Debug)]
@@ -51,28 +58,41 @@ impl Member {
         read().is_some_and(|answer| answer.code == 0)
     }
 
-    /// Commits an offset of the group, which this broker has to answer with success.
+    /// Commits an offset of the group. A broker refuses while others take too long to follow or to answer.
     fn commit(&self, offset: i64) {
-        let answer = open(self.address).call(
-            request::UPDATE_CONSUMER_OFFSET,
-            |writer| {
-                let writer = writer.text("consumerGroup", "CG").text("topic", "Copied");
-                writer.number("queueId", 0).number("commitOffset", offset)
-            },
-            &[],
-        );
-        assert_eq!(answer.code, 0, "{answer:?}");
+        eventually("the offset is committed", || {
+            let answer = open(self.address).call(
+                request::UPDATE_CONSUMER_OFFSET,
+                |writer| {
+                    let writer = writer.text("consumerGroup", "CG").text("topic", "Copied");
+                    writer.number("queueId", 0).number("commitOffset", offset)
+                },
+                &[],
+            );
+            (answer.code == 0).then_some(())
+        });
     }
 
     /// The offset that the group has committed, by this broker's account.
     fn committed(&self) -> i64 {
-        let answer = open(self.address).call(
-            request::QUERY_CONSUMER_OFFSET,
-            |writer| writer.text("consumerGroup", "CG").text("topic", "Copied").number("queueId", 0),
-            &[],
-        );
-        assert_eq!(answer.code, 0, "{answer:?}");
-        answer.number("offset")
+        eventually("the broker answers with an offset", || {
+            let answer = open(self.address).call(
+                request::QUERY_CONSUMER_OFFSET,
+                |writer| writer.text("consumerGroup", "CG").text("topic", "Copied").number("queueId", 0),
+                &[],
+            );
+            (answer.code == 0).then(|| answer.number("offset"))
+        })
+    }
+
+    /// Whether this slave has noted that so many messages of delay level 1, and so many timed ones that were due before `due_ms`, are
+    /// delivered.
+    fn has_noted(&self, count: i64, due_ms: i64) -> Option<()> {
+        let timers = TimerCheck::from_bytes(&fs::read(self.data.join("config/timercheck")).ok()?);
+        let answer = open(self.address).call(request::GET_ALL_DELAY_OFFSET, |writer| writer, &[]);
+        let delays: DelayOffsetTable = wire::json::from_slice(&answer.body).ok()?;
+        let has_delays = delays.offset_table.get(&1).is_some_and(|offset| *offset >= count);
+        (has_delays && timers.master_queue_offset >= count && timers.read_ms >= due_ms).then_some(())
     }
 
     fn bodies(&self) -> Vec<Vec<u8>> {
@@ -125,7 +145,7 @@ impl Cluster {
 
     /// The next line that the parent prints.
     fn line(&self) -> String {
-        let line = self.lines.recv_timeout(Duration::from_secs(60));
+        let line = self.lines.recv_timeout(PATIENCE);
         line.unwrap_or_else(|error| {
             let text = fs::read_to_string(self.home.path().join("errors")).unwrap_or_default();
             panic!("the parent says nothing ({error}):\n{text}")
@@ -149,7 +169,7 @@ impl Cluster {
     /// SIGTERM, and waits for the end of all.
     fn stop(mut self) -> ExitStatus {
         os::signal(self.parent.id(), os::SIGTERM).unwrap();
-        let status = self.parent.wait().unwrap();
+        let status = await_end(&mut self.parent).expect("the parent ends");
         assert!(!self.members.iter().any(Member::is_running), "{:?}", self.members);
         status
     }
@@ -168,7 +188,7 @@ fn roles(cluster: &Cluster) -> Vec<(&str, &str)> {
 
 #[test]
 fn a_set_of_three_fails_over_when_its_master_is_killed() {
-    let cluster = Cluster::start("1m2s", 3, "mappedFileSizeCommitLog=1048576\n");
+    let cluster = Cluster::start("1m2s", 3, SET_OF_THREE);
     assert_eq!(roles(&cluster)[0], ("namesrv", "namesrv,controller"));
     let (master, others): (Vec<&Member>, Vec<&Member>) =
         cluster.brokers().partition(|member| member.role == "master");
@@ -203,7 +223,7 @@ fn a_set_of_three_fails_over_when_its_master_is_killed() {
     };
     eventually("the killed one has what it missed", follows);
     os::signal(returned.id(), os::SIGTERM).unwrap();
-    assert!(returned.wait().unwrap().success());
+    assert!(await_end(&mut returned).expect("it ends").success());
     assert!(cluster.stop().success());
 }
 
@@ -216,19 +236,17 @@ fn in_sync(cluster: &Cluster) -> serde_json::Value {
 fn replicas(cluster: &Cluster, words: &[&str]) -> serde_json::Value {
     let namesrv = cluster.members[0].address;
     let controller = SocketAddr::new(namesrv.ip(), namesrv.port() + 2);
-    let command = Command::new(env!("CARGO_BIN_EXE_vostok"))
-        .args(["admin", "-o", "json", "-n", &namesrv.to_string(), "replica"])
-        .args(words)
-        .args(["--controller", &controller.to_string(), "--broker", "broker-a"])
-        .output()
-        .unwrap();
-    assert!(command.status.success(), "{command:?}");
-    serde_json::from_slice(&command.stdout).unwrap()
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vostok"));
+    command.args(["admin", "-o", "json", "-n", &namesrv.to_string(), "replica"]).args(words);
+    command.args(["--controller", &controller.to_string(), "--broker", "broker-a"]);
+    let told = output(&mut command);
+    assert!(told.status.success(), "{told:?}");
+    serde_json::from_slice(&told.stdout).unwrap()
 }
 
 #[test]
 fn what_a_master_answered_about_its_tables_outlives_it() {
-    let cluster = Cluster::start("1m2s", 3, "mappedFileSizeCommitLog=1048576\n");
+    let cluster = Cluster::start("1m2s", 3, SET_OF_THREE);
     let (masters, others): (Vec<&Member>, Vec<&Member>) =
         cluster.brokers().partition(|member| member.role == "master");
     eventually("the set is large enough to take messages", || masters[0].store(b"one"));
@@ -269,7 +287,7 @@ fn what_a_master_answered_about_its_tables_outlives_it() {
 
 #[test]
 fn delayed_and_timed_messages_are_delivered_once_although_the_master_is_killed() {
-    let cluster = Cluster::start("1m2s", 3, "mappedFileSizeCommitLog=1048576\n");
+    let cluster = Cluster::start("1m2s", 3, SET_OF_THREE);
     let (masters, others): (Vec<&Member>, Vec<&Member>) =
         cluster.brokers().partition(|member| member.role == "master");
     eventually("the set is large enough to take messages", || masters[0].store(b"first"));
@@ -292,8 +310,10 @@ fn delayed_and_timed_messages_are_delivered_once_although_the_master_is_killed()
         bodies
     };
     eventually("all are delivered", || (delivered(masters[0]).len() == 20).then_some(()));
-    // The slaves note that, and that the second is over in which they were due.
-    thread::sleep(Duration::from_secs(10));
+    let due_ms = client::now_ms();
+    for slave in &others {
+        eventually("the slave has noted that", || slave.has_noted(10, due_ms));
+    }
     os::signal(masters[0].id, SIGKILL).unwrap();
     let next = eventually("another one takes messages", || {
         others.iter().find(|member| member.store(b"after").is_some() && member.is_master())
@@ -311,7 +331,7 @@ fn delayed_and_timed_messages_are_delivered_once_although_the_master_is_killed()
 
 #[test]
 fn a_slave_of_an_elected_master_passes_on_what_only_the_master_does() {
-    let cluster = Cluster::start("1m2s", 3, "mappedFileSizeCommitLog=1048576\n");
+    let cluster = Cluster::start("1m2s", 3, SET_OF_THREE);
     let (masters, slaves): (Vec<&Member>, Vec<&Member>) =
         cluster.brokers().partition(|member| member.role == "master");
     let mut last =
@@ -345,7 +365,8 @@ fn a_slave_of_an_elected_master_passes_on_what_only_the_master_does() {
 
 #[test]
 fn masters_have_a_slave_each_and_wait_for_it_when_told_to() {
-    let settings = "brokerRole=SYNC_MASTER\nslaveReadEnable=true\nmetricsExporterType=PROM\n";
+    let settings =
+        "brokerRole=SYNC_MASTER\nslaveReadEnable=true\nslaveTimeout=30000\nmetricsExporterType=PROM\n";
     let cluster = Cluster::start("2m2s", 4, settings);
     let wanted = [
         ("namesrv", "namesrv"),
@@ -371,7 +392,7 @@ fn masters_have_a_slave_each_and_wait_for_it_when_told_to() {
     }
     for broker in cluster.brokers() {
         let metrics = (broker.address.ip(), broker.address.port() + 3);
-        assert!(std::net::TcpStream::connect(metrics).is_ok(), "no metrics of {}", broker.name);
+        eventually(&format!("{} serves metrics", broker.name), || std::net::TcpStream::connect(metrics).ok());
     }
     assert!(cluster.stop().success());
 }

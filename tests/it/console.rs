@@ -8,8 +8,9 @@ use std::process::Command;
 use tempfile::TempDir;
 use wire::codes::request;
 
+use crate::common::PATIENCE;
 use crate::common::server::{Server, Setup};
-use crate::common::wire_client::{Connection, PATIENCE};
+use crate::common::wire_client::Connection;
 use crate::stage::{await_registered, eventually};
 
 const EVIL: &str = "<script>alert(1)</script>";
@@ -72,11 +73,14 @@ impl Console {
         Self { server, host, _home: home }
     }
 
-    /// Sends a request with some header lines; a form makes it a POST.
+    /// Sends a request with some header lines; a form makes it a POST. Repeats the request while the console itself got an answer of a
+    /// broker too late.
     pub fn ask(&self, path: &str, headers: &[&str], form: Option<&str>) -> Answer {
-        let mut stream = self.connect();
-        stream.write_all(self.request(path, headers, form).as_bytes()).unwrap();
-        answer(&mut stream)
+        eventually(path, || {
+            let mut stream = self.connect();
+            stream.write_all(self.request(path, headers, form).as_bytes()).unwrap();
+            Some(answer(&mut stream)).filter(|answer| !answer.body.contains("no answer from"))
+        })
     }
 
     pub fn connect(&self) -> TcpStream {

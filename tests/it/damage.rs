@@ -14,7 +14,7 @@ const MESSAGES: i64 = 2800;
 /// The message whose body is changed.
 const HIT: i64 = 400;
 /// Requests in flight.
-const STEP: usize = 50;
+const STEP: usize = 400;
 
 fn body(number: i64) -> Vec<u8> {
     format!("{number:0>500}").into_bytes()

@@ -2,16 +2,15 @@
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
 
 use client::{Client, Config, From, Message, Producer, ProducerConfig, PushConfig, PushConsumer, Verdict};
 use serde_json::Value;
 use wire::codes::request;
 
+use crate::common::server::free_ports;
 use crate::common::wire_client::send_header;
-use crate::stage::{Stage, await_registered, eventually};
-
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::common::{PATIENCE, patiently};
+use crate::stage::{Stage, await_registered, eventually, output};
 
 fn stage() -> Stage {
     let stage = Stage::start(&["brokerName=broker-a"]);
@@ -22,7 +21,7 @@ fn stage() -> Stage {
 fn run(words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vostok"));
     command.args(words).env_remove("NAMESRV_ADDR").env_remove("ROCKETMQ_HOME").stdin(Stdio::null());
-    command.output().expect("the binary runs")
+    output(&mut command)
 }
 
 /// The verdict on a cluster as data, and the exit code.
@@ -60,7 +59,7 @@ fn state<'a>(verdict: &'a Value, code: &str) -> &'a str {
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(async { tokio::time::timeout(PATIENCE, future).await }).expect("within a minute")
+    runtime.block_on(async { tokio::time::timeout(3 * PATIENCE, future).await }).expect("it ends")
 }
 
 /// A client of its own with a member of a group that wants messages with a tag.
@@ -68,7 +67,8 @@ async fn member(namesrv: &str, name: &str, group: &str, topic: &str, tag: &str) 
     let config = Config { instance_name: name.to_owned(), ..Config::new(namesrv) };
     let client = Client::start(config).expect("a client");
     let config = PushConfig { from: From::First, ..PushConfig::new(group, topic, tag) };
-    let consumer = PushConsumer::start(&client, config, |_| Verdict::Done).await.expect("a consumer");
+    let start = async || PushConsumer::start(&client, config.clone(), |_| Verdict::Done).await;
+    let consumer = patiently(start).await.expect("a consumer");
     (client, consumer)
 }
 
@@ -94,16 +94,22 @@ fn nothing_is_found_on_a_healthy_broker() {
     let namesrv = stage.server.setup().namesrv().to_string();
     admin(&namesrv, "topic create Orders --cluster DefaultCluster --read-queues 2 --write-queues 2");
     wait_for_route(&namesrv, "Orders");
-    let (code, verdict) = block_on(async {
+    let verdict = block_on(async {
         let (client, consumer) = member(&namesrv, "one", "Payments", "Orders", "*").await;
-        let producer = Producer::new(&client, ProducerConfig::new("P"));
+        let producer =
+            Producer::new(&client, ProducerConfig { timeout: PATIENCE, ..ProducerConfig::new("P") });
         for _ in 0..8 {
             producer.send(&Message::new("Orders", "x")).await.expect("stored");
         }
         let server = namesrv.clone();
         let verdict = tokio::task::spawn_blocking(move || {
             eventually("everything is consumed", || is_done(&server, "Payments", "Orders", 8));
-            doctor(&["-n", &server, "--host", "no", "--sample", "0"])
+            // A slow machine is late with heartbeats and answers, which the doctor finds.
+            eventually("nothing is found", || {
+                let (code, verdict) = doctor(&["-n", &server, "--host", "no", "--sample", "0"]);
+                println!("{code}: {:?}", findings(&verdict));
+                (code == 0 && findings(&verdict).is_empty()).then_some(verdict)
+            })
         });
         let verdict = verdict.await.expect("no panic");
         consumer.shutdown().await;
@@ -111,7 +117,6 @@ fn nothing_is_found_on_a_healthy_broker() {
         client.shutdown();
         verdict
     });
-    assert_eq!((code, findings(&verdict)), (0, Vec::new()));
     for looked in [
         "queue-without-owner",
         "subscriptions-conflict",
@@ -233,10 +238,10 @@ fn brokers_of_one_name_and_id_are_found_whichever_registered_last() {
 
 #[test]
 fn who_cannot_look_says_so() {
-    // Port 1 is one that nobody serves here.
-    let output = run(&["doctor", "-n", "127.0.0.1:1"]);
+    let nobody = format!("127.0.0.1:{}", free_ports().0);
+    let output = run(&["doctor", "-n", &nobody]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("127.0.0.1:1"), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains(&nobody), "{output:?}");
     assert_eq!(run(&["doctor", "--bundle", "/does/not/exist"]).status.code(), Some(2));
     assert_eq!(run(&["doctor", "queue", "Orders", "-g", "G"]).status.code(), Some(2));
 }

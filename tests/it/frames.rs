@@ -1,7 +1,6 @@
 //! Frames: encodings, pipelining, unknown requests, the VIP port.
 
 use std::io::Read;
-use std::time::Duration;
 
 use wire::codes::{request, response};
 use wire::frame::{Encoding, FrameWriter, Head, frame_length};
@@ -24,7 +23,7 @@ fn unknown_requests_are_answered_with_their_code() {
         }
         connection.tell(9999, |writer| writer, &[]).unwrap();
         connection.call(9998, |writer| writer, &[]);
-        assert!(connection.receive_within(Duration::from_millis(50)).is_none(), "one way is silent");
+        assert!(connection.others().is_empty(), "one way is silent: {:?}", connection.others());
     }
 }
 
@@ -75,7 +74,7 @@ fn a_request_that_waits_holds_up_nobody() {
     connection.stored(&send_header("Pipe", 0), b"x");
     let header = PullHeader {
         sys_flag: pull_flag::SUBSCRIPTION | pull_flag::SUSPEND,
-        suspend_timeout_ms: 15_000,
+        suspend_timeout_ms: 600_000,
         ..pull_header("CG", "Pipe", 0, 1)
     };
     let held = connection.ask(request::PULL_MESSAGE, |writer| header.write(writer), &[]).unwrap();

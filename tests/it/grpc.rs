@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use crate::common::wire_client::PATIENCE;
+use crate::common::PATIENCE;
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
@@ -132,7 +132,7 @@ impl Grpc {
             (":authority", &address),
             ("content-type", "application/grpc"),
             ("te", "trailers"),
-            ("grpc-timeout", "30S"),
+            ("grpc-timeout", "180S"),
             ("x-mq-client-id", self.client_id),
             ("x-mq-language", "RUST"),
             ("x-mq-client-version", "5.0.4"),

@@ -8,7 +8,7 @@ use wire::codes::request;
 use crate::access::LINES;
 use crate::common::server::{Server, Setup};
 use crate::common::wire_client::{Arrived, Connection};
-use crate::stage::{eventually, open, setup};
+use crate::stage::{end_unless_serving, eventually, open, setup};
 
 const INNER: &str =
     "innerClientAuthenticationCredentials={\"accessKey\":\"inner\",\"secretKey\":\"inner-secret\"}";
@@ -104,14 +104,11 @@ fn a_name_server_with_authentication_serves_users_and_brokers_with_credentials_o
     // Files that are replaced count without a restart, and broken ones do not.
     write(&users, "[");
     write(&users.with_file_name("acls.json"), "[]");
-    let logged = |what: &str| {
-        eventually(what, || std::fs::read_to_string(name_server.log()).unwrap().contains(what).then_some(()));
-    };
-    logged("the users of the name server stay as they were");
+    let broken = "the users of the name server stay as they were";
+    eventually(broken, || std::fs::read_to_string(name_server.log()).unwrap().contains(broken).then_some(()));
     assert_eq!(of("alice", "alice-secret", code).0, 0);
     write(&users, &ALICE.replace("alice", "bob"));
-    logged("the users of the name server have changed");
-    assert_eq!(of("bob", "bob-secret", code).0, 0);
+    eventually("the new users count", || (of("bob", "bob-secret", code).0 == 0).then_some(()));
     assert_eq!(of("alice", "alice-secret", code), (16, "User:alice is not found.".to_owned()));
     assert_eq!(route("TBW102").code, 0, "the users of the settings stay");
 }
@@ -123,17 +120,20 @@ fn a_broker_with_credentials_does_not_start_beside_one_of_its_name_and_id() {
     let address = name_server.namesrv();
     let _name_server = start(name_server.clone(), "namesrv", address);
     let (first, _home_of_first) = start_broker(&name_server, "twin", &lines);
-    eventually("the first has registered", || {
-        let cluster = ask(address, ROOT, request::GET_BROKER_CLUSTER_INFO, &[]);
-        String::from_utf8_lossy(&cluster.body).contains("twin").then_some(())
-    });
+    let first = first.setup().broker().to_string();
     let (mut second, _home_of_second) = setup(&[&lines[..], &["brokerName=twin"]].concat());
     second.roles = "broker".to_owned();
     second.arguments = ["-n", &address.to_string()].map(str::to_owned).to_vec();
-    // It waits a second for the first one's answer.
-    let status = (0..3).find_map(|_| second.spawn().unwrap().wait()).expect("it does not start");
+    // The second waits a second for the first one's answer, and starts without.
+    let status = eventually("the second does not start", || {
+        eventually("the first has registered", || {
+            let cluster = ask(address, ROOT, request::GET_BROKER_CLUSTER_INFO, &[]);
+            String::from_utf8_lossy(&cluster.body).contains(&first).then_some(())
+        });
+        end_unless_serving(second.spawn().unwrap())
+    });
     let log = std::fs::read_to_string(second.log()).unwrap();
-    assert!(!status.success() && log.contains(&format!("it answers at {}", first.setup().broker())), "{log}");
+    assert!(!status.success() && log.contains(&format!("it answers at {first}")), "{log}");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The judge is judged: every rule notices what breaks it, and an honest history breaks none.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crate::common::judge::{Judge, Promise};
+use crate::common::judge::{Cut, Judge, Promise};
 use crate::common::load::{Fate, History, Place, Sent};
 use crate::common::message::Tag;
 use crate::common::read::Read;
@@ -63,13 +63,12 @@ fn an_honest_history_passes() {
 fn losses_are_noticed() {
     let reads: Vec<_> = (0..2).map(|offset| read(offset, offset as u64)).collect();
     assert_eq!(judged(three(), reads.clone(), 2, Promise::Everything), ["P1"]);
-    let cut = Instant::now();
-    let young = Promise::AllButTheEnd { cut, window: Duration::from_secs(9) };
-    assert!(judged(three(), reads.clone(), 2, young).is_empty(), "the end may be lost");
-    let late = Promise::AllButTheEnd { cut: cut + Duration::from_secs(10), window: Duration::from_secs(1) };
-    assert_eq!(judged(three(), reads, 2, late), ["P1"], "too old to be lost");
+    let end_at = |flushed| Promise::AllButTheEnd(Cut { at: Instant::now(), flushed });
+    let end = end_at(20);
+    assert!(judged(three(), reads.clone(), 2, end).is_empty(), "the end may be lost");
+    assert_eq!(judged(three(), reads, 2, end_at(30)), ["P1"], "it was on the disk");
     let hole = vec![read(0, 0), Read { log: 20, ..read(1, 2) }];
-    assert!(judged(three(), hole, 2, young).iter().any(|rule| rule == "P1"), "a hole is no end");
+    assert!(judged(three(), hole, 2, end).iter().any(|rule| rule == "P1"), "a hole is no end");
     let seen: Vec<_> = (0..3).map(|offset| read(offset, offset as u64)).collect();
     assert!(judged(three(), seen, 2, Promise::Everything).iter().any(|rule| rule == "P1"), "seen, then gone");
 }
@@ -79,19 +78,26 @@ fn what_did_not_wait_for_the_disk_may_be_lost_unless_it_was_seen() {
     let late = |sent: Sent| Sent { waited: false, ..sent };
     let sent = || vec![acknowledged(0), acknowledged(1), late(acknowledged(2))];
     let reads = || vec![read(0, 0), read(1, 1)];
-    let waited = |seconds| Promise::Waited {
-        cut: Instant::now() + Duration::from_secs(seconds),
-        window: Duration::from_secs(9),
-    };
-    assert!(judged(sent(), reads(), 2, waited(0)).is_empty());
+    let waited = Promise::Waited(Cut { at: Instant::now(), flushed: 0 });
+    assert!(judged(sent(), reads(), 2, waited).is_empty());
     assert_eq!(judged(sent(), reads(), 2, Promise::Everything), ["P1"], "a kill loses nothing");
-    assert_eq!(judged(sent(), reads(), 2, waited(60)), ["P1"], "too old to be lost");
-    assert_eq!(judged(three(), reads(), 2, waited(0)), ["P1"], "it waited");
+    assert_eq!(judged(three(), reads(), 2, waited), ["P1"], "it waited");
     let seen = [reads(), vec![read(2, 2)]].concat();
-    assert!(judged(sent(), seen, 2, waited(0)).iter().any(|rule| rule == "P1"), "seen, then gone");
+    assert!(judged(sent(), seen, 2, waited).iter().any(|rule| rule == "P1"), "seen, then gone");
     let hole = vec![late(acknowledged(0)), acknowledged(1)];
     let moved = vec![Read { log: 10, ..read(0, 1) }];
-    assert!(judged(hole, moved, 1, waited(0)).iter().any(|rule| rule == "P1"), "a hole is no end");
+    assert!(judged(hole, moved, 1, waited).iter().any(|rule| rule == "P1"), "a hole is no end");
+}
+
+#[test]
+fn the_age_of_what_is_lost_is_measured() {
+    let mut judge = Judge::new(1);
+    judge.begin(history(three()));
+    judge.read(read(0, 0));
+    let age = std::time::Duration::from_secs(60);
+    judge.end(Promise::AllButTheEnd(Cut { at: Instant::now() + age, flushed: 0 }), &[1]);
+    assert_eq!((judge.counts().lost, judge.violations().0), (2, 0));
+    assert!(judge.counts().lost_age >= age, "{:?}", judge.counts());
 }
 
 #[test]

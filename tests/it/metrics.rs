@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 use wire::codes::request;
 use wire::header::SendHeader;
 
-use crate::common::wire_client::{PATIENCE, pull_header, send_header};
+use crate::common::PATIENCE;
+use crate::common::wire_client::{pull_header, send_header};
 use crate::stage::{Stage, beat, eventually, heartbeat, records};
 
 /// The settings of a broker with metrics on a free port.
@@ -16,9 +17,10 @@ const SETTINGS: [&str; 4] =
 
 /// Where the server says that it serves metrics.
 fn address(stage: &Stage) -> SocketAddr {
-    let log = std::fs::read_to_string(stage.server.setup().log()).unwrap();
-    let line =
-        log.lines().find(|line| line.contains("metrics are served")).unwrap_or_else(|| panic!("{log}"));
+    let line = eventually("the server says where metrics are", || {
+        let log = std::fs::read_to_string(stage.server.setup().log()).unwrap();
+        log.lines().find(|line| line.contains("metrics are served")).map(str::to_owned)
+    });
     let port: String =
         line.split("127.0.0.1:").nth(1).unwrap().chars().take_while(char::is_ascii_digit).collect();
     SocketAddr::new([127, 0, 0, 1].into(), port.parse().unwrap())

@@ -4,7 +4,6 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use net::tls::{Security, TlsSettings};
 use net::{Budget, ConnectionHandle, Limits, ReplicationTls, Service, Workers};
@@ -13,6 +12,7 @@ use tokio::net::TcpStream;
 use wire::codes::request;
 use wire::frame::{Command, Encoding};
 
+use crate::common::PATIENCE;
 use crate::common::server::{Setup, free_ports};
 use crate::common::wire_client::send_header;
 use crate::stage::{eventually, open, setup};
@@ -45,7 +45,7 @@ fn client() -> [(&'static str, String); 5] {
 }
 
 /// The body of the answer to a request; `None` when the server ended the connection.
-fn ask(address: SocketAddr, settings: &[(&str, String)], code: i32) -> Option<String> {
+pub fn ask(address: SocketAddr, settings: &[(&str, String)], code: i32) -> Option<String> {
     let mut tls = TlsSettings::default();
     for (key, value) in settings {
         assert!(tls.set(key, value).unwrap(), "{key}");
@@ -55,7 +55,7 @@ fn ask(address: SocketAddr, settings: &[(&str, String)], code: i32) -> Option<St
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let answer = runtime.block_on(async {
         let peer = workers.dial(address, Arc::new(Silent)).await.ok()?;
-        let call = peer.call(Encoding::Json, code, Duration::from_secs(10), |writer| writer.finish(b""));
+        let call = peer.call(Encoding::Json, code, PATIENCE, |writer| writer.finish(b""));
         match call.await {
             Ok(reply) => Some(String::from_utf8_lossy(&reply.body).into_owned()),
             Err(net::CallError::Closed(_)) => None,
@@ -122,7 +122,7 @@ fn a60_ports_that_require_certificates_serve_nobody_without_one() {
         (local(proxy), request::GET_BROKER_CLUSTER_INFO),
         (local(controller), request::CONTROLLER_GET_METADATA_INFO),
     ] {
-        assert!(ask(address, &known, code).is_some(), "{address}");
+        eventually(&format!("{address} answers"), || ask(address, &known, code));
         assert_eq!(ask(address, &stranger, code), None, "{address} without a certificate");
         assert_eq!(ask(address, &[], code), None, "{address} without TLS");
     }
@@ -149,7 +149,13 @@ fn replicates(address: SocketAddr, settings: &[(&str, String)]) -> bool {
 #[test]
 fn a60_the_port_of_replication_serves_slaves_with_certificates_only() {
     let enforcing = "tls.replication.mode=enforcing";
-    let common = ["brokerName=group-a", "registerNameServerPeriod=1000", "tls.enable=false"];
+    let common = [
+        "brokerName=group-a",
+        "registerNameServerPeriod=1000",
+        "tls.enable=false",
+        // The test reads and compares whole files.
+        "mappedFileSizeCommitLog=8388608",
+    ];
     let (master, _home) = prepared(&lines(enforcing, &common));
     let port = SocketAddr::from((Ipv4Addr::LOCALHOST, master.broker_port + 1));
     let serving = master.start().expect("it starts");
@@ -167,7 +173,7 @@ fn a60_the_port_of_replication_serves_slaves_with_certificates_only() {
     eventually("the slave has the log", || log(&slave).filter(|found| *found == expected));
     let mut known = Vec::from(client());
     known.push(("tls.replication.mode", "enforcing".to_owned()));
-    assert!(replicates(port, &known));
+    eventually("the master replicates", || replicates(port, &known).then_some(()));
     known.drain(1..3);
     assert!(!replicates(port, &known), "without a certificate");
     assert!(!replicates(port, &[]), "without TLS");

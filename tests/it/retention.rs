@@ -3,10 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 use wire::codes::{request, response};
 use wire::header::SendHeader;
 
+use crate::common::PATIENCE;
 use crate::common::wire_client::{Arrived, Connection, pull_header, pull_reply, send_header};
 use crate::stage::{Stage, eventually, records, setup};
 
@@ -18,18 +20,16 @@ fn send(connection: &mut Connection, body: &[u8]) -> Arrived {
 
 /// Queue offsets of all messages from `offset` on, as a consumer gets them that goes where it is told.
 fn consume(connection: &mut Connection, mut offset: i64) -> Vec<i64> {
-    let mut found = Vec::new();
+    let (mut found, began) = (Vec::new(), Instant::now());
     loop {
         let answer = connection.pull(&pull_header("CG", TOPIC, 0, offset));
+        assert!(began.elapsed() < PATIENCE, "{answer:?}");
         match answer.code {
             response::SUCCESS => found.extend(records(&answer).iter().map(|record| record.0)),
             response::PULL_OFFSET_MOVED | response::PULL_RETRY_IMMEDIATELY => {}
             response::PULL_NOT_FOUND => return found,
             // A new group is written down before it is served, which a disk that is full at that moment does not allow.
-            response::SYSTEM_ERROR if answer.remark().contains("No space left on device") => {
-                std::thread::sleep(std::time::Duration::from_millis(50));
-                continue;
-            }
+            response::SYSTEM_ERROR if answer.remark().contains("No space left on device") => continue,
             _ => panic!("{answer:?}"),
         }
         offset = pull_reply(&answer).next_offset;
@@ -171,14 +171,12 @@ fn the_oldest_files_make_room_for_new_messages() {
     let mut stored = 0;
     // Twice what the disk holds; a sender that is too fast for the deletion is told to wait.
     while stored < 500 {
-        let answer = send(&mut connection, &[7; 100_000]);
-        match answer.code {
-            0 => stored += 1,
-            code => {
-                assert_eq!(code, response::SERVICE_NOT_AVAILABLE, "{answer:?}");
-                std::thread::sleep(std::time::Duration::from_millis(50));
-            }
-        }
+        eventually("the sender may go on", || {
+            let answer = send(&mut connection, &[7; 100_000]);
+            assert!([0, response::SERVICE_NOT_AVAILABLE].contains(&answer.code), "{answer:?}");
+            (answer.code == 0).then_some(())
+        });
+        stored += 1;
     }
     let found = consume(&mut connection, 0);
     let min = found[0];

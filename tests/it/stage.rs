@@ -1,11 +1,13 @@
 //! A server of its own for a test.
 
 use std::net::SocketAddr;
+use std::process::{Command, ExitStatus, Output};
 use std::time::{Duration, Instant};
 
 use wire::codes::request;
 use wire::record::RecordView;
 
+use crate::common::PATIENCE;
 use crate::common::server::{Server, Setup};
 use crate::common::wire_client::{Arrived, Connection};
 
@@ -91,16 +93,35 @@ pub fn property<'a>(properties: &'a str, name: &str) -> Option<&'a str> {
     wire::properties::get_str(properties.as_bytes(), name)
 }
 
-/// Tries until it gives something. Panics after a minute.
+/// Tries until `attempt` gives something. Panics after [`PATIENCE`].
 pub fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + PATIENCE;
     loop {
         if let Some(value) = attempt() {
             return value;
         }
-        assert!(Instant::now() < deadline, "not within a minute: {what}");
+        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Runs a command until each of its requests was answered in time: tools wait 5 s for an answer, and what a slow machine answers
+/// later says nothing about them. A request that was answered too late may have been served.
+pub fn output(command: &mut Command) -> Output {
+    eventually("a command whose requests are answered", || {
+        let output = command.output().expect("the binary runs");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let is_late = ["no answer from", "no connection"].iter().any(|text| errors.contains(text));
+        (output.status.success() || !is_late).then_some(output)
+    })
+}
+
+/// Waits until a process ends or its broker serves; how the process ended. One that serves is killed.
+pub fn end_unless_serving(mut server: Server) -> Option<ExitStatus> {
+    let address = server.setup().broker();
+    eventually("the process ends, or serves", || {
+        server.ended().map(Some).or_else(|| Connection::open(address).is_ok().then_some(None))
+    })
 }
 
 /// A heartbeat of one consumer with one subscription.

@@ -463,7 +463,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn g14_a_call_waits_for_a_place_as_long_as_its_client() {
+    fn a_call_waits_for_a_place_as_long_as_its_client() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let places = Arc::new(Semaphore::new(1));

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a24_calls_need_what_rocketmq_asks_for_and_name_what_is_missing() {
+    fn calls_need_what_rocketmq_asks_for_and_name_what_is_missing() {
         let (t, g) = (Some(Resource::named("t")), Some(Resource::named("g")));
         check(&QueryRouteRequest { topic: t.clone(), endpoints: None }, "Topic:t Pub,Sub");
         check(&QueryRouteRequest::default(), "topic is null.");

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn g04_reflection_lists_the_service() {
+    fn reflection_lists_the_service() {
         let asked = Question { host: "h".to_owned(), list_services: Some(String::new()) };
         let answered = answer(asked.clone());
         let names: Vec<String> =

@@ -13,6 +13,7 @@ use client::{
 use crate::Arguments;
 use crate::common::random::Random;
 use crate::common::server::Setup;
+use crate::common::{PATIENCE, patiently};
 
 const TOPIC: &str = "Churned";
 const GROUP: &str = "Churners";
@@ -120,7 +121,7 @@ async fn churn(
     let end = Instant::now() + Duration::from_secs(arguments.seconds);
     let (mut members, mut next, mut left, mut cut) = (Vec::new(), 0, 0, 0);
     while members.len() < 4 {
-        members.push(crate::patiently(async || join(namesrv, judge, next).await).await?);
+        members.push(patiently(async || join(namesrv, judge, next).await).await?);
         next += 1;
     }
     let mut second = tokio::time::interval(Duration::from_secs(1));
@@ -132,7 +133,7 @@ async fn churn(
             _ => random.one_in(2),
         };
         if joins {
-            members.push(crate::patiently(async || join(namesrv, judge, next).await).await?);
+            members.push(patiently(async || join(namesrv, judge, next).await).await?);
             next += 1;
             continue;
         }
@@ -158,7 +159,7 @@ pub async fn run(arguments: &Arguments) -> Result<String, Box<dyn Error>> {
     let client = Client::start(Config::new(&namesrv))?;
     crate::create(&client, &server.setup().broker().to_string(), TOPIC, QUEUES).await?;
     let producer = crate::producer(&client);
-    let queues = crate::patiently(async || producer.queues(TOPIC).await).await?;
+    let queues = patiently(async || producer.queues(TOPIC).await).await?;
     let judge = Judge::default();
     let (end, ended) = tokio::sync::oneshot::channel();
     let churned = async {
@@ -169,8 +170,7 @@ pub async fn run(arguments: &Arguments) -> Result<String, Box<dyn Error>> {
     let (sent, churned) = tokio::join!(send(&producer, &queues, ended), churned);
     let (sent, (members, left, cut)) = (sent?, churned?);
     // The locks of a member that was cut off, or whose unlocking came too late, expire after a minute.
-    let patience = Duration::from_secs(90);
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + PATIENCE;
     let is_complete = || {
         let seen = judge.seen();
         (0..KEYS).all(|key| seen.last.get(&key) == Some(&sent))

@@ -18,11 +18,14 @@ use crate::Arguments;
 use crate::common::random::Random;
 use crate::common::server::{Server, Setup};
 use crate::common::wire_client::Connection;
+use crate::common::{PATIENCE, patiently};
 
 const TOPIC: &str = "Decided";
 const GROUP: &str = "Deciders";
 const QUEUES: u32 = 4;
 const SENDERS: u64 = 8;
+/// Half messages that are acknowledged before a kill.
+const HALVES_PER_ROUND: usize = 20;
 const HALF_TOPIC: &str = "RMQ_SYS_TRANS_HALF_TOPIC";
 /// The group whose offset is the progress of transactions.
 const PROGRESS_GROUP: &str = "CID_RMQ_SYS_TRANS";
@@ -32,9 +35,6 @@ const SETTINGS: [&str; 4] = [
     "transactionCheckMax=1000000",
     "flushConsumerOffsetInterval=500",
 ];
-/// How long the broker may take to learn every decision.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 /// What a producer knows of a message.
 #[derive(Clone, Copy)]
 struct Order {
@@ -72,6 +72,11 @@ impl Book {
             return Decision::Unknown;
         }
         decision(*order)
+    }
+
+    /// Number of half messages that were acknowledged.
+    fn stored(&self) -> usize {
+        self.orders().values().filter(|order| order.stored).count()
     }
 
     /// What is wrong with the messages that are visible, and how many were committed and rolled back.
@@ -120,8 +125,7 @@ impl Producers {
     fn start(namesrv: &str, book: &Book) -> Result<Self, client::Error> {
         let client = Client::start(Config::new(namesrv))?;
         // An attempt that is repeated would be two messages.
-        let config =
-            ProducerConfig { retries: 0, timeout: Duration::from_secs(1), ..ProducerConfig::new(GROUP) };
+        let config = ProducerConfig { retries: 0, timeout: PATIENCE, ..ProducerConfig::new(GROUP) };
         let book = book.clone();
         let producer = TransactionProducer::new(&client, config, move |message| book.answer(message))?;
         Ok(Self { client, producer: Arc::new(producer) })
@@ -155,11 +159,14 @@ async fn round(server: Server, book: &Book, random: &mut Random) -> Result<Serve
     let setup = server.setup().clone();
     let producers = Producers::start(&setup.namesrv().to_string(), book)?;
     let ends = Arc::new(AtomicBool::new(false));
-    let mut senders = tokio::task::JoinSet::new();
+    let (mut senders, before, begin) = (tokio::task::JoinSet::new(), book.stored(), Instant::now());
     for _ in 0..SENDERS {
         senders.spawn(send(producers.producer.clone(), book.clone(), random.next(), ends.clone()));
     }
-    tokio::time::sleep(Duration::from_millis(random.within(500, 2000))).await;
+    while book.stored() < before + HALVES_PER_ROUND && begin.elapsed() < PATIENCE {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(random.within(100, 1500))).await;
     tokio::task::spawn_blocking(move || server.kill9()).await?;
     ends.store(true, Ordering::Relaxed);
     senders.join_all().await;
@@ -199,14 +206,14 @@ async fn decided(server: &Server) -> Result<Duration, Box<dyn Error>> {
 /// How often each message is visible.
 async fn visible(client: &Client) -> Result<HashMap<u64, u64>, Box<dyn Error>> {
     let consumer = PullConsumer::new(client, "Readers", "*");
-    let queues = crate::patiently(async || consumer.queues(TOPIC).await).await?;
-    crate::patiently(async || consumer.assign(&queues).await).await?;
+    let queues = patiently(async || consumer.queues(TOPIC).await).await?;
+    patiently(async || consumer.assign(&queues).await).await?;
     for queue in &queues {
         consumer.seek(queue, 0)?;
     }
     let mut found = HashMap::new();
     loop {
-        let messages = crate::patiently(async || consumer.poll(Duration::ZERO).await).await?;
+        let messages = patiently(async || consumer.poll(Duration::ZERO).await).await?;
         if messages.is_empty() {
             return Ok(found);
         }

@@ -1,4 +1,4 @@
-//! How soon a newcomer to a group gets messages, and how soon others go on with the queues of a member that is gone.
+//! A newcomer to a group gets messages, and others go on with the queues of a member that is gone. How soon is measured.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -12,16 +12,11 @@ use client::{
 
 use crate::Arguments;
 use crate::common::server::Setup;
+use crate::common::{PATIENCE, patiently};
 
 const TOPIC: &str = "Joined";
 const QUEUES: u32 = 32;
 const MEMBERS: usize = 10;
-/// What the best of the figures must not exceed: less than the 20 seconds after which members look for themselves. One answer that
-/// is late lets a member wait for those; a server that tells nobody is late each time.
-const LIMIT: Duration = Duration::from_secs(15);
-/// How long something may take at all.
-const PATIENCE: Duration = Duration::from_secs(60);
-const TIMES: usize = 3;
 
 /// The last message each member had of each queue.
 type Last = Arc<Mutex<BTreeMap<(usize, Arc<MessageQueue>), Instant>>>;
@@ -60,7 +55,7 @@ async fn measure(namesrv: &str) -> Result<(Duration, Duration), Box<dyn Error>> 
     let last = Last::default();
     let mut members = Vec::new();
     for number in 0..MEMBERS {
-        members.push(crate::patiently(async || join(namesrv, number, &last).await).await?);
+        members.push(patiently(async || join(namesrv, number, &last).await).await?);
     }
     let owns = |consumer: &PushConsumer| {
         let queues = consumer.queues();
@@ -69,7 +64,7 @@ async fn measure(namesrv: &str) -> Result<(Duration, Duration), Box<dyn Error>> 
     until(|| members.iter().map(|(_, consumer)| owns(consumer).len()).sum::<usize>() == QUEUES as usize)
         .await?;
     let begin = Instant::now();
-    let newcomer = crate::patiently(async || join(namesrv, MEMBERS, &last).await).await?;
+    let newcomer = patiently(async || join(namesrv, MEMBERS, &last).await).await?;
     let has = |member: usize, queue: Option<&MessageQueue>, since: Instant| {
         let last = last.lock().unwrap_or_else(PoisonError::into_inner);
         last.iter().any(|((who, which), when)| {
@@ -112,29 +107,15 @@ pub async fn run(arguments: &Arguments) -> Result<String, Box<dyn Error>> {
     let client = Client::start(Config::new(&namesrv))?;
     crate::create(&client, &server.setup().broker().to_string(), TOPIC, QUEUES).await?;
     let producer = crate::producer(&client);
-    let queues = crate::patiently(async || producer.queues(TOPIC).await).await?;
-    let all = async {
-        let mut best = (Duration::MAX, Duration::MAX);
-        for _ in 0..TIMES {
-            let (joined, taken_over) = measure(&namesrv).await?;
-            best = (best.0.min(joined), best.1.min(taken_over));
-        }
-        Ok::<_, Box<dyn Error>>(best)
-    };
+    let queues = patiently(async || producer.queues(TOPIC).await).await?;
     let (joined, taken_over) = tokio::select! {
         failed = send(&producer, &queues) => match failed {
             Ok(never) => match never {},
             Err(error) => return Err(error.into()),
         },
-        best = all => best?,
+        measured = measure(&namesrv) => measured?,
     };
-    if joined > LIMIT || taken_over > LIMIT {
-        return Err(format!(
-            "first message after {joined:?}, taken over after {taken_over:?}, expected at most {LIMIT:?}"
-        )
-        .into());
-    }
     Ok(format!(
-        "best of {TIMES}: first message {joined:?} after joining {MEMBERS} others; queues of a killed member go on after {taken_over:?}"
+        "first message {joined:?} after joining {MEMBERS} others; queues of a killed member go on after {taken_over:?}"
     ))
 }

@@ -1,8 +1,9 @@
 //! Groups of consumers on the Rust client against a real server: consumption in order while members join and leave every
-//! second; then how soon a newcomer to a group of ten gets its first message, and how soon others go on with the queues of
-//! a member that was killed. Or, with `transactions`, producers of transactions while everything is killed.
+//! second; then a newcomer to a group of ten gets its first message, and others go on with the queues of a member that was
+//! killed. Or, with `transactions`, producers of transactions while everything is killed.
 //!
-//! `cargo run --example apps -- [churn|transactions] [--binary target/release/vostok] [--seconds 20] [--seed N]`
+//! `cargo run --example apps -- [churn|transactions] [--binary PATH] [--seconds 20] [--seed N]`: the server is the one that was built with
+//! this program, unless `--binary` names another.
 
 #[path = "../../common/mod.rs"]
 mod common;
@@ -12,15 +13,17 @@ mod halves;
 mod joins;
 
 use std::error::Error;
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
 
 use client::{Client, Producer, ProducerConfig};
+
+use common::{PATIENCE, patiently};
 
 /// What the command line says.
 #[derive(Clone, Debug)]
 pub struct Arguments {
     /// The server.
-    pub binary: String,
+    pub binary: PathBuf,
     /// How long members come and go, or everything is killed again and again.
     pub seconds: u64,
     /// What the random decisions follow.
@@ -29,12 +32,12 @@ pub struct Arguments {
 
 fn arguments(words: impl Iterator<Item = String>) -> Result<Arguments, Box<dyn Error>> {
     let seed = std::process::id().into();
-    let mut found = Arguments { binary: "target/release/vostok".to_owned(), seconds: 20, seed };
+    let mut found = Arguments { binary: common::server::built_binary(), seconds: 20, seed };
     let mut words = words;
     while let Some(word) = words.next() {
         let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
         match word.as_str() {
-            "--binary" => found.binary = value,
+            "--binary" => found.binary = value.into(),
             "--seconds" => found.seconds = value.parse()?,
             "--seed" => found.seed = value.parse()?,
             _ => return Err(format!("{word} is none of --binary, --seconds, --seed").into()),
@@ -43,23 +46,9 @@ fn arguments(words: impl Iterator<Item = String>) -> Result<Arguments, Box<dyn E
     Ok(found)
 }
 
-/// How long servers may take to answer, and the name server to know a new topic.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 /// A producer that waits for late answers.
 fn producer(client: &Client) -> Producer {
     Producer::new(client, ProducerConfig { timeout: PATIENCE, ..ProducerConfig::new("Senders") })
-}
-
-/// Attempts something until it succeeds.
-async fn patiently<T>(attempt: impl AsyncFn() -> Result<T, client::Error>) -> Result<T, client::Error> {
-    let begin = Instant::now();
-    loop {
-        match attempt().await {
-            Err(_) if begin.elapsed() < PATIENCE => tokio::time::sleep(Duration::from_millis(5)).await,
-            outcome => return outcome,
-        }
-    }
 }
 
 /// Creates a topic and waits until the name server routes it.

@@ -22,7 +22,7 @@ pub struct Kind {
     /// `flushIntervalConsumeQueue`: time between checkpoints.
     pub checkpoint_ms: u64,
     pub property_crc: bool,
-    /// The producers leave the disk time: then what is lost must be younger than the window.
+    /// The producers leave the disk time.
     pub gentle: bool,
     /// Delayed messages are sent as well.
     pub delayed: bool,

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use wire::codes::request;
 use wire::header::SendHeader;
 
+use crate::common::PATIENCE;
 use crate::common::message::{self, Tag};
 use crate::common::read;
 use crate::common::server::Server;
@@ -20,8 +21,6 @@ const TOPIC: &str = "Later";
 const QUEUES: i32 = 4;
 /// Delay level 1 of RocketMQ, and a time to the millisecond: messages take turns.
 const TURNS: [(&[u8], i64); 2] = [(b"DELAY\x011\x02", 1000), (b"TIMER_DELAY_MS\x01700\x02", 700)];
-/// How long after the last restart everything must have arrived.
-const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// Sequences acknowledged in one round, and the first one nobody used.

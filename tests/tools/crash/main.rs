@@ -2,8 +2,11 @@
 //!
 //! ```text
 //! crash kill9    [--rounds N] [--seed S] [--binary PATH]
-//! crash powercut [--cuts N]   [--seed S] [--binary PATH] [--planted PATH]
+//! crash powercut [--cuts N]   [--seed S] [--binary PATH]
 //! ```
+//! The server is the one that was built with this program, unless `--binary` names another. Power cuts switch its planted bugs on, one
+//! after the other; a server without them, as it is shipped, is cut all the same.
+//!
 //! Each prints what it did and ends with `name: N passed, N failed, N skipped`; the exit code is zero only when nothing
 //! failed. A failing run prints the line that repeats it.
 
@@ -16,7 +19,6 @@ mod later;
 mod life;
 mod powercut;
 mod round;
-mod stall;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -26,8 +28,6 @@ struct Options {
     rounds: u64,
     seed: u64,
     binary: PathBuf,
-    /// The same program with bugs that can be switched on; without it those are not tried.
-    planted: Option<PathBuf>,
 }
 
 /// What a run came to.
@@ -44,8 +44,7 @@ fn main() -> ExitCode {
     let mut options = Options {
         rounds: if name == "powercut" { 100 } else { 200 },
         seed: seed_of_now(),
-        binary: PathBuf::from("target/release/vostok"),
-        planted: None,
+        binary: common::server::built_binary(),
     };
     while let Some(flag) = arguments.next() {
         let value = arguments.next().unwrap_or_else(|| usage(&format!("{flag} needs a value")));
@@ -55,7 +54,6 @@ fn main() -> ExitCode {
             "--rounds" | "--cuts" => options.rounds = number(),
             "--seed" => options.seed = number(),
             "--binary" => options.binary = PathBuf::from(&value),
-            "--planted" => options.planted = Some(PathBuf::from(&value)),
             _ => usage(&format!("unknown flag {flag}")),
         }
     }
@@ -69,9 +67,7 @@ fn main() -> ExitCode {
 }
 
 fn usage(why: &str) -> ! {
-    eprintln!(
-        "crash: {why}\nusage: crash kill9|powercut [--rounds N] [--cuts N] [--seed S] [--binary PATH] [--planted PATH]"
-    );
+    eprintln!("crash: {why}\nusage: crash kill9|powercut [--rounds N] [--cuts N] [--seed S] [--binary PATH]");
     std::process::exit(2)
 }
 

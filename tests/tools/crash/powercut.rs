@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::common::disk::{FileSystem, LoopDisk};
+use crate::common::server::has_planted_bugs;
 use crate::kind::{Kind, Planted};
 use crate::life::{Life, Outcome};
 use crate::{Options, Tally};
@@ -61,18 +62,14 @@ pub fn run(options: &Options) -> Tally {
 fn plant(options: &Options, bench: &mut Bench, file_system: FileSystem, tally: &mut Tally) {
     let ours = [Planted::EarlyAcknowledgement, Planted::UnflushedAcknowledgement];
     let servers = SERVER_BUGS.iter().map(|bug| Planted::Server(bug));
+    let binary = &options.binary;
+    let has_bugs = has_planted_bugs(binary).unwrap_or(false);
     for (index, planted) in ours.into_iter().chain(servers).enumerate() {
-        let binary = match (planted, &options.planted) {
-            (Planted::Server(bug), None) => {
-                println!(
-                    "SKIPPED, LOUDLY: planted {bug}: no program with planted bugs was given (--planted)"
-                );
-                tally.skipped += 1;
-                continue;
-            }
-            (Planted::Server(_), Some(binary)) => binary,
-            _ => &options.binary,
-        };
+        if matches!(planted, Planted::Server(_)) && !has_bugs {
+            println!("SKIPPED, LOUDLY: {planted:?}: {} has no planted bugs", binary.display());
+            tally.skipped += 1;
+            continue;
+        }
         let kind = Kind { file_system, ..Kind::with(planted, options.seed.wrapping_add(index as u64)) };
         match bench.live(binary, &kind, PLANTED_CUTS, 1) {
             Ok((outcome, _)) if outcome.violations.is_empty() => {
@@ -136,7 +133,7 @@ impl Run<'_> {
     fn store(&mut self, kind: &Kind, cuts: u64) {
         let place = PathBuf::from(format!("target/powercut-{}", kind.seed));
         let keep = (self.kept < KEPT_MAX).then_some(place.as_path());
-        let again = format!("again with: tests/tools/powercut --seed {} --cuts {cuts}", kind.seed);
+        let again = format!("again with: crash powercut --seed {} --cuts {cuts}", kind.seed);
         match self.bench.live_kept(&self.options.binary, kind, cuts, ENOUGH, keep) {
             Ok((outcome, kept)) => {
                 self.cuts += outcome.cuts;

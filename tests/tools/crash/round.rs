@@ -1,6 +1,7 @@
 //! One round: load on a server until something happens to it, then what the queues hold.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -16,6 +17,8 @@ use crate::common::wire_client::Connection;
 /// The topic all messages go to.
 pub const TOPIC: &str = "Crash";
 const PRODUCERS: u32 = 4;
+/// Time between two questions how far the log is on the disk.
+const WATCH_INTERVAL: Duration = Duration::from_millis(5);
 
 /// What is sent in a round.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +40,7 @@ pub struct Load {
     producers: Vec<JoinHandle<History>>,
     follower: JoinHandle<Vec<Read>>,
     log_end: Arc<AtomicU64>,
+    flushed: Arc<AtomicU64>,
 }
 
 impl Load {
@@ -66,12 +70,26 @@ impl Load {
             Ok(mut connection) => read::follow(&mut connection, TOPIC, &ends, &seen_stop),
             Err(_) => Vec::new(),
         });
-        Self { stop, producers, follower, log_end }
+        let (flushed, seen_stop) = (Arc::new(AtomicU64::new(0)), stop.clone());
+        let highest = flushed.clone();
+        // The thread ends with the server, or with the load.
+        std::thread::spawn(move || watch_flushes(address, &highest, &seen_stop));
+        Self { stop, producers, follower, log_end, flushed }
     }
 
     /// Highest position in the commit log that a producer was told so far.
     pub fn log_end(&self) -> u64 {
         self.log_end.load(Ordering::Relaxed)
+    }
+
+    /// Highest position in the log up to which the server said so far that everything is on the disk.
+    pub fn flushed(&self) -> u64 {
+        self.flushed.load(Ordering::Relaxed)
+    }
+
+    /// Waits until a producer was told a position from `position` on; also ends when that never happens.
+    pub fn await_position(&self, position: u64) {
+        load::await_position(&self.log_end, position);
     }
 
     /// Asks everybody to end by themselves; without it they end with the server.
@@ -85,6 +103,16 @@ impl Load {
         let histories = self.producers.into_iter().map(whole).collect();
         self.stop.store(true, Ordering::Relaxed);
         (histories, self.follower.join().expect("the follower does not panic"))
+    }
+}
+
+/// Notes how far the server says that the log is on the disk, until `stop` or until the server is gone.
+fn watch_flushes(broker: SocketAddr, highest: &AtomicU64, stop: &AtomicBool) {
+    let Ok(mut connection) = Connection::open(broker) else { return };
+    while !stop.load(Ordering::Relaxed) {
+        let Ok((flushed, _)) = read::flushed(&mut connection) else { return };
+        highest.fetch_max(flushed, Ordering::Relaxed);
+        std::thread::sleep(WATCH_INTERVAL);
     }
 }
 
@@ -141,8 +169,9 @@ pub fn spread(durations: &mut [Duration]) -> String {
 
 /// Counts, for people.
 pub fn describe(counts: Counts) -> String {
-    let Counts { sent, acknowledged, refused, lost, read } = counts;
+    let Counts { sent, acknowledged, refused, lost, lost_age, read } = counts;
     format!(
-        "{sent} sent, {acknowledged} acknowledged, {refused} refused, {lost} lost as allowed, {read} read"
+        "{sent} sent, {acknowledged} acknowledged, {refused} refused, {lost} lost as allowed up to {lost_age:?} after their \
+         acknowledgement, {read} read"
     )
 }

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::Options;
+use crate::common::PATIENCE;
 use crate::common::judge::{Judge, Promise};
 use crate::common::load::{self, History, Plan};
 use crate::common::message::{self, Tag};
@@ -64,6 +65,7 @@ pub fn setup(options: &Options, mount: &Path, home: &Path, lines: &[&str]) -> Se
 pub struct Load {
     stop: Arc<AtomicBool>,
     producers: Vec<JoinHandle<History>>,
+    log_end: Arc<AtomicU64>,
 }
 
 impl Load {
@@ -71,7 +73,7 @@ impl Load {
     pub fn start(setup: &Setup, round: u32, window: usize) -> Self {
         // By its first message it would be made while others overtake that one. A fault may be why it cannot be made.
         let _ = create(setup, TOPIC);
-        let stop = Arc::new(AtomicBool::new(false));
+        let (stop, log_end) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let producer = |index| {
             let plan = Plan {
                 broker: setup.broker(),
@@ -83,12 +85,24 @@ impl Load {
                 unwaited: 0,
                 pause: Duration::from_millis(2),
                 acknowledge_early: false,
-                log_end: Arc::new(AtomicU64::new(0)),
+                log_end: log_end.clone(),
             };
             let stop = stop.clone();
             std::thread::spawn(move || load::run(&plan, &stop))
         };
-        Self { producers: (0..PRODUCERS).map(producer).collect(), stop }
+        Self { producers: (0..PRODUCERS).map(producer).collect(), stop, log_end }
+    }
+
+    /// Highest position in the log that a producer was told so far; 0 before the first.
+    pub fn position(&self) -> u64 {
+        self.log_end.load(Ordering::Relaxed)
+    }
+
+    /// Waits until further messages are acknowledged, `bytes` of the log at least.
+    pub fn go_on(&self, bytes: u64) -> Result<(), Trouble> {
+        let goes_on = load::await_position(&self.log_end, 1)
+            && load::await_position(&self.log_end, self.position() + bytes);
+        must(goes_on, || format!("the load stands still at {}", self.position()))
     }
 
     /// Ends it and waits for the answers that are missing.
@@ -115,8 +129,8 @@ pub fn judge(server: &Server, histories: Vec<History>, promise: Promise) -> Resu
         format!("{violations} violations: {}\n{}", few.join("\n  "), server.setup().log_tail())
     })?;
     Ok(format!(
-        "{} sent, {} acknowledged, {} refused, {} lost as allowed, {} there",
-        counts.sent, counts.acknowledged, counts.refused, counts.lost, counts.read
+        "{} sent, {} acknowledged, {} refused, {} lost as allowed up to {:?} after their acknowledgement, {} there",
+        counts.sent, counts.acknowledged, counts.refused, counts.lost, counts.lost_age, counts.read
     ))
 }
 
@@ -167,15 +181,11 @@ pub fn answered(setup: &Setup) -> Result<(i32, String), Trouble> {
     Ok((answer.code, answer.remark().to_owned()))
 }
 
-/// Tries until it holds; how long that took. Fails the case after `patience`.
-pub fn until(
-    what: &str,
-    patience: Duration,
-    mut holds: impl FnMut() -> Result<bool, Trouble>,
-) -> Result<Duration, Trouble> {
+/// Tries until `holds` does; how long that took. Fails the case after [`PATIENCE`].
+pub fn until(what: &str, mut holds: impl FnMut() -> Result<bool, Trouble>) -> Result<Duration, Trouble> {
     let began = Instant::now();
     while !holds()? {
-        must(began.elapsed() < patience, || format!("not within {patience:?}: {what}"))?;
+        must(began.elapsed() < PATIENCE, || format!("not within {PATIENCE:?}: {what}"))?;
         std::thread::sleep(Duration::from_millis(20));
     }
     Ok(began.elapsed())

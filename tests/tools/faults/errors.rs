@@ -1,6 +1,6 @@
 //! A disk that answers errors.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use wire::codes::response;
 
@@ -8,27 +8,28 @@ use crate::Options;
 use crate::bench::{
     Load, QUEUES, TOPIC, Trouble, answered, end, home, judge, must, prime, runs, send, setup, until,
 };
-use crate::common::judge::Promise;
+use crate::common::judge::{Cut, Promise};
 use crate::common::read;
-use crate::common::server::{Server, Setup};
+use crate::common::server::{Server, Setup, has_planted_bugs};
 use crate::common::sick_disk::{SickDisk, Sickness};
 use crate::common::wire_client::{Connection, pull_header};
 
 const DISK_BYTES: u64 = 512 << 20;
-const SYNC: [&str; 3] =
-    ["flushDiskType=SYNC_FLUSH", "mappedFileSizeCommitLog=16777216", "flushIntervalConsumeQueue=3600000"];
+const SYNC: [&str; 4] = [
+    "flushDiskType=SYNC_FLUSH",
+    "mappedFileSizeCommitLog=16777216",
+    "flushIntervalConsumeQueue=3600000",
+    "syncFlushTimeout=300000",
+];
 const ASYNC: [&str; 3] =
     ["flushDiskType=ASYNC_FLUSH", "mappedFileSizeCommitLog=16777216", "flushIntervalCommitLog=100"];
-/// After so long a flush must have found the error.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// The flush that fails, and the one that covers what came during it.
-const FLUSHES: Duration = Duration::from_secs(2);
-const LOAD: Duration = Duration::from_millis(400);
+/// Bytes of the log that a load fills before something happens to the disk.
+const LOAD_BYTES: u64 = 256 << 10;
 
 /// Waits for the fence; what it says.
 fn fenced(setup: &Setup) -> Result<String, Trouble> {
     let mut said = String::new();
-    until("the store is fenced", PATIENCE, || {
+    until("the store is fenced", || {
         let (code, remark) = answered(setup)?;
         let known = [response::SUCCESS, response::SERVICE_NOT_AVAILABLE].contains(&code);
         must(known, || format!("a send is answered {code} {remark}"))?;
@@ -40,11 +41,7 @@ fn fenced(setup: &Setup) -> Result<String, Trouble> {
 }
 
 /// Load, errors of writes, fence, restart on a healthy disk; what was seen.
-fn write_errors(
-    options: &Options,
-    lines: &[&str],
-    promise: fn(Instant) -> Promise,
-) -> Result<String, Trouble> {
+fn write_errors(options: &Options, lines: &[&str], promise: fn(Cut) -> Promise) -> Result<String, Trouble> {
     let home = home()?;
     let sickness = Sickness::Errors { writes_percent: 100 };
     let disk = SickDisk::new(home.path(), DISK_BYTES, sickness).map_err(Trouble::Impossible)?;
@@ -52,9 +49,10 @@ fn write_errors(
     let mut server = setup.start()?;
     prime(&setup)?;
     let load = Load::start(&setup, 0, 16);
-    std::thread::sleep(LOAD);
+    load.go_on(LOAD_BYTES)?;
+    let flushed = read::flushed(&mut Connection::open(setup.broker())?)?.0;
     disk.fail_writes(true);
-    let broken = Instant::now();
+    let broken = Cut { at: Instant::now(), flushed };
     let said = fenced(&setup)?;
     let histories = load.stop();
     let mut connection = Connection::open(setup.broker())?;
@@ -85,14 +83,17 @@ pub fn of_a_flush(options: &Options) -> Result<String, Trouble> {
 
 /// The flush behind the answers fails: what came since the one before may be lost.
 pub fn of_an_async_flush(options: &Options) -> Result<String, Trouble> {
-    write_errors(options, &ASYNC, |broken| Promise::AllButTheEnd { cut: broken, window: FLUSHES })
+    write_errors(options, &ASYNC, Promise::AllButTheEnd)
 }
 
 /// Times it is tried to have a flush fail whose second try succeeds.
-const ATTEMPTS: u32 = 8;
+const ATTEMPTS: u32 = 16;
 
 /// The judge notices a server that tries a failed flush again.
 pub fn planted_retry(options: &Options) -> Result<String, Trouble> {
+    if !has_planted_bugs(&options.binary)? {
+        return Err(Trouble::Impossible(format!("{} has no planted bugs", options.binary.display())));
+    }
     for attempt in 1..=ATTEMPTS {
         if let Some(text) = retry(options)? {
             return Ok(format!("noticed at attempt {attempt}: {text}"));
@@ -103,27 +104,26 @@ pub fn planted_retry(options: &Options) -> Result<String, Trouble> {
 
 /// One attempt: what the judge noticed.
 fn retry(options: &Options) -> Result<Option<String>, Trouble> {
-    let binary = options.planted.clone().ok_or_else(|| {
-        Trouble::Impossible("no program with planted bugs was given (--planted)".to_owned())
-    })?;
     let home = home()?;
     // Now and then a write fails: the second try of a flush finds nothing to write, and succeeds.
     let sickness = Sickness::Errors { writes_percent: 10 };
     let disk = SickDisk::new(home.path(), DISK_BYTES, sickness).map_err(Trouble::Impossible)?;
     let mut setup = setup(options, disk.path(), home.path(), &SYNC);
-    setup.binary = binary;
     setup.environment.push(("VOSTOK_PLANTED".to_owned(), "retry-flush".to_owned()));
     let server = setup.start()?;
     prime(&setup)?;
     let load = Load::start(&setup, 0, 16);
-    std::thread::sleep(LOAD);
+    load.go_on(LOAD_BYTES)?;
     disk.fail_writes(true);
-    std::thread::sleep(LOAD);
+    let reached = load.position();
+    until("flushes fail", || {
+        Ok(load.position() > reached + LOAD_BYTES || answered(&setup)?.0 != response::SUCCESS)
+    })?;
     let histories = load.stop();
     server.kill9();
     disk.fail_writes(false);
     let disk = disk.healed()?;
-    setup.binary.clone_from(&options.binary);
+    setup.environment.clear();
     let server = setup.start()?;
     let noticed = match judge(&server, histories, Promise::Everything) {
         Err(Trouble::Failed(text)) => Some(text.lines().next().unwrap_or_default().to_owned()),
@@ -168,7 +168,7 @@ pub fn of_a_read(options: &Options) -> Result<String, Trouble> {
     must(sent.0 == response::SUCCESS, || format!("a send is answered {} {}", sent.0, sent.1))?;
     runs(&mut server)?;
     disk.fail_reads(false);
-    until("the range is served when the disk reads it", PATIENCE, || {
+    until("the range is served when the disk reads it", || {
         Ok(pull(&server, "Cold", 0)?.0 == response::SUCCESS)
     })?;
     runs(&mut server)?;

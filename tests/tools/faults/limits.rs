@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::process::Command;
-use std::time::Duration;
 
 use wire::codes::response;
 
@@ -13,11 +12,11 @@ use crate::common::judge::Promise;
 use crate::common::server::{Setup, free_ports};
 use crate::common::wire_client::Connection;
 
-const PATIENCE: Duration = Duration::from_secs(60);
 const SMALL: [&str; 2] = ["mappedFileSizeCommitLog=1048576", "mappedFileSizeConsumeQueue=2000"];
 /// The log alone must not need the descriptors: it keeps its files open.
 const FEW_FILES: [&str; 1] = ["mappedFileSizeCommitLog=67108864"];
-const LOAD: Duration = Duration::from_millis(400);
+/// Bytes of the log that a load fills before something happens.
+const LOAD_BYTES: u64 = 256 << 10;
 
 /// Few file descriptors: connections are refused or wait, those that are there are served, and nothing is lost.
 pub fn file_descriptors(options: &Options) -> Result<String, Trouble> {
@@ -28,13 +27,13 @@ pub fn file_descriptors(options: &Options) -> Result<String, Trouble> {
     run(Command::new("prlimit").args([&format!("--nofile={LIMIT}"), "true"])).map_err(Trouble::Impossible)?;
     let mut server = setup.start()?;
     let load = Load::start(&setup, 0, 8);
-    std::thread::sleep(LOAD);
+    load.go_on(LOAD_BYTES)?;
     let crowd: Vec<_> = (0..2 * LIMIT).filter_map(|_| Connection::open(setup.broker()).ok()).collect();
-    std::thread::sleep(LOAD);
+    load.go_on(LOAD_BYTES)?;
     runs(&mut server)?;
     let many = crowd.len();
     drop(crowd);
-    until("new connections are served", PATIENCE, || {
+    until("new connections are served", || {
         let sent = Connection::open(setup.broker())
             .and_then(|mut connection| send(&mut connection, "Probe", 0, 100));
         Ok(sent.is_ok_and(|answer| answer.code == response::SUCCESS))
@@ -56,7 +55,7 @@ pub fn copied_folder(options: &Options) -> Result<String, Trouble> {
     let setup = setup(options, home.path(), home.path(), &SMALL);
     let server = setup.start()?;
     let load = Load::start(&setup, 0, 8);
-    std::thread::sleep(LOAD);
+    load.go_on(LOAD_BYTES)?;
     let histories = load.stop();
     let busy = Load::start(&setup, 1, 8);
     let copy = home.path().join("copy");
@@ -84,7 +83,7 @@ pub fn deleted_derived_files(options: &Options) -> Result<String, Trouble> {
     let setup = setup(options, home.path(), home.path(), &SMALL);
     let server = setup.start()?;
     let load = Load::start(&setup, 0, 8);
-    std::thread::sleep(LOAD);
+    load.go_on(LOAD_BYTES)?;
     let histories = load.stop();
     end(server)?;
     let queues = setup.data.join("consumequeue").join(crate::bench::TOPIC);

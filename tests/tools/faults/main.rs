@@ -1,8 +1,10 @@
 //! One fault of the disk or the machine at a time, and what the broker does with it.
 //!
 //! ```text
-//! faults [--only NAME] [--binary PATH] [--planted PATH]
+//! faults [--only NAME] [--binary PATH]
 //! ```
+//! The server is the one that was built with this program, unless `--binary` names another.
+//!
 //! Needs root, loop devices and nbdkit; a case that is not possible here says so and counts as skipped. Ends with
 //! `faults: N passed, N failed, N skipped`.
 
@@ -24,8 +26,6 @@ use bench::Trouble;
 pub struct Options {
     only: Option<String>,
     binary: PathBuf,
-    /// The same program with bugs that can be switched on.
-    planted: Option<PathBuf>,
 }
 
 /// A case: what was seen, for people, or why it failed or could not be run.
@@ -76,16 +76,15 @@ fn main() -> ExitCode {
 }
 
 fn options() -> Options {
-    let mut options = Options { only: None, binary: PathBuf::from("target/release/vostok"), planted: None };
+    let mut options = Options { only: None, binary: common::server::built_binary() };
     let mut arguments = std::env::args().skip(1);
     while let Some(flag) = arguments.next() {
         let value = arguments.next();
         match (flag.as_str(), value) {
             ("--only", Some(name)) => options.only = Some(name),
             ("--binary", Some(path)) => options.binary = PathBuf::from(path),
-            ("--planted", Some(path)) => options.planted = Some(PathBuf::from(path)),
             _ => {
-                eprintln!("usage: faults [--only NAME] [--binary PATH] [--planted PATH]");
+                eprintln!("usage: faults [--only NAME] [--binary PATH]");
                 std::process::exit(2)
             }
         }

@@ -1,6 +1,6 @@
 //! Timed messages under load: how late they come, and what those that wait cost in memory.
 //!
-//! `cargo run --release --example timers -- [--binary target/release/vostok] [--messages 100000] [--span 60]` sends
+//! `cargo run --release --example timers -- [--binary PATH] [--messages 100000] [--span 60]` sends
 //! messages due within `span` seconds, spread evenly, while some are due already, and prints how late each was stored in
 //! its topic (store time less asked time). `--pending N` first stores N messages due in a day and prints the server's
 //! memory before and after.
@@ -9,8 +9,10 @@
 mod common;
 
 use std::error::Error;
+use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use common::PATIENCE;
 use common::random::Random;
 use common::server::{Server, Setup};
 use common::wire_client::{Connection, pull_header, send_header};
@@ -27,7 +29,7 @@ const QUEUES: i32 = 4;
 const BODY: [u8; 256] = [b'b'; 256];
 
 struct Arguments {
-    binary: String,
+    binary: PathBuf,
     messages: u64,
     span_s: u64,
     pending: u64,
@@ -35,12 +37,12 @@ struct Arguments {
 
 fn arguments() -> Result<Arguments, Box<dyn Error>> {
     let mut found =
-        Arguments { binary: "target/release/vostok".to_owned(), messages: 100_000, span_s: 60, pending: 0 };
+        Arguments { binary: common::server::built_binary(), messages: 100_000, span_s: 60, pending: 0 };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
         match word.as_str() {
-            "--binary" => found.binary = value,
+            "--binary" => found.binary = value.into(),
             "--messages" => found.messages = value.parse()?,
             "--span" => found.span_s = value.parse()?,
             "--pending" => found.pending = value.parse()?,
@@ -133,7 +135,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         count as f64 / took.as_secs_f64()
     );
     let (mut offsets, mut late) = (vec![0; QUEUES as usize], Vec::new());
-    let deadline = Instant::now() + Duration::from_secs(arguments.span_s + 60);
+    let deadline = Instant::now() + Duration::from_secs(arguments.span_s) + PATIENCE;
     while (late.len() as u64) < count && Instant::now() < deadline {
         if !lateness(&mut connection, &mut offsets, &mut late) {
             std::thread::sleep(Duration::from_millis(20));

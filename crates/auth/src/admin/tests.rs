@@ -22,7 +22,7 @@ fn bytes<T: serde::Serialize>(value: &T) -> String {
 }
 
 #[test]
-fn a30_users_and_acls_have_the_bodies_of_java_and_survive_a_restart() {
+fn users_and_acls_have_the_bodies_of_java_and_survive_a_restart() {
     let fixture = Fixture::new();
     let auth = with_alice(&fixture);
     let body = br#"{"policies":[{"policyType":"Default","entries":[{"resource":"*","actions":["All"],"decision":"Deny"}]},
@@ -96,7 +96,7 @@ fn an_update_changes_what_it_names() {
 }
 
 #[test]
-fn a31_super_users_are_made_and_changed_by_super_users_only() {
+fn super_users_are_made_and_changed_by_super_users_only() {
     let fixture = Fixture::new();
     let auth = with_alice(&fixture);
     for caller in [alice(), Identity::Anonymous, Identity::Off, Identity::User("nobody".into())] {
@@ -116,7 +116,7 @@ fn a31_super_users_are_made_and_changed_by_super_users_only() {
 }
 
 #[test]
-fn a32_a_user_goes_with_its_acl() {
+fn a_user_goes_with_its_acl() {
     let fixture = Fixture::new();
     let auth = with_alice(&fixture);
     auth.change_acl("User:alice", &acl(&["Allow Pub Topic:t"])).unwrap();
@@ -161,7 +161,7 @@ fn a_new_user_never_inherits_an_acl() {
 }
 
 #[test]
-fn a33_acls_are_merged_and_removed_by_resource() {
+fn acls_are_merged_and_removed_by_resource() {
     let fixture = Fixture::new();
     let auth = with_alice(&fixture);
     let change = |entries: &[&str]| auth.change_acl("User:alice", &acl(entries)).unwrap();

@@ -14,7 +14,7 @@ fn refused(auth: &Auth, fields: &[(&'static str, &str)], expected: &str) {
 }
 
 #[test]
-fn a07_every_failure_has_its_text() {
+fn every_failure_has_its_text() {
     let fixture = Fixture::new();
     let auth = fixture.auth(&[]);
     assert_eq!(verify(&auth, &VECTOR), Ok(root()));
@@ -45,7 +45,7 @@ fn a_name_of_a_mebibyte_is_an_error_with_a_short_text() {
 }
 
 #[test]
-fn a10_the_first_user_is_created_once_as_super() {
+fn the_first_user_is_created_once_as_super() {
     let fixture = Fixture::new();
     let auth = fixture.auth(&[]);
     assert_eq!(auth.users(&root(), "")[0].user_type.as_deref(), Some("Super"));
@@ -62,7 +62,7 @@ fn a10_the_first_user_is_created_once_as_super() {
 }
 
 #[test]
-fn a11_changes_count_for_the_next_request() {
+fn changes_count_for_the_next_request() {
     let fixture = Fixture::new();
     let auth = fixture.auth(&[]);
     auth.create_user(&root(), "alice", &user("secret", "")).unwrap();
@@ -97,7 +97,7 @@ fn all_that_is_needed_must_be_allowed() {
 }
 
 #[test]
-fn a41_white_lists_name_codes_and_messages() {
+fn white_lists_name_codes_and_messages() {
     let fixture = Fixture::new();
     let list = "310 , apache.rocketmq.v2.QueryRouteRequest,105";
     let auth = fixture.auth(&[("authenticationWhitelist", list), ("authorizationWhitelist", list)]);
@@ -188,7 +188,7 @@ fn users_can_be_created_before_authentication_is_switched_on() {
 }
 
 #[test]
-fn a50_accounts_of_acl_1_become_users_once() {
+fn accounts_of_acl_1_become_users_once() {
     let fixture = Fixture::new();
     let text = "accounts:\n- {accessKey: adminuser, secretKey: 12345678, admin: true}\n\
         - accessKey: normaluser\n  secretKey: 12345678\n  whiteRemoteAddress: 10.0.0.1\n  defaultTopicPerm: DENY\n  \
@@ -264,7 +264,7 @@ fn a_damaged_file_stops_the_start_and_is_kept() {
 }
 
 #[test]
-fn a51_users_of_a_java_broker_stop_the_start_with_what_to_do() {
+fn users_of_a_java_broker_stop_the_start_with_what_to_do() {
     let fixture = Fixture::new();
     std::fs::create_dir(fixture.path("users")).unwrap();
     drop(fixture.auth(&[]));

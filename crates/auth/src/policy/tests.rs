@@ -27,7 +27,7 @@ fn check(entries: &[&str], name: &str, expected: &str) {
 }
 
 #[test]
-fn a12_the_most_exact_entry_decides_and_deny_comes_before_allow() {
+fn the_most_exact_entry_decides_and_deny_comes_before_allow() {
     check(&["Deny Pub Topic:abc", "Allow Pub Topic:ab*"], "abc", "Deny Pub on Topic:abc");
     check(&["Allow Pub Topic:abc", "Deny Pub Topic:ab*"], "abc", "Allow Pub on Topic:abc");
     check(&["Allow Pub Topic:abc*", "Deny Pub Topic:ab*"], "abcd", "Allow Pub on Topic:abc*");
@@ -53,13 +53,13 @@ fn an_entry_that_does_not_match_leaves_the_decision_to_the_next_one() {
 }
 
 #[test]
-fn a13_a_matching_custom_entry_hides_the_default_policy() {
+fn a_matching_custom_entry_hides_the_default_policy() {
     check(&["Deny Pub *", "default Allow Pub Topic:abc"], "abc", "Deny Pub on *");
     check(&["Deny Sub *", "default Allow Pub Topic:abc"], "abc", "Allow Pub on Topic:abc");
 }
 
 #[test]
-fn a14_addresses_and_ranges_match_their_own_family() {
+fn addresses_and_ranges_match_their_own_family() {
     let check = |source: &str, caller: &str, expected: bool| {
         let entry = format!("Allow Pub Topic:t {source}");
         let found = decide(&policies(&[&entry]), &topic("t", &[Action::Pub]), caller);
@@ -92,7 +92,7 @@ fn what_is_no_address_is_refused() {
 }
 
 #[test]
-fn a15_one_of_the_needed_actions_is_enough() {
+fn one_of_the_needed_actions_is_enough() {
     for (granted, expected) in [("Pub", true), ("Sub", true), ("Get", true), ("List,Delete", false)] {
         let policies = policies(&[&format!("Allow {granted} Topic:t")]);
         let needed = topic("t", &[Action::Pub, Action::Sub, Action::Get]);
@@ -101,7 +101,7 @@ fn a15_one_of_the_needed_actions_is_enough() {
 }
 
 #[test]
-fn a16_all_covers_every_action() {
+fn all_covers_every_action() {
     let policies = policies(&["Allow All Topic:t"]);
     for action in [Action::Pub, Action::Sub, Action::Create, Action::Update, Action::Delete, Action::Get] {
         assert!(policies.decide(&topic("t", &[action]), ip("::1")).is_some(), "{action}");
@@ -109,7 +109,7 @@ fn a16_all_covers_every_action() {
 }
 
 #[test]
-fn a21_the_retry_topic_of_a_group_is_the_group() {
+fn the_retry_topic_of_a_group_is_the_group() {
     let needed = topic("%RETRY%g", &[Action::Sub]);
     assert_eq!(needed, group("g", &[Action::Sub]));
     assert_eq!(group("%RETRY%g", &[Action::Sub]), needed);

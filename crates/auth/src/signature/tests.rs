@@ -42,7 +42,7 @@ fn sign(content: &str) -> String {
 }
 
 #[test]
-fn a01_both_vectors_verify_and_no_changed_byte_does() {
+fn both_vectors_verify_and_no_changed_byte_does() {
     check(&VECTOR, b"", true);
     check(&SEND, b"Hello", true);
     check(&SEND, b"Hellp", false);
@@ -57,7 +57,7 @@ fn a01_both_vectors_verify_and_no_changed_byte_does() {
 }
 
 #[test]
-fn a02_neither_order_nor_encoding_matters() {
+fn neither_order_nor_encoding_matters() {
     let mut fields = SEND;
     fields.reverse();
     check(&fields, b"Hello", true);
@@ -66,7 +66,7 @@ fn a02_neither_order_nor_encoding_matters() {
 }
 
 #[test]
-fn a03_a_field_nobody_knows_is_signed() {
+fn a_field_nobody_knows_is_signed() {
     let mut fields = VECTOR.to_vec();
     fields.push(("zzz", "1"));
     check(&fields, b"", false);
@@ -76,7 +76,7 @@ fn a03_a_field_nobody_knows_is_signed() {
 }
 
 #[test]
-fn a04_old_clients_add_a_field_after_they_signed() {
+fn old_clients_add_a_field_after_they_signed() {
     let added = [&VECTOR[..], &[(ADDED_LATER, "true")]].concat();
     let signature = sign("rocketmq2trueTopicTest");
     let mut included = added.clone();
@@ -98,7 +98,7 @@ fn a04_old_clients_add_a_field_after_they_signed() {
 }
 
 #[test]
-fn a05_security_tokens_are_signed() {
+fn security_tokens_are_signed() {
     let signature = sign("rocketmq2tokenTopicTest");
     let mut fields = [&VECTOR[..], &[("SecurityToken", "token")]].concat();
     check(&fields, b"", false);
@@ -130,7 +130,7 @@ fn grpc<'a>(authorization: &'a str, date_time: &'a str) -> Metadata<'a> {
 }
 
 #[test]
-fn a06_the_vector_of_grpc_verifies_in_any_case_and_all_shapes() {
+fn the_vector_of_grpc_verifies_in_any_case_and_all_shapes() {
     let upper = RIGHT.to_uppercase();
     for signature in [RIGHT, &upper] {
         for credential in ["AK/region/service", "AK/region", "AK"] {
@@ -147,7 +147,7 @@ fn a06_the_vector_of_grpc_verifies_in_any_case_and_all_shapes() {
 }
 
 #[test]
-fn a07_malformed_credentials_of_grpc_have_their_texts() {
+fn malformed_credentials_of_grpc_have_their_texts() {
     let check = |authorization: Option<&str>, date_time: Option<&str>, expected: &str| {
         let error = Metadata { message: "m", authorization, date_time }.credentials().unwrap_err();
         assert_eq!((error.code(), error.to_string().as_str()), (16, expected), "{authorization:?}");

@@ -132,7 +132,7 @@ fn told(peer: &Arc<ConnectionHandle>) -> Vec<String> {
 }
 
 #[test]
-fn line_16_every_membership_change_is_told_to_all_members_at_once() {
+fn every_membership_change_is_told_to_all_members_at_once() {
     let mut fixture = Fixture::new();
     let (first, second) = (peer(1), peer(2));
     fixture.beat(&first, "g", &[("T", "*", 1)]);
@@ -153,7 +153,7 @@ fn line_16_every_membership_change_is_told_to_all_members_at_once() {
 }
 
 #[test]
-fn line_17_the_list_names_the_clients_of_a_group() {
+fn the_list_names_the_clients_of_a_group() {
     let mut fixture = Fixture::new();
     fixture.beat(&peer(2), "g", &[]);
     fixture.beat(&peer(1), "g", &[]);
@@ -167,7 +167,7 @@ fn line_17_the_list_names_the_clients_of_a_group() {
 }
 
 #[test]
-fn line_19_heartbeats_are_answered_with_what_java_clients_look_for() {
+fn heartbeats_are_answered_with_what_java_clients_look_for() {
     let mut fixture = Fixture::new();
     assert!(fixture.beat(&peer(1), "g", &[("T", "*", 1)]), "always true for heartbeats of the first kind");
     assert_eq!(fixture.retry_topics, [("g".to_owned(), 1)]);
@@ -175,7 +175,7 @@ fn line_19_heartbeats_are_answered_with_what_java_clients_look_for() {
 }
 
 #[test]
-fn line_20_string_codes_of_the_go_client_are_the_right_codes() {
+fn string_codes_of_the_go_client_are_the_right_codes() {
     let mut fixture = Fixture::new();
     let subscription = r#"{"topic":"T","subString":"TagA || TagB","codeSet":["2598919","2598920"],
         "tagsSet":["TagA","TagB"],"subVersion":1700000000000000000,"expressionType":"TAG"}"#;
@@ -339,7 +339,7 @@ fn connections_are_listed_for_operators() {
 }
 
 #[test]
-fn line_38_clients_are_checked_before_they_start() {
+fn clients_are_checked_before_they_start() {
     let check = |filters_properties, kind: &str, expression: &str| {
         let data = format!(r#"{{"expressionType":{kind},"subString":"{expression}"}}"#);
         let data: SubscriptionData = json::from_slice(data.as_bytes()).unwrap();

@@ -20,7 +20,7 @@ fn free(locks: &Locks, client_id: &str, ids: &[i32]) {
 }
 
 #[test]
-fn line_21_a_second_client_waits_for_the_end_of_the_lock() {
+fn a_second_client_waits_for_the_end_of_the_lock() {
     let locks = Locks::default();
     check(&locks, "a", 0, &[0, 1], &[0, 1]);
     check(&locks, "b", 1, &[0, 1], &[]);
@@ -33,7 +33,7 @@ fn line_21_a_second_client_waits_for_the_end_of_the_lock() {
 }
 
 #[test]
-fn line_21_an_unlock_frees_only_what_the_client_holds() {
+fn an_unlock_frees_only_what_the_client_holds() {
     let locks = Locks::default();
     check(&locks, "a", 0, &[0, 1], &[0, 1]);
     free(&locks, "b", &[0, 1]);

@@ -232,7 +232,7 @@ fn what_waits_is_written_when_the_broker_stops() {
 }
 
 #[test]
-fn wire_17_before_it_stops_a_broker_sends_newer_clients_elsewhere() {
+fn before_it_stops_a_broker_sends_newer_clients_elsewhere() {
     let fixture = Fixture::new();
     let code = |version: i16| {
         use net::Service as _;

@@ -9,7 +9,7 @@ fn check(result: Result<(), Refusal>, expected: &str) {
 }
 
 #[test]
-fn line_4_topic_names_are_checked_with_the_remarks_of_java() {
+fn topic_names_are_checked_with_the_remarks_of_java() {
     let long = "a".repeat(128);
     let retry = format!("%RETRY%{}", "a".repeat(249));
     for legal in ["T", "a-B_0%|", "%RETRY%g", &long[..127], &retry[..255], "%DLQ%g%x"] {
@@ -52,7 +52,7 @@ fn derived_names_lead_back_to_their_group() {
 }
 
 #[test]
-fn line_4_only_the_topics_of_the_list_are_closed_to_clients() {
+fn only_the_topics_of_the_list_are_closed_to_clients() {
     for topic in ["SCHEDULE_TOPIC_XXXX", "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT", "RMQ_SYS_TRANS_HALF_TOPIC"]
     {
         assert!(is_forbidden_to_send(topic) && is_system_topic(topic), "{topic}");

@@ -83,7 +83,7 @@ fn shown(result: Result<String, Refusal>) -> String {
 }
 
 #[test]
-fn line_18_a_new_group_on_a_young_queue_starts_from_the_beginning() {
+fn a_new_group_on_a_young_queue_starts_from_the_beginning() {
     let mut fixture = Fixture::new();
     assert_eq!(fixture.query("new"), "0");
     assert_eq!(
@@ -117,7 +117,7 @@ fn updates_are_refused_with_the_texts_of_java() {
 }
 
 #[test]
-fn line_22_a_reset_is_delivered_exactly_once_and_blocks_updates_until_then() {
+fn a_reset_is_delivered_exactly_once_and_blocks_updates_until_then() {
     let fixture = Fixture::new();
     fixture.update(7);
     assert_eq!(fixture.offsets.take_reset("g", "T", 0), None);

@@ -145,7 +145,7 @@ fn tables_in_rocksdb_without_a_file_stop_the_start_with_what_to_run() {
 /// Loads every file of a running 5.5.0 broker's `config` that is used here, changes each table, and loads the result
 /// with a strict JSON parser.
 #[test]
-fn line_15_java_files_load_and_what_is_written_is_plain_json() {
+fn java_files_load_and_what_is_written_is_plain_json() {
     use crate::testing::Fixture;
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("config");

@@ -45,7 +45,7 @@ fn fill(fixture: &Fixture, count: usize, body: &[u8]) {
 }
 
 #[test]
-fn check_11_offsets_outside_of_the_queue() {
+fn offsets_outside_of_the_queue() {
     let fixture = Fixture::new();
     assert_eq!(scan(&fixture, 0, "*"), (response::PULL_NOT_FOUND, "NO_MESSAGE_IN_QUEUE", 0, 0));
     assert_eq!(scan(&fixture, 5, "*"), (response::PULL_OFFSET_MOVED, "NO_MESSAGE_IN_QUEUE", 0, 0));
@@ -56,7 +56,7 @@ fn check_11_offsets_outside_of_the_queue() {
 }
 
 #[test]
-fn check_12_a_scan_without_a_match_moves_on() {
+fn a_scan_without_a_match_moves_on() {
     let fixture = Fixture::new();
     fill(&fixture, 1000, b"x");
     assert_eq!(scan(&fixture, 0, "none"), (response::PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE", 800, 0));
@@ -176,7 +176,7 @@ fn what_was_read_ahead_comes_in_answers_as_large_as_the_end_of_the_log() {
 }
 
 #[test]
-fn check_15_every_answer_carries_the_four_fields_and_the_records() {
+fn every_answer_carries_the_four_fields_and_the_records() {
     let fixture = Fixture::new();
     fill(&fixture, 3, b"hello");
     for (offset, code) in [(0, 0), (3, 19), (9, 21)] {

@@ -122,7 +122,7 @@ fn the_filter_of_an_online_group_is_told_with_the_units_of_a_queue() {
 }
 
 #[test]
-fn line_19_a_heartbeat_is_answered_with_what_java_clients_look_for() {
+fn a_heartbeat_is_answered_with_what_java_clients_look_for() {
     let fixture = Fixture::new();
     fixture.broker.groups.make("g", 1).unwrap();
     fixture.broker.topics.put(fixture.broker.retry_topic_missing("g", 1).unwrap(), 1).unwrap();

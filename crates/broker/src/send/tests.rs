@@ -21,7 +21,7 @@ fn check(error: &AppendError, code: i32, begins: &str) {
 }
 
 #[test]
-fn behaviour_1_appends_that_fail_have_the_codes_and_texts_of_java() {
+fn appends_that_fail_have_the_codes_and_texts_of_java() {
     let gone = "service not available now. It may be caused by one of the following reasons: the broker's disk is full [CL: ";
     check(&AppendError::Closed, 14, gone);
     check(&AppendError::Fenced("x".to_owned()), 14, gone);
@@ -66,7 +66,7 @@ fn answered_at_once(fixture: &Fixture, properties: &[u8]) -> bool {
 }
 
 #[test]
-fn behaviour_8_a_send_that_does_not_wait_for_the_disk_is_answered_at_once() {
+fn a_send_that_does_not_wait_for_the_disk_is_answered_at_once() {
     let fixture = Fixture::with(|config| config.store.flush = FlushMode::Sync);
     fixture.queue("T", 0);
     assert!(answered_at_once(&fixture, b"WAIT\x01false\x02"));
@@ -145,7 +145,7 @@ fn a_send_that_waits_for_the_disk_is_charged_to_its_connection() {
 }
 
 #[test]
-fn behaviour_24_the_flush_mode_changes_while_sends_go_on() {
+fn the_flush_mode_changes_while_sends_go_on() {
     let fixture = Fixture::new();
     fixture.queue("T", 0);
     let switch = |value: &str| {
@@ -262,7 +262,7 @@ fn body_of(count: usize) -> Vec<u8> {
 }
 
 #[test]
-fn codec_12_a_batch_to_a_topic_of_batches_is_one_record_of_many_messages() {
+fn a_batch_to_a_topic_of_batches_is_one_record_of_many_messages() {
     let fixture = batched();
     let key = b"UNIQ_KEY\x01K1\x02WAIT\x01true\x02";
     let body = body_of(3);
@@ -383,7 +383,7 @@ fn a_queue_of_batches_begins_below_zero_until_something_is_written() {
 }
 
 #[test]
-fn behaviour_1_inner_batches_are_illegal_where_java_says_so() {
+fn inner_batches_are_illegal_where_java_says_so() {
     let fixture = batched();
     let body = body_of(3);
     let is_illegal = |header: &SendHeader<'_>, body: &[u8]| {

@@ -18,7 +18,7 @@ fn check(expected: Result<Value<'static>, eval::Incomparable>, expressions: &[&s
 }
 
 #[test]
-fn check_37_true() {
+fn expressions_that_are_true() {
     let expressions = [
         "a > 3",
         "a >= 5",
@@ -62,7 +62,7 @@ fn check_37_true() {
 }
 
 #[test]
-fn check_37_false() {
+fn expressions_that_are_false() {
     let expressions = [
         "a < 5",
         "a NOT IN ('5')",
@@ -82,7 +82,7 @@ fn check_37_false() {
 }
 
 #[test]
-fn check_37_null() {
+fn expressions_that_are_null() {
     let expressions = [
         "n = 5",
         "n <> 5",
@@ -98,12 +98,12 @@ fn check_37_null() {
 }
 
 #[test]
-fn check_37_errors_at_evaluation() {
+fn expressions_that_fail_when_evaluated() {
     check(Err(eval::Incomparable), &["s > 3", "s = 3", "d > 2", "TRUE = t", "s > 1 OR TRUE"]);
 }
 
 #[test]
-fn check_37_refused_expressions() {
+fn expressions_that_are_refused() {
     let deep = format!("{}a{}", "(".repeat(1000), ")".repeat(1000));
     let minus = "-".repeat(100_000);
     let long = vec!["a = 1"; 20_000].join(" OR ");

@@ -26,7 +26,7 @@ fn with_default(fixture: &Fixture, perm: i32) {
 }
 
 #[test]
-fn check_2_a_send_creates_a_topic_with_the_smaller_queue_number() {
+fn a_send_creates_a_topic_with_the_smaller_queue_number() {
     let fixture = Fixture::new();
     with_default(&fixture, READ_WRITE | PERM_INHERIT);
     let created = created(&fixture, "New", &template(4)).unwrap();
@@ -36,7 +36,7 @@ fn check_2_a_send_creates_a_topic_with_the_smaller_queue_number() {
 }
 
 #[test]
-fn check_2_without_automatic_creation_the_topic_is_refused() {
+fn without_automatic_creation_the_topic_is_refused() {
     let fixture = Fixture::new();
     with_default(&fixture, READ_WRITE);
     let refusal = created(&fixture, "New", &template(4)).err().unwrap();
@@ -47,7 +47,7 @@ fn check_2_without_automatic_creation_the_topic_is_refused() {
 }
 
 #[test]
-fn check_4_illegal_and_forbidden_names_are_refused_with_their_texts() {
+fn illegal_and_forbidden_names_are_refused_with_their_texts() {
     let fixture = Fixture::new();
     with_default(&fixture, READ_WRITE | PERM_INHERIT);
     let refused = |name| created(&fixture, name, &template(4)).err().unwrap();

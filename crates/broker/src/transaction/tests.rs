@@ -60,7 +60,7 @@ fn fixture() -> Fixture {
 }
 
 #[test]
-fn check_25_a_commit_makes_the_message_visible_once() {
+fn a_commit_makes_the_message_visible_once() {
     let fixture = fixture();
     let place = half(&fixture, "A", "");
     assert!(bodies(&fixture, "T", 1).is_empty());
@@ -92,7 +92,7 @@ fn a_message_for_a_deleted_topic_is_committed_and_makes_no_topic() {
 }
 
 #[test]
-fn check_25_a_rolled_back_message_is_never_visible() {
+fn a_rolled_back_message_is_never_visible() {
     let fixture = fixture();
     let place = half(&fixture, "A", "");
     assert_eq!(tell(&fixture, place, 12, "PG"), Ok(0));
@@ -104,7 +104,7 @@ fn check_25_a_rolled_back_message_is_never_visible() {
 }
 
 #[test]
-fn check_26_an_unknown_state_changes_nothing() {
+fn an_unknown_state_changes_nothing() {
     let fixture = fixture();
     let place = half(&fixture, "A", "");
     assert_eq!(tell(&fixture, place, 0, "PG"), Ok(0));
@@ -114,7 +114,7 @@ fn check_26_an_unknown_state_changes_nothing() {
 }
 
 #[test]
-fn check_27_wrong_words_are_refused_as_in_java() {
+fn wrong_words_are_refused_as_in_java() {
     let fixture = fixture();
     let (offset, at) = half(&fixture, "A", "");
     let refusals = [
@@ -138,7 +138,7 @@ fn check_27_wrong_words_are_refused_as_in_java() {
 }
 
 #[test]
-fn check_27_an_undecided_message_is_asked_about_and_given_up_at_last() {
+fn an_undecided_message_is_asked_about_and_given_up_at_last() {
     let fixture = Fixture::with(|config| config.transaction.check_max = 2);
     fixture.queue("T", 1);
     let producer = Arc::new(ConnectionHandle::detached(7, ADDRESS));

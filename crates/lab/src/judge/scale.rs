@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn seed_000_four_masters_do_less_than_two() {
+    fn four_masters_do_less_than_two() {
         // 60 threads, 1K, 8 queues: 66,780 with 2m2s and 56,913 with 4m4s on the same four machines.
         let found = found(66_780.0, 56_913.0, 0.85);
         assert!((found.efficiency.mean - 0.426).abs() < 0.01);

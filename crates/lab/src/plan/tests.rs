@@ -11,7 +11,7 @@ fn target(peak: f64, nic: f64) -> Target {
 }
 
 #[test]
-fn seed_002_is_planned() {
+fn a_cluster_for_a_peak_rate_is_planned() {
     // One master with two slaves on 1 Gb/s has a safe rate of 70,000 messages per second; 100,000 are needed.
     let plan = plan(&target(100_000.0, 10_000.0), &Basis::named(70_000.0, 500.0));
     // ⌈100,000 / 49,000⌉ = 3 masters, and two more to survive two failures.

@@ -10,8 +10,8 @@ use namesrv::{Config, NameServer, StartError};
 use tempfile::TempDir;
 use wire::frame::{Command, Encoding, FrameWriter, Head};
 
-/// How long a test waits for an answer before it fails.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a test waits for an outcome. An outcome that comes late is as good as an early one.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 fn serve(properties: &str) -> (NameServer, TempDir) {
     let home = tempfile::tempdir().unwrap();
@@ -87,6 +87,15 @@ impl Client {
     }
 }
 
+/// Waits for an outcome of another thread.
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < end, "not within {PATIENCE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 #[test]
 fn both_encodings_are_answered_in_kind() {
     let (server, _home) = serve("");
@@ -110,7 +119,7 @@ fn a_killed_connection_takes_its_broker_along() {
     broker.register("broker-a", "0", "127.0.0.1:10911");
     assert_eq!(client.route_code("T1"), 0);
     drop(broker);
-    while client.route_code("T1") == 0 {}
+    until("the topic has no route", || client.route_code("T1") != 0);
     assert_eq!(client.route_code("T1"), 17);
     server.shutdown();
 }
@@ -139,7 +148,7 @@ fn unregistered_brokers_are_gone_soon() {
     let mut broker = Client::connect(server.local_addr());
     broker.register("broker-a", "0", "127.0.0.1:10911");
     broker.unregister("broker-a", "0", "127.0.0.1:10911");
-    while broker.route_code("T1") == 0 {}
+    until("the topic has no route", || broker.route_code("T1") != 0);
     server.shutdown();
 }
 
@@ -150,23 +159,25 @@ fn brokers_are_told_of_a_new_smallest_id() {
     let slave_address = slave.local_addr().unwrap().to_string();
     let mut broker = Client::connect(server.local_addr());
     slave.set_nonblocking(true).unwrap();
-    let begin = Instant::now();
-    // The notice is given up after 300 ms.
-    let stream = loop {
-        assert!(begin.elapsed() < PATIENCE, "nobody is told");
+    let mut told = Vec::new();
+    // A notice that cannot be sent soon is given up, so several may be needed.
+    until("the slave is told of its master", || {
         broker.register("broker-a", "1", &slave_address);
         broker.register("broker-a", "0", "127.0.0.1:1");
-        let until = Instant::now() + Duration::from_secs(2);
-        let told = std::iter::repeat_with(|| slave.accept()).take_while(|_| Instant::now() < until);
-        if let Some((stream, _)) = told.flatten().next() {
-            break stream;
+        while let Ok((stream, _)) = slave.accept() {
+            stream.set_nonblocking(false).unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            told = Client(stream).read();
+            let mut frame = told.clone();
+            let notice = Command::decode(&mut frame).ok();
+            if notice.is_some_and(|notice| notice.fields.text("minBrokerId") == Some("0")) {
+                return true;
+            }
         }
         broker.unregister("broker-a", "0", "127.0.0.1:1");
-    };
-    stream.set_nonblocking(false).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    let mut frame = Client(stream).read();
-    let notice = Command::decode(&mut frame).unwrap();
+        false
+    });
+    let notice = Command::decode(&mut told).unwrap();
     assert_eq!((notice.code, notice.is_one_way()), (905, true));
     let field = |key| notice.fields.text(key);
     assert_eq!((field("minBrokerId"), field("minBrokerAddr")), (Some("0"), Some("127.0.0.1:1")));
@@ -217,7 +228,7 @@ fn requests_are_signed_where_users_are_asked_for() {
 }
 
 #[test]
-fn guesses_on_new_connections_are_answered_one_a_second_whether_right_or_wrong() {
+fn a_right_guess_on_a_new_connection_is_answered_in_turn_and_the_connection_is_the_users_then() {
     let (server, _home) = serve(USERS);
     let mut earlier = Client::connect(server.local_addr());
     assert_eq!(earlier.call(Encoding::Json, 105, &SIGNED, b"").0, 17);
@@ -227,21 +238,22 @@ fn guesses_on_new_connections_are_answered_one_a_second_whether_right_or_wrong()
         SIGNED[..2].iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(b"");
         client.0.write_all(&out).unwrap();
     };
-    for _ in 0..10 {
-        let mut client = Client::connect(server.local_addr());
-        wrong(&mut client);
-        assert_ne!(client.read(), b"");
-    }
-    // Their answers wait; the connections that ask for them are gone.
-    for _ in 0..3 {
-        let mut client = Client::connect(server.local_addr());
-        wrong(&mut client);
-        wrong(&mut client);
-    }
-    let mut guess = Client::connect(server.local_addr());
-    let (code, remark, _) = guess.call(Encoding::Json, 105, &SIGNED, b"");
-    assert!(code == 2 && remark.contains("send it again later"), "{code} {remark}");
-    assert_eq!(guess.call(Encoding::Json, 105, &SIGNED, b"").0, 17, "now it is a connection of the user");
+    // Failures of a minute count, so another attempt may be needed.
+    until("a right guess waits for its turn", || {
+        for _ in 0..10 {
+            let mut client = Client::connect(server.local_addr());
+            wrong(&mut client);
+            assert_ne!(client.read(), b"");
+        }
+        // An answer that waits, and whose connection is gone.
+        wrong(&mut Client::connect(server.local_addr()));
+        let mut guess = Client::connect(server.local_addr());
+        let (code, remark, _) = guess.call(Encoding::Json, 105, &SIGNED, b"");
+        let has_waited = code == 2;
+        assert!(!has_waited || remark.contains("send it again later"), "{code} {remark}");
+        assert_eq!(guess.call(Encoding::Json, 105, &SIGNED, b"").0, 17, "now it is a connection of the user");
+        has_waited
+    });
     assert_eq!(earlier.call(Encoding::Json, 105, &SIGNED, b"").0, 17);
     server.shutdown();
 }

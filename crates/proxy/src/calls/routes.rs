@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn g30_to_g32_queues_by_permission() {
+    fn queues_by_permission() {
         check(8, 8, 6, "bbbbbbbb");
         check(4, 8, 6, "wwwwbbbb");
         check(3, 2, 6, "rbb");

@@ -242,14 +242,14 @@ fn nothing(received: &[Received]) {
 }
 
 #[test]
-fn g10_a_call_without_client_id_is_refused() {
+fn a_call_without_client_id_is_refused() {
     let fixture = Fixture::new();
     let failure = Call { client_id: " ".to_owned(), ..fixture.call() }.check().unwrap_err();
     assert_eq!((failure.code as i32, failure.message.as_str()), (40_017, "client id cannot be empty"));
 }
 
 #[test]
-fn g70_what_is_sent_is_received_and_acknowledged() {
+fn what_is_sent_is_received_and_acknowledged() {
     let fixture = Fixture::new();
     let sent = fixture.send(|system| system.tag = Some("A".to_owned()));
     assert_eq!((sent.message_id.as_str(), sent.transaction_id.as_str()), ("id", "id"));
@@ -277,7 +277,7 @@ fn a_message_of_a_retry_topic_is_acknowledged_by_the_topic_that_its_client_is_to
 }
 
 #[test]
-fn g78_a_changed_handle_takes_the_place_of_the_old_one() {
+fn a_changed_handle_takes_the_place_of_the_old_one() {
     let fixture = Fixture::new();
     fixture.send(|_| {});
     fixture.consume();
@@ -359,7 +359,7 @@ fn a_change_of_the_group_counts_for_the_next_receive() {
 }
 
 #[test]
-fn g90_a_message_is_visible_once_its_transaction_is_committed() {
+fn a_message_is_visible_once_its_transaction_is_committed() {
     let fixture = Fixture::new();
     fixture.send(|_| {});
     fixture.consume();
@@ -384,7 +384,7 @@ fn g90_a_message_is_visible_once_its_transaction_is_committed() {
 }
 
 #[test]
-fn g92_a_transaction_needs_its_id() {
+fn a_transaction_needs_its_id() {
     let fixture = Fixture::new();
     let request = EndTransactionRequest { topic: topic(), ..Default::default() };
     let failure = fixture.run(end_transaction(fixture.call(), request)).unwrap_err();
@@ -395,7 +395,7 @@ fn g92_a_transaction_needs_its_id() {
 }
 
 #[test]
-fn g25_a_heartbeat_needs_settings() {
+fn a_heartbeat_needs_settings() {
     let fixture = Fixture::new();
     let beat = || {
         let request = HeartbeatRequest { group: group(), ..Default::default() };
@@ -474,7 +474,7 @@ fn a_client_is_not_ended_in_the_name_of_another_group() {
 }
 
 #[test]
-fn g72_a_short_deadline_is_refused_by_the_version_of_the_client() {
+fn a_short_deadline_is_refused_by_the_version_of_the_client() {
     let fixture = Fixture::with(|config| config.polling_ms_min = 5000);
     fixture.consume();
     let code = |version: &str| {
@@ -515,7 +515,7 @@ fn the_longest_wait_counts_when_it_is_below_the_least() {
 }
 
 #[test]
-fn g34_assignments_and_routes() {
+fn assignments_and_routes() {
     let fixture = Fixture::new();
     let route = |name: &str| {
         let topic = Some(Resource::named(name));
@@ -697,7 +697,7 @@ fn the_response_to_a_client_begins_when_its_settings_are_known() {
 
 /// With the vector of RocketMQ's signature: user, secret, date-time and what they give.
 #[test]
-fn a07_calls_of_nobody_are_unauthorized() {
+fn calls_of_nobody_are_unauthorized() {
     let fixture = guarded();
     let origin = fixture.origin();
     let message = Message { topic: Some(Resource::named("t")), ..Default::default() };
@@ -802,7 +802,7 @@ fn renewing() -> Fixture {
 }
 
 #[test]
-fn g80_a_renewed_message_is_acknowledged_with_the_handle_that_its_client_has() {
+fn a_renewed_message_is_acknowledged_with_the_handle_that_its_client_has() {
     let fixture = renewing();
     fixture.send(|_| {});
     fixture.consume();
@@ -839,7 +839,7 @@ fn what_was_renewed_is_given_back_when_the_server_stops() {
 }
 
 #[test]
-fn g80_what_a_client_has_is_given_back_when_it_leaves() {
+fn what_a_client_has_is_given_back_when_it_leaves() {
     let fixture = Fixture::new();
     fixture.send(|_| {});
     fixture.consume();

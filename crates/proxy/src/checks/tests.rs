@@ -57,7 +57,7 @@ fn properties_of_the_system_are_reserved() {
 }
 
 #[test]
-fn g73_invisible_times_have_bounds() {
+fn invisible_times_have_bounds() {
     let code = Code::IllegalInvisibleTime;
     fails(invisible(9999, 10_000, 43_200_000), code, "the invisibleTime is too small. min is 10000");
     fails(invisible(43_200_001, 0, 43_200_000), code, "the invisibleTime is too large. max is 43200000");

@@ -80,13 +80,13 @@ fn a_message_comes_back_as_it_was_sent() {
 }
 
 #[test]
-fn g76_the_digest_is_md5_in_upper_case() {
+fn the_digest_is_md5_in_upper_case() {
     let system = back(&sent(|_, _| {})).system_properties.unwrap();
     assert_eq!(system.body_digest.unwrap().checksum, "841A2D689AD86BD1611447453C22C6FC");
 }
 
 #[test]
-fn g60_a_compressed_body_keeps_its_bytes() {
+fn a_compressed_body_keeps_its_bytes() {
     let message = sent(|_, system| system.body_encoding = Encoding::Gzip.into());
     assert_eq!(outgoing(&message, &caller(), NOW).sys_flag, sys_flag::COMPRESSED);
     let found = back(&message);
@@ -136,7 +136,7 @@ fn no_text_of_a_message_becomes_a_property_of_its_own() {
 }
 
 #[test]
-fn g40_to_g54_each_check_has_its_code_and_text() {
+fn each_check_has_its_code_and_text() {
     assert_eq!(check(&Config::default(), &sent(|_, _| {}), NOW), Ok(()));
     let expect = |found: (Code, String), code: Code, text: &str| assert_eq!(found, (code, text.to_owned()));
     let pair = |index: usize| (format!("k{index}"), "v".to_owned());
@@ -200,7 +200,7 @@ fn settings_of_0_and_less_are_no_maximum() {
 }
 
 #[test]
-fn g56_the_type_must_be_that_of_the_topic() {
+fn the_type_must_be_that_of_the_topic() {
     let kind = |change: fn(&mut SystemProperties)| {
         MessageKind::of(&outgoing(&sent(|_, system| change(system)), &caller(), NOW).properties)
     };
@@ -215,7 +215,7 @@ fn g56_the_type_must_be_that_of_the_topic() {
 }
 
 #[test]
-fn g33_what_a_topic_takes() {
+fn what_a_topic_takes() {
     use MessageType::{Delay, Fifo, Normal, Transaction, Unspecified};
     assert_eq!(accepted_types(None), [Normal]);
     assert_eq!(accepted_types(Some("FIFO")), [Fifo]);

@@ -17,7 +17,7 @@ fn refusals_of_the_broker_have_their_codes() {
 }
 
 #[test]
-fn g13_success_is_20000_with_its_name() {
+fn success_is_20000_with_its_name() {
     assert_eq!((Status::ok().code, Status::ok().message.as_str()), (20_000, "OK"));
     assert_eq!(Code::MessageNotFound.name(), "MESSAGE_NOT_FOUND");
 }

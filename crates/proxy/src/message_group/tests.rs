@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn g55_the_vectors_of_guava_hold() {
+fn the_vectors_of_guava_hold() {
     let check = |group: &str, expected: [i32; 4]| {
         assert_eq!([4, 8, 16, 1000].map(|count| bucket(group, count)), expected, "{group}");
     };

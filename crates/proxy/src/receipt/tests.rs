@@ -21,7 +21,7 @@ fn what_is_no_handle_is_refused_as_such() {
 }
 
 #[test]
-fn g78_a_handle_expires_with_its_invisible_time() {
+fn a_handle_expires_with_its_invisible_time() {
     let receipt = Receipt::parse("1 1000 500 3 0 b 2 1 7").unwrap();
     assert_eq!(receipt.check(Some("b"), 1499), Ok(()));
     let check = |broker: &str, now_ms| receipt.check(Some(broker), now_ms).unwrap_err().message;

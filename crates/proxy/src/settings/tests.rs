@@ -8,7 +8,7 @@ fn policy(settings: &Settings) -> &RetryPolicy {
 }
 
 #[test]
-fn g20_what_producers_are_told() {
+fn what_producers_are_told() {
     let topics = vec![Resource::named("T")];
     let pub_sub = PubSub::Publishing(Publishing { topics: topics.clone(), ..Default::default() });
     let found = of_producer(&Config::default(), Settings { pub_sub: Some(pub_sub), ..Default::default() });
@@ -37,7 +37,7 @@ fn consumer(group: &SubscriptionGroupConfig) -> Settings {
 }
 
 #[test]
-fn g21_what_consumers_of_a_default_group_are_told() {
+fn what_consumers_of_a_default_group_are_told() {
     let found = consumer(&SubscriptionGroupConfig::default());
     assert_eq!(policy(&found).max_attempts, 17);
     let Some(Strategy::CustomizedBackoff(backoff)) = &policy(&found).strategy else { panic!() };
@@ -48,7 +48,7 @@ fn g21_what_consumers_of_a_default_group_are_told() {
 }
 
 #[test]
-fn g22_an_exponential_policy_has_defaults() {
+fn an_exponential_policy_has_defaults() {
     let group = SubscriptionGroupConfig {
         group_retry_policy: json!({ "type": "EXPONENTIAL" }),
         ..Default::default()

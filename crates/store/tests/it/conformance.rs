@@ -22,7 +22,7 @@ fn remove_all(disk: &FakeDisk, directory: &Path) {
 }
 
 #[test]
-fn format_11_a_negative_hash_of_a_tag_keeps_its_sign() {
+fn a_negative_hash_of_a_tag_keeps_its_sign() {
     let disk = FakeDisk::new(512);
     let store = open(&disk);
     let queue = store.queue("T", 0).unwrap();
@@ -35,7 +35,7 @@ fn format_11_a_negative_hash_of_a_tag_keeps_its_sign() {
 }
 
 #[test]
-fn format_12_a_queue_that_begins_at_8_has_no_blank_unit_and_one_that_begins_at_9_has_one() {
+fn a_queue_that_begins_at_8_has_no_blank_unit_and_one_that_begins_at_9_has_one() {
     // So long that 8 or 9 records fill the first file of the log.
     for (body, first) in [(400, 8), (330, 9)] {
         let disk = FakeDisk::new(512);
@@ -64,7 +64,7 @@ fn format_12_a_queue_that_begins_at_8_has_no_blank_unit_and_one_that_begins_at_9
 }
 
 #[test]
-fn format_16_a_checkpoint_of_an_older_broker_is_enough() {
+fn a_checkpoint_of_an_older_broker_is_enough() {
     for crashed in [false, true] {
         let disk = FakeDisk::new(512);
         let store = open(&disk);
@@ -90,7 +90,7 @@ fn format_16_a_checkpoint_of_an_older_broker_is_enough() {
 }
 
 #[test]
-fn format_18_a_file_of_zeros_behind_the_last_one_is_used_or_removed() {
+fn a_file_of_zeros_behind_the_last_one_is_used_or_removed() {
     let disk = FakeDisk::new(512);
     let store = open(&disk);
     let queue = store.queue("T", 0).unwrap();
@@ -115,7 +115,7 @@ fn format_18_a_file_of_zeros_behind_the_last_one_is_used_or_removed() {
 }
 
 #[test]
-fn behaviour_4_producers_at_the_same_queue_get_offsets_in_the_order_of_the_log() {
+fn producers_at_the_same_queue_get_offsets_in_the_order_of_the_log() {
     let disk = FakeDisk::new(512);
     let store = Arc::new(Store::open(small_config(), Arc::new(disk)).unwrap());
     let queue = store.queue("T", 0).unwrap();
@@ -136,7 +136,7 @@ fn behaviour_4_producers_at_the_same_queue_get_offsets_in_the_order_of_the_log()
 }
 
 #[test]
-fn behaviour_11_a_log_that_ends_inside_its_last_record_ends_before_it() {
+fn a_log_that_ends_inside_its_last_record_ends_before_it() {
     let disk = FakeDisk::new(512);
     let store = open(&disk);
     let queue = store.queue("T", 0).unwrap();
@@ -162,7 +162,7 @@ fn behaviour_11_a_log_that_ends_inside_its_last_record_ends_before_it() {
 }
 
 #[test]
-fn format_4_units_that_hold_an_address_of_the_extension_have_no_tags_code() {
+fn units_that_hold_an_address_of_the_extension_have_no_tags_code() {
     let java = include_bytes!("golden/consumequeue-ext");
     let codes = java.chunks(20).take(2).map(|unit| i64::from_be_bytes(unit[12..].try_into().unwrap()));
     let unit = |tags_code| Unit { log_offset: wire::units::LogOffset::ZERO, size: 110, tags_code };
@@ -174,7 +174,7 @@ fn format_4_units_that_hold_an_address_of_the_extension_have_no_tags_code() {
 }
 
 #[test]
-fn format_4_a_tags_code_in_the_extension_is_found_by_its_address() {
+fn a_tags_code_in_the_extension_is_found_by_its_address() {
     let units = include_bytes!("golden/consumequeue-ext");
     let entries = include_bytes!("golden/consumequeue_ext-entries");
     for has_extension in [true, false] {

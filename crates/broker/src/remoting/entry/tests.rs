@@ -167,7 +167,7 @@ const SEND: Fields<'_> = &[
 ];
 
 #[test]
-fn a07_who_is_not_a_user_gets_code_16_and_nothing_is_stored() {
+fn who_is_not_a_user_gets_code_16_and_nothing_is_stored() {
     let guarded = Guarded::new(&[AUTH]).with_alice(&[]);
     guarded.fixture.queue("T", 0);
     let stored = || guarded.fixture.messages("T", 0).len();
@@ -191,7 +191,7 @@ fn a07_who_is_not_a_user_gets_code_16_and_nothing_is_stored() {
 }
 
 #[test]
-fn a01_a_byte_that_changes_on_the_way_is_refused() {
+fn a_byte_that_changes_on_the_way_is_refused() {
     let guarded = Guarded::new(&[AUTH]).with_alice(&[]);
     let mut bytes = frame(ALICE, request::SEND_MESSAGE_V2, SEND, b"Hello");
     *bytes.last_mut().unwrap() = b'a';
@@ -200,7 +200,7 @@ fn a01_a_byte_that_changes_on_the_way_is_refused() {
 }
 
 #[test]
-fn a41_white_lists_let_requests_in_without_a_user() {
+fn white_lists_let_requests_in_without_a_user() {
     let white: &[(&str, &str)] = &[("authenticationWhitelist", "26"), ("authorizationWhitelist", "215")];
     let guarded = Guarded::new(&[AUTH, ACLS, white]).with_alice(&[]);
     assert_eq!(guarded.ask(None, request::GET_BROKER_CONFIG, &[], b"").0, response::SUCCESS);
@@ -244,7 +244,7 @@ fn sample(code: i32) -> (Vec<(&'static str, &'static str)>, &'static [u8]) {
 
 /// Each row of the table with exactly the grants that its needs name, and with each of them missing.
 #[test]
-fn a20_a22_a23_every_row_needs_its_grants_and_no_more() {
+fn every_request_needs_its_grants_and_no_more() {
     let strict: &[(&str, &str)] = &[("authorizationStrict", "true")];
     let guarded = Guarded::new(&[AUTH, ACLS, strict]).with_alice(&[]);
     let lax = Guarded::new(&[AUTH, ACLS]).with_alice(&[]);
@@ -327,7 +327,7 @@ fn what_requests_need_is_what_rocketmq_asks_for() {
 const STRICT: &[(&str, &str)] = &[("authorizationStrict", "true")];
 
 #[test]
-fn a23_strict_the_retry_topic_of_another_group_is_that_group() {
+fn strictly_the_retry_topic_of_another_group_is_that_group() {
     let check = |code: i32, fields: Fields<'_>, body: &str, expected: &str| {
         let mut bytes = frame(None, code, fields, body.as_bytes());
         let command = Command::decode(&mut bytes).unwrap();
@@ -345,7 +345,7 @@ fn a23_strict_the_retry_topic_of_another_group_is_that_group() {
 }
 
 #[test]
-fn a23_strict_a_message_named_by_its_place_needs_its_own_topic() {
+fn strictly_a_message_named_by_its_place_needs_its_own_topic() {
     for (settings, is_strict) in [(vec![AUTH, ACLS, STRICT], true), (vec![AUTH, ACLS], false)] {
         let guarded = Guarded::new(&settings).with_alice(&["Topic:mine All", "Group:g Sub"]);
         let broker = &guarded.fixture.broker;
@@ -384,7 +384,7 @@ fn a23_strict_a_message_named_by_its_place_needs_its_own_topic() {
 }
 
 #[test]
-fn a23_strict_the_topics_that_a_message_names_besides_its_own_need_permission_too() {
+fn strictly_the_topics_that_a_message_names_besides_its_own_need_permission_too() {
     let several = |config: &mut Config| config.store.multi_dispatch = true;
     let strict = Guarded::made(&[AUTH, ACLS, STRICT], "", several).with_alice(&["Topic:T Pub"]);
     let lax = Guarded::made(&[AUTH, ACLS], "", several).with_alice(&["Topic:T Pub"]);
@@ -443,7 +443,7 @@ fn the_caller_goes_with_a_request_that_is_kept() {
 }
 
 #[test]
-fn a11_a_change_counts_for_the_next_request() {
+fn a_change_counts_for_the_next_request() {
     let guarded = Guarded::new(&[AUTH, ACLS]).with_alice(&["Topic:T Pub"]);
     let send = || guarded.alice(request::SEND_MESSAGE_V2, SEND, b"Hello");
     assert_eq!(send().0, response::SUCCESS);

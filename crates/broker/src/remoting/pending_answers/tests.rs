@@ -221,7 +221,7 @@ fn under_async_flush_nobody_waits_for_the_disk() {
 }
 
 #[test]
-fn behaviour_7_an_answer_that_came_too_late_keeps_where_the_message_is() {
+fn an_answer_that_came_too_late_keeps_where_the_message_is() {
     for encoding in [Encoding::Json, Encoding::Binary] {
         let mut answers = Vec::new();
         for opaque in 0..2 {

@@ -19,7 +19,7 @@ fn check(port: &Port, fields: &[(&str, &str)], expected: (i32, &str)) {
 }
 
 #[test]
-fn g03_the_port_of_the_proxy_tells_where_a_topic_is() {
+fn the_port_of_the_proxy_tells_where_a_topic_is() {
     let proxy = Port::Proxy(Some("proxy:8080".into()));
     check(&proxy, &[("topic", "T")], (0, "4 proxy:8080"));
     check(&Port::Proxy(None), &[("topic", "T")], (0, &format!("4 {}", crate::testing::ADDRESS)));
@@ -30,7 +30,7 @@ fn g03_the_port_of_the_proxy_tells_where_a_topic_is() {
 }
 
 #[test]
-fn g03_the_port_of_the_proxy_serves_what_javas_does_and_nothing_of_operators() {
+fn the_port_of_the_proxy_serves_what_javas_does_and_nothing_of_operators() {
     assert!(OF_PROXY.is_sorted());
     let fixture = Fixture::new();
     let code_at = |port: Port, code| fixture.ask_at(port, code, &[], b"").0;

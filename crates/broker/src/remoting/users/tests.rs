@@ -44,7 +44,7 @@ fn text(fixture: &Fixture, code: i32, fields: &[(&str, &str)], body: &str) -> St
 }
 
 #[test]
-fn a30_requests_3001_to_3010_keep_users_and_acls() {
+fn requests_3001_to_3010_keep_users_and_acls() {
     let fixture = keeping();
     let ask = |code, fields: &[(&str, &str)], body: &str| text(&fixture, code, fields, body);
     let (alice, of_alice) = ([("username", "alice")], [("subject", "User:alice")]);

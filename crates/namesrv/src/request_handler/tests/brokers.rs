@@ -3,7 +3,7 @@ use wire::body::RegisterBrokerBody;
 use super::*;
 
 #[test]
-fn check_1_register_then_route_then_data_version() {
+fn register_then_route_then_data_version() {
     let office = Office::new();
     let broker = Broker::new(0, "a:1");
     assert_eq!(
@@ -31,7 +31,7 @@ fn check_1_register_then_route_then_data_version() {
 }
 
 #[test]
-fn check_2_the_crc_of_the_body_is_verified() {
+fn the_crc_of_the_body_is_verified() {
     let office = Office::new();
     let mut broker = Broker::new(0, "a:1");
     let crc = crc32fast::hash(broker.body().to_string().as_bytes()) & 0x7fff_ffff;
@@ -46,7 +46,7 @@ fn check_2_the_crc_of_the_body_is_verified() {
 }
 
 #[test]
-fn check_3_a_first_registration_has_no_or_several_topics() {
+fn a_first_registration_has_no_or_several_topics() {
     let office = Office::new();
     let answer = office.register(&Broker { topics: vec!["T1"], ..Broker::new(0, "a:1") });
     assert_eq!((answer.code, answer.remark.as_str()), (1, "register broker failed"));
@@ -56,7 +56,7 @@ fn check_3_a_first_registration_has_no_or_several_topics() {
 }
 
 #[test]
-fn check_4_a_registration_of_one_topic_keeps_the_others() {
+fn a_registration_of_one_topic_keeps_the_others() {
     let office = Office::new();
     let broker = Broker::new(0, "a:1");
     office.register(&broker);
@@ -101,7 +101,7 @@ fn an_unchanged_version_changes_no_queues_but_adds_missing_topics() {
 }
 
 #[test]
-fn check_5_slaves_learn_their_master_while_it_is_live() {
+fn slaves_learn_their_master_while_it_is_live() {
     let office = Office::new();
     let (master, slave) = (Broker::new(0, "a:1"), Broker::new(1, "a:2"));
     assert_eq!(office.register(&slave).fields, BTreeMap::new());
@@ -114,7 +114,7 @@ fn check_5_slaves_learn_their_master_while_it_is_live() {
 }
 
 #[test]
-fn check_6_a_broker_that_changes_its_id_leaves_the_old_one() {
+fn a_broker_that_changes_its_id_leaves_the_old_one() {
     let office = Office::new();
     let slave = Broker::new(1, "a:1");
     office.register(&Broker { extra: json!({"enableActingMaster": "false"}), ..slave });
@@ -124,7 +124,7 @@ fn check_6_a_broker_that_changes_its_id_leaves_the_old_one() {
 }
 
 #[test]
-fn check_7_a_master_of_an_earlier_epoch_is_fenced() {
+fn a_master_of_an_earlier_epoch_is_fenced() {
     let office = Office::new();
     office.register(&Broker { state_version: 5, ..Broker::new(0, "a:1") });
     let late = Broker { state_version: 4, ..Broker::new(0, "b:1") };
@@ -173,7 +173,7 @@ fn brokers_that_run_under_the_name_and_id_of_another_one_are_told_to_those_that_
 }
 
 #[test]
-fn check_8_a_lost_connection_removes_its_broker() {
+fn a_lost_connection_removes_its_broker() {
     let office = Office::new();
     office.register(&Broker { connection: 5, ..Broker::new(0, "a:1") });
     assert!(!office.handler.disconnected(6));
@@ -185,7 +185,7 @@ fn check_8_a_lost_connection_removes_its_broker() {
 }
 
 #[test]
-fn check_8_silence_removes_a_broker_after_its_timeout() {
+fn silence_removes_a_broker_after_its_timeout() {
     let mut office = Office::new();
     let patient = Broker { connection: 5, ..Broker::new(0, "a:1") };
     let hasty = Broker { name: "broker-b", connection: 6, topics: vec!["T3", "T4"], ..Broker::new(0, "b:1") };
@@ -214,7 +214,7 @@ fn a_broker_that_came_back_on_another_connection_stays() {
 }
 
 #[test]
-fn check_9_heartbeats_keep_known_brokers_and_create_none() {
+fn heartbeats_keep_known_brokers_and_create_none() {
     let mut office = Office::new();
     let broker = Broker::new(0, "a:1");
     assert_eq!(office.ask(904, broker.fields(), "").code, 0);
@@ -230,7 +230,7 @@ fn check_9_heartbeats_keep_known_brokers_and_create_none() {
 }
 
 #[test]
-fn check_19_the_last_address_takes_its_group_topics_and_cluster_along() {
+fn the_last_address_takes_its_group_topics_and_cluster_along() {
     let office = Office::new();
     let (master, slave) = (Broker::new(0, "a:1"), Broker::new(1, "a:2"));
     let other = Broker { name: "broker-b", topics: vec!["T2", "T3"], ..Broker::new(0, "b:1") };

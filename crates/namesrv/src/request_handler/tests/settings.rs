@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn check_15_settings_are_kept_across_a_restart() {
+fn settings_are_kept_across_a_restart() {
     let office = Office::new();
     let item = |key| json!({"namespace": "ns", "key": key});
     let answer = office.ask(101, item("k"), "");
@@ -43,7 +43,7 @@ fn settings_that_cannot_be_written_are_refused() {
 }
 
 #[test]
-fn check_17_locked_keys_cannot_be_changed() {
+fn locked_keys_cannot_be_changed() {
     let office = Office::new();
     let before = office.ask(319, json!({}), "").body;
     for key in ["kvConfigPath", "configStorePath", "configBlackList", "rocketmqHome"] {

@@ -4,7 +4,7 @@ const PLAIN: &str = r#""brokerAddrs":{0:"a:1",1:"a:2"}"#;
 const STANDARD: &str = r#""brokerAddrs":{"0":"a:1","1":"a:2"}"#;
 
 #[test]
-fn check_10_the_dialect_follows_version_and_flag() {
+fn the_dialect_follows_version_and_flag() {
     let office = Office::new();
     office.register(&Broker::new(0, "a:1"));
     office.register(&Broker::new(1, "a:2"));
@@ -26,7 +26,7 @@ fn check_10_the_dialect_follows_version_and_flag() {
 }
 
 #[test]
-fn check_11_unknown_topics_have_javas_remark() {
+fn unknown_topics_have_javas_remark() {
     let answer = Office::new().ask(105, json!({"topic": "中"}), "");
     let remark = "No topic route info in name server for the topic: 中\n\
                   See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details.";
@@ -34,7 +34,7 @@ fn check_11_unknown_topics_have_javas_remark() {
 }
 
 #[test]
-fn check_12_a_slave_acts_as_master() {
+fn a_slave_acts_as_master() {
     let office = Office::with("supportActingMaster=true");
     let topics = vec!["T1", "rmq_sys_SYNC_BROKER_MEMBER_broker-a"];
     for (id, address) in [(0, "a:0"), (1, "a:1"), (2, "a:2")] {
@@ -72,7 +72,7 @@ fn topics_come_from_masters_and_prime_slaves_only() {
 }
 
 #[test]
-fn check_13_zones_keep_their_own_and_masterless_groups() {
+fn zones_keep_their_own_and_masterless_groups() {
     let office = Office::new();
     let zone = |name, zone, id, address| Broker {
         name,
@@ -99,7 +99,7 @@ fn check_13_zones_keep_their_own_and_masterless_groups() {
 }
 
 #[test]
-fn check_14_write_permission_can_be_taken_and_given() {
+fn write_permission_can_be_taken_and_given() {
     let office = Office::new();
     office.register(&Broker::new(0, "a:1"));
     let answer = office.ask(205, json!({"brokerName": "broker-a"}), "");
@@ -110,7 +110,7 @@ fn check_14_write_permission_can_be_taken_and_given() {
 }
 
 #[test]
-fn check_16_topic_lists_can_be_disabled() {
+fn topic_lists_can_be_disabled() {
     let office = Office::with("enableAllTopicList=false\nenableTopicList=false");
     for code in [206, 224, 311, 312, 313] {
         let answer = office.ask(code, json!({"cluster": "C"}), "");
@@ -120,7 +120,7 @@ fn check_16_topic_lists_can_be_disabled() {
 }
 
 #[test]
-fn check_18_cluster_and_members_are_in_the_plain_dialect() {
+fn cluster_and_members_are_in_the_plain_dialect() {
     let office = Office::new();
     office.register(&Broker::new(0, "a:1"));
     let expected = r#"{"brokerAddrTable":{"broker-a":{"brokerAddrs":{0:"a:1"},"brokerName":"broker-a","cluster":"C","enableActingMaster":false}},"clusterAddrTable":{"C":["broker-a"]}}"#;

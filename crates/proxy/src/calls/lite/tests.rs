@@ -285,7 +285,7 @@ fn failure(code: Code, text: &str) -> Failure {
 }
 
 #[test]
-fn g95_lite_topics_are_subscribed_received_and_acknowledged_at_their_brokers() {
+fn lite_topics_are_subscribed_received_and_acknowledged_at_their_brokers() {
     let fixture = Fixture::new("T", true);
     let client = fixture.register(ClientType::LitePushConsumer, "T").unwrap();
     fixture.sync(Action::PartialAdd, "T", &["x"]).unwrap();
@@ -491,7 +491,7 @@ fn deliveries_count_when_they_are_known_of_each_message() {
 }
 
 #[test]
-fn g95_a_consumer_hears_that_it_lost_a_lite_topic() {
+fn a_consumer_hears_that_it_lost_a_lite_topic() {
     let fixture = Fixture::new("T", true);
     let client = fixture.register(ClientType::LiteSimpleConsumer, "T").unwrap();
     let (writer, mut commands) = tokio::sync::mpsc::channel(1);
@@ -512,7 +512,7 @@ fn g95_a_consumer_hears_that_it_lost_a_lite_topic() {
 }
 
 #[test]
-fn g95_the_lite_topics_of_a_request_have_bounds() {
+fn the_lite_topics_of_a_request_have_bounds() {
     let fixture = Fixture::with(("T", true), 0);
     let names: Vec<String> = (0..=301).map(|number| number.to_string()).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -533,7 +533,7 @@ fn g95_the_lite_topics_of_a_request_have_bounds() {
 }
 
 #[test]
-fn g96_lite_consumers_and_lite_groups_go_together() {
+fn lite_consumers_and_lite_groups_go_together() {
     let refused = |bound, serves_lite, kind, topic| {
         let fixture = Fixture::new(bound, serves_lite);
         let failure = fixture.register(kind, topic).err();
