@@ -332,7 +332,7 @@ def receives(stage):
     status, found = consumer.receive(stage, batch_size=100)
     equal((20000, 32), (status, len(found)), "G74")
     broken = definition_pb2.FilterExpression(type=definition_pb2.SQL, expression="a >")
-    equal((40010, []), consumer.receive(stage, filter_expression=broken), "G75")
+    equal((50001, []), consumer.receive(stage, filter_expression=broken), "G75")
 
 
 def times(stage):
