@@ -319,7 +319,7 @@ def receives(stage):
         found += (message.body for message in messages)
     equal((sorted(sent), True), (sorted(found), max(counts) <= 32), f"G74: receives of {counts}")
     broken = definition_pb2.FilterExpression(type=definition_pb2.SQL, expression="a >")
-    equal((40010, []), consumer.receive(filter_expression=broken), "G75")
+    equal((50001, []), consumer.receive(filter_expression=broken), "G75")
     return f"(empty after {took:.1f} s)"
 
 

@@ -12,7 +12,7 @@ mod waits;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use wire::body::{HeartbeatData, SubscriptionData, SubscriptionGroupConfig, TopicConfig};
+use wire::body::{HeartbeatData, SubscriptionGroupConfig, TopicConfig};
 
 pub use crate::caller::Caller;
 pub use crate::client_link::{AskError, Asked, ClientAnswer, ClientLink, Notice, Question};
@@ -99,14 +99,6 @@ impl Api {
     /// The configuration of a consumer group; `None` when the group does not exist.
     pub fn group(&self, name: &str) -> Option<Arc<SubscriptionGroupConfig>> {
         self.broker.groups.find(name)
-    }
-
-    /// Checks that a consumer may subscribe so.
-    ///
-    /// # Errors
-    /// `SUBSCRIPTION_PARSE_FAILED` for an expression that is no filter; a refusal when filters of its kind are not enabled.
-    pub fn check_subscription(&self, data: &SubscriptionData) -> Result<(), Refusal> {
-        clients::check_client(data, self.broker.config.enable_property_filter)
     }
 
     /// Notes the groups and subscriptions of a client. Groups that may be created by their first use are created.

@@ -8,7 +8,6 @@ use broker::api::{
     Refused, SendRequest, Sends,
 };
 use wire::body::{HeartbeatData, SubscriptionGroupConfig};
-use wire::codes::response;
 use wire::units::LogOffset;
 
 use crate::cluster::{Cluster, ConsumerHeartbeat, Users};
@@ -136,30 +135,18 @@ impl Brokers {
         }
     }
 
-    /// Notes the groups and subscriptions of a client.
+    /// Notes the groups and subscriptions of a client. Brokers check expressions when messages are popped.
     ///
     /// # Errors
-    /// `ILLEGAL_FILTER_EXPRESSION` and the refusals of the client's groups.
+    /// The refusals of the client's groups.
     pub(crate) async fn heartbeat(
         &self,
         (member, stated): (&broker::api::Member, &Stated),
         data: &HeartbeatData,
     ) -> Result<(), Failure> {
         match self {
-            Self::Local(api) => {
-                let subscriptions =
-                    data.consumer_data_set.iter().flat_map(|consumer| &consumer.subscription_data_set);
-                for subscription in subscriptions {
-                    // A broker without filters by properties refuses receives, not settings.
-                    if let Err(refusal) = api.check_subscription(subscription)
-                        && refusal.code == response::SUBSCRIPTION_PARSE_FAILED
-                    {
-                        return Err(Failure::filter());
-                    }
-                }
-                Ok(api.heartbeat(member, data).await?)
-            }
-            // The brokers check expressions when messages are popped, and learn of producers by the heartbeats of `cluster`.
+            Self::Local(api) => Ok(api.heartbeat(member, data).await?),
+            // The brokers learn of producers by the heartbeats of `cluster`.
             Self::Cluster(cluster) => {
                 let heartbeat = ConsumerHeartbeat {
                     remote: member.link.remote(),

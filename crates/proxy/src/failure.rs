@@ -27,11 +27,6 @@ impl Failure {
 }
 
 impl Failure {
-    /// An expression that is no filter.
-    pub fn filter() -> Self {
-        Self::new(Code::IllegalFilterExpression, "expression format is not correct")
-    }
-
     /// Why a user is not served, now or at all.
     pub fn unauthorized(refusal: Refusal) -> Self {
         match refusal.code {
@@ -53,7 +48,6 @@ impl From<Refusal> for Failure {
             response::SLAVE_NOT_AVAILABLE => Code::HaNotAvailable,
             response::SYSTEM_BUSY => Code::TooManyRequests,
             response::REQUEST_CODE_NOT_SUPPORTED => Code::NotImplemented,
-            response::SUBSCRIPTION_PARSE_FAILED => Code::IllegalFilterExpression,
             response::SUBSCRIPTION_GROUP_NOT_EXIST => Code::ConsumerGroupNotFound,
             LITE_TOPIC_QUOTA => Code::LiteTopicQuotaExceeded,
             LITE_SUBSCRIPTION_QUOTA => Code::LiteSubscriptionQuotaExceeded,

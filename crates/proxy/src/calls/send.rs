@@ -9,6 +9,7 @@ use grpc::messages::{
     SendMessageResponse, SendResultEntry, Status, name,
 };
 use tokio::task::spawn_local;
+use wire::body::topic::{PERM_READ, PERM_WRITE};
 use wire::header::SendHeader;
 use wire::properties::{self, key};
 use wire::recall::RecallHandle;
@@ -18,13 +19,13 @@ use crate::checks;
 use crate::convert::{self, MessageKind, Outgoing};
 use crate::failure::{Failure, common};
 use crate::message_group::bucket;
-use crate::topic::{Stored, Topic};
+use crate::topic::{QueuesOf, Stored, Topic};
 use crate::transaction_id::TransactionId;
 
 /// Topic whose configuration a missing topic gets, and its queues.
 const DEFAULT_TOPIC: (&str, i32) = (wire::names::DEFAULT_TOPIC, 4);
 
-/// SendMessage. Each message is stored for itself and has its own entry.
+/// SendMessage. Each message is stored for itself and has its own entry; all are in one queue, in the order of the request.
 pub async fn send(call: Call, request: SendMessageRequest) -> Result<SendMessageResponse, Failure> {
     let corrupted = |text: &str| Failure::new(Code::MessageCorrupted, text);
     let first = request.messages.first().ok_or_else(|| corrupted("no message to send"))?;
@@ -44,14 +45,19 @@ pub async fn send(call: Call, request: SendMessageRequest) -> Result<SendMessage
     if call.proxy.config.checks_message_type && !is_exempt {
         MessageKind::of(&outgoing[0].properties).check(message_type(known.as_deref()))?;
     }
-    let queue = match &known {
-        Some(known) => queue(known, &request.messages, call.proxy.turn.fetch_add(1, Ordering::Relaxed))?,
-        // A broker may create a missing topic; the brokers of a cluster are those of the topic.
-        None => (brokers.only().ok_or_else(|| topic_missing(topic))?, -1),
+    let known = match known {
+        Some(known) => known,
+        None => expected(&call, topic).await?,
     };
-    let mut entries = Vec::with_capacity(outgoing.len());
+    let queue = queue(&known, &request.messages, call.proxy.turn.fetch_add(1, Ordering::Relaxed))?;
+    let mut entries: Vec<SendResultEntry> = Vec::with_capacity(outgoing.len());
     for (message, outgoing) in request.messages.iter().zip(&outgoing) {
-        entries.push(store(&call, message, outgoing, queue).await);
+        let failed = entries.last().filter(|entry| !is_stored(entry)).cloned();
+        // A message behind a failed one would pass it in the queue when the failed one is sent again.
+        entries.push(match failed {
+            Some(failed) => failed,
+            None => store(&call, message, outgoing, queue).await,
+        });
     }
     let status = common(entries.iter().filter_map(|entry| entry.status.as_ref()), "send status is empty");
     Ok(SendMessageResponse { status: Some(status), entries })
@@ -62,9 +68,32 @@ fn message_type(topic: Option<&Topic>) -> Option<&str> {
     topic.map(|topic| topic.message_type.as_str())
 }
 
-/// The broker and the queue of the messages. A single message with a message group or lite topic has the same queue each time.
-/// For others the brokers take turns, and those with more queues come more often; the broker chooses the queue (-1). Producers that
-/// repeat a send reach another broker, as long as there is one.
+/// The topic that a send makes when there is none, with its queues (`TopicConfigManager.createTopicInSendMessageMethod`).
+///
+/// # Errors
+/// `TOPIC_NOT_FOUND` in a cluster, where the brokers of a missing topic are unknown.
+async fn expected(call: &Call, topic: &str) -> Result<Arc<Topic>, Failure> {
+    let brokers = &call.proxy.brokers;
+    let broker = brokers.only().ok_or_else(|| topic_missing(topic))?.to_owned();
+    let (default_topic, asked) = DEFAULT_TOPIC;
+    let queues = |queues: &QueuesOf| queues.write.clamp(1, asked);
+    let inherited = brokers.topic(default_topic).await?;
+    // Without a topic to inherit from, the broker makes retry topics only.
+    let write = inherited.and_then(|topic| topic.queues.first().map(queues)).unwrap_or(1);
+    let queues = vec![QueuesOf { broker, ids: vec![0], perm: PERM_READ | PERM_WRITE, read: write, write }];
+    Ok(Arc::new(Topic { queues, message_type: String::new() }))
+}
+
+/// Whether the message of an entry is in its queue, safe or not.
+fn is_stored(entry: &SendResultEntry) -> bool {
+    let stored =
+        [Code::Ok, Code::MasterPersistenceTimeout, Code::SlavePersistenceTimeout, Code::HaNotAvailable];
+    entry.status.as_ref().is_some_and(|status| stored.iter().any(|code| *code as i32 == status.code))
+}
+
+/// The broker and the queue of the messages of a request, which all go to one queue. Messages with a message group or lite topic have
+/// the same queue each time. For others the brokers take turns, and those with more queues come more often; the broker chooses the queue
+/// of a single message (-1). Producers that repeat a send reach another broker, if there is another.
 fn queue<'t>(topic: &'t Topic, messages: &[Message], turn: usize) -> Result<(&'t str, i32), Failure> {
     let mut parts: Vec<(&str, i32)> = topic
         .queues
@@ -79,7 +108,8 @@ fn queue<'t>(topic: &'t Topic, messages: &[Message], turn: usize) -> Result<(&'t
         return Err(Failure::new(Code::Forbidden, "no writable queue"));
     }
     let Some(group) = message_group(messages) else {
-        return Ok((in_turn(&parts, turn % usize::try_from(count).unwrap_or(1)), -1));
+        let (broker, id) = in_turn(&parts, turn % usize::try_from(count).unwrap_or(1));
+        return Ok((broker, if messages.len() > 1 { id } else { -1 }));
     };
     let mut at = bucket(group, count);
     for (broker, queues) in parts {
@@ -91,23 +121,24 @@ fn queue<'t>(topic: &'t Topic, messages: &[Message], turn: usize) -> Result<(&'t
     unreachable!("the bucket is below the number of queues")
 }
 
-/// The broker at a place among all queues when those with the lowest id come first, so that neighbours are on different brokers.
-fn in_turn<'t>(parts: &[(&'t str, i32)], mut at: usize) -> &'t str {
+/// The queue at a place among all queues when those with the lowest id come first, so that neighbours are on different brokers.
+fn in_turn<'t>(parts: &[(&'t str, i32)], mut at: usize) -> (&'t str, i32) {
     for id in 0.. {
         let mut level = parts.iter().filter(|(_, queues)| *queues > id).map(|(broker, _)| *broker);
         match level.nth(at) {
-            Some(broker) => return broker,
+            Some(broker) => return (broker, id),
             None => at -= parts.iter().filter(|(_, queues)| *queues > id).count(),
         }
     }
     unreachable!("the place is below the number of queues")
 }
 
-/// The message group or lite topic of a single message.
+/// The message group or lite topic of the first message that names one.
 fn message_group(messages: &[Message]) -> Option<&str> {
-    let [Message { system_properties: Some(system), .. }] = messages else { return None };
-    let group = system.message_group.as_deref().filter(|group| !group.trim().is_empty());
-    group.or(system.lite_topic.as_deref()).filter(|group| !group.is_empty())
+    messages.iter().filter_map(|message| message.system_properties.as_ref()).find_map(|system| {
+        let group = system.message_group.as_deref().filter(|group| !group.trim().is_empty());
+        group.or(system.lite_topic.as_deref()).filter(|group| !group.is_empty())
+    })
 }
 
 async fn store(
@@ -191,7 +222,6 @@ pub async fn recall(call: Call, request: RecallMessageRequest) -> Result<RecallM
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topic::QueuesOf;
     use grpc::messages::SystemProperties;
 
     fn check(topic: &Topic, group: Option<&str>, expected: &[(&str, i32)]) {
@@ -219,6 +249,21 @@ mod tests {
         let expected = if at < 3 { ("a", at) } else { ("b", at - 3) };
         check(&topic, Some("orders"), &[expected, expected, expected]);
         let without = Topic { queues: vec![part("c", 3, 1)], message_type: "NORMAL".to_owned() };
+        let of = |groups: [Option<&str>; 2]| {
+            groups.map(|group| Message {
+                system_properties: Some(SystemProperties {
+                    message_group: group.map(str::to_owned),
+                    ..Default::default()
+                }),
+                ..Default::default()
+            })
+        };
+        // Several messages have a queue in any case: that of the first group, or the next.
+        for groups in [[Some("orders"); 2], [Some("orders"), Some("x")], [None, Some("orders")]] {
+            assert_eq!(queue(&topic, &of(groups), 1), Ok(expected));
+        }
+        let next: Vec<_> = (0..5).map(|turn| queue(&topic, &of([None; 2]), turn).unwrap()).collect();
+        assert_eq!(next, [("a", 0), ("b", 0), ("a", 1), ("a", 2), ("a", 0)]);
         assert_eq!(queue(&without, &[], 0).map_err(|failure| failure.code), Err(Code::Forbidden));
     }
 }

@@ -276,6 +276,61 @@ fn a_message_of_a_retry_topic_is_acknowledged_by_the_topic_that_its_client_is_to
     nothing(&fixture.receive());
 }
 
+/// A request of messages in these message groups; the bodies are their places.
+fn batch(topic: &str, groups: &[Option<&str>]) -> SendMessageRequest {
+    let message = |(at, group): (usize, &Option<&str>)| Message {
+        topic: Some(Resource::named(topic)),
+        body: Bytes::from(at.to_string()),
+        system_properties: Some(SystemProperties {
+            message_id: format!("id{at}"),
+            message_group: group.map(str::to_owned),
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    SendMessageRequest { messages: groups.iter().enumerate().map(message).collect() }
+}
+
+#[test]
+fn the_messages_of_a_request_are_in_one_queue_in_its_order() {
+    let fixture = Fixture::new();
+    let sent = |topic: &str, groups: &[Option<&str>]| {
+        let sent = fixture.run(send(fixture.call(), batch(topic, groups))).unwrap();
+        assert_eq!(sent.status, Some(Status::ok()), "{sent:?}");
+        sent.entries.iter().map(|entry| entry.offset).collect::<Vec<_>>()
+    };
+    // The first send makes the topic, in the queue that its group has later.
+    assert_eq!(sent("T", &[Some("g"); 6]), [0, 1, 2, 3, 4, 5]);
+    assert_eq!(sent("T", &[Some("g")]), [6]);
+    assert_eq!(sent("T", &[Some("g"); 6]), [7, 8, 9, 10, 11, 12]);
+    // The first group that is named decides for all.
+    assert_eq!(sent("T", &[None, Some("g"), Some("h")]), [13, 14, 15]);
+    assert_eq!(sent("U", &[None; 5]), [0, 1, 2, 3, 4]);
+    fixture.consume();
+    let received = fixture.receive();
+    let body = |received: &Received| match received {
+        Received::Message(message) => Some(String::from_utf8(message.body.to_vec()).unwrap()),
+        _ => None,
+    };
+    let bodies: Vec<_> = received.iter().filter_map(body).collect();
+    assert_eq!(bodies.concat(), "0123450012345012");
+}
+
+#[test]
+fn a_message_behind_a_failed_one_of_its_request_is_not_stored() {
+    let fixture = Fixture::made("maxMessageSize=100", |_| {});
+    let mut request = batch("T", &[Some("g"); 4]);
+    request.messages[2].body = Bytes::from(vec![b'x'; 1000]);
+    let sent = fixture.run(send(fixture.call(), request)).unwrap();
+    let codes: Vec<_> = sent.entries.iter().map(|entry| entry.status.as_ref().unwrap().code).collect();
+    let refused = codes[2];
+    assert_ne!(refused, Code::Ok as i32);
+    assert_eq!(codes, [Code::Ok as i32, Code::Ok as i32, refused, refused]);
+    assert_eq!(sent.status.unwrap().code, Code::MultipleResults as i32);
+    let next = fixture.run(send(fixture.call(), batch("T", &[Some("g")]))).unwrap();
+    assert_eq!(next.entries[0].offset, 2);
+}
+
 #[test]
 fn a_changed_handle_takes_the_place_of_the_old_one() {
     let fixture = Fixture::new();
@@ -410,9 +465,9 @@ fn a_heartbeat_needs_settings() {
 }
 
 #[test]
-fn a_broker_that_filters_no_properties_says_so_when_messages_are_received() {
-    let outcomes = |broker: &str, expression: &str| {
-        let fixture = Fixture::made(broker, |_| {});
+fn a_broken_filter_is_refused_when_messages_are_received() {
+    let outcome = |expression: &str| {
+        let fixture = Fixture::new();
         fixture.send(|_| {});
         fixture.change_group(r#""retryMaxTimes":16"#);
         let filter =
@@ -423,16 +478,20 @@ fn a_broker_that_filters_no_properties_says_so_when_messages_are_received() {
         let call = fixture.call();
         let client = fixture.proxy.registry.enter("c", &call.caller).unwrap();
         let stated = Stated { settings, at_ms: 1 };
-        fixture.run(clients::register(&call, &client, &stated))?;
+        fixture.run(clients::register(&call, &client, &stated)).unwrap();
         client.set_settings(stated, &tokio::sync::mpsc::channel(1).0);
         let request = ReceiveMessageRequest { filter_expression: filter, ..Fixture::request() };
         let received = fixture.run(async { contents(receive(call, request).await).await });
         let Received::Status(status) = &received[0] else { panic!("{received:?}") };
-        Ok((status.code, status.message.clone()))
+        (status.code, status.message.clone())
     };
-    let text = "The broker does not support consumer to filter message by SQL92".to_owned();
-    assert_eq!(outcomes("", "a = 'b'"), Ok((Code::InternalServerError as i32, text)));
-    assert_eq!(outcomes("enablePropertyFilter=true", "a = "), Err(Failure::filter()));
+    // The broker's answer 23 (`ResponseBuilder.buildCode`).
+    let text = "parse the consumer's subscription failed".to_owned();
+    for broken in ["a = ", "a > > 5", "a ="] {
+        assert_eq!(outcome(broken), (Code::InternalServerError as i32, text.clone()), "{broken}");
+    }
+    let text = "the SQL expression is blank".to_owned();
+    assert_eq!(outcome("  "), (Code::IllegalFilterExpression as i32, text));
 }
 
 #[test]

@@ -11,6 +11,8 @@ fn refusals_of_the_broker_have_their_codes() {
     check(response::REQUEST_CODE_NOT_SUPPORTED, Code::NotImplemented, "why");
     check(response::SUBSCRIPTION_GROUP_NOT_EXIST, Code::ConsumerGroupNotFound, "why");
     check(response::FLUSH_DISK_TIMEOUT, Code::MasterPersistenceTimeout, "why");
+    // A filter that cannot be read, as every code that `ResponseBuilder` does not know.
+    check(response::SUBSCRIPTION_PARSE_FAILED, Code::InternalServerError, "why");
     check(response::NO_PERMISSION, Code::InternalServerError, "why");
     assert_eq!(Failure::unauthorized(Refusal::new(16, "why")).code, Code::Unauthorized);
     check(2017, Code::LiteTopicQuotaExceeded, "why");
