@@ -119,10 +119,14 @@ class Phase:
                 self.interrupt()
         for client, process in self.processes.items():
             why = f"no result within {PHASE_SECONDS} s" if client in running else f"the program ended with code {process.wait()}"
-            process.kill()
-            process.wait()
             for name in sorted(self.left[client]):
                 self.report.check(f"{client} {name}", False, f"{why}, see {self.directory / client}")
+
+    def kill(self):
+        """Ends the programs that still run."""
+        for process in self.processes.values():
+            process.kill()
+            process.wait()
 
     def result(self, client, line):
         outcome, name, seconds, note = (line.split(" ", 3) + [""])[:4]
@@ -189,7 +193,10 @@ def run(directory, report, options):
                 mine = [name for name in scenarios if title == (name.removeprefix("pop-") if name.endswith(("restart", "kill9")) else "together")]
                 if mine:
                     phase.launch(client, words, mine)
-            phase.perform()
+            try:
+                phase.perform()
+            finally:
+                phase.kill()
         if proxy:
             proxy.stop()
     finally:
