@@ -79,7 +79,7 @@ PARTS = (
     program("interop.grpc_clients", load=1.5),
     Part("lint", LINT, LINT),
     program("interop.mqadmin", load=0.7),
-    program("interop.console", load=0.7),
+    program("interop.console", load=0.7, needs=("chromium:chromium",)),
     program("interop.store_both_ways"),
     program("interop.auth"),
     Part("sim", "target/debug/vostok-sim --seconds 30 --planted", "target/debug/vostok-sim --seconds 120 --planted"),
