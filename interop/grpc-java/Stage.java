@@ -60,18 +60,22 @@ final class Stage implements AutoCloseable {
 
     /**
      * Starts a client and closes it at the end. A client that gives up because something was late is started again: it waits 3 s for its
-     * settings (ClientSessionImpl), and servers end connections whose handshake takes long.
+     * settings (ClientSessionImpl), and servers end connections whose handshake takes long. Clients start one after the other, because a
+     * dozen starts at the same time in a cold JVM need more than 3 s.
      */
     <T extends Closeable> T started(Callable<T> build) throws Exception {
         for (long end = System.nanoTime() + PATIENCE_SECONDS * 1_000_000_000L; ; ) {
             try {
-                return closing(build.call());
+                synchronized (PROVIDER) {
+                    return closing(build.call());
+                }
             } catch (Exception failure) {
                 boolean isLate = Stream.<Throwable>iterate(failure, Objects::nonNull, Throwable::getCause)
                     .anyMatch(cause -> cause instanceof TimeoutException || String.valueOf(cause).contains("UNAVAILABLE"));
                 if (!isLate || System.nanoTime() > end) {
                     throw failure;
                 }
+                Thread.sleep(1_000);
             }
         }
     }
