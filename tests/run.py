@@ -91,7 +91,7 @@ PARTS = (
     Part("churn", None, f"{TOOLS}/apps churn"),
     Part("transactions", None, f"{TOOLS}/apps transactions"),
     program("interop.metrics", needs=("prometheus:prometheus",)),
-    Part("proxy-port", None, f"{PYTHON} interop.remoting_clients --through-proxy", 1.5),
+    Part("proxy-port", f"{PYTHON} interop.remoting_clients --through-proxy --short", f"{PYTHON} interop.remoting_clients --through-proxy"),
     program("interop.lite", None),
     program("interop.ha", None),
     program("interop.controller", None),
