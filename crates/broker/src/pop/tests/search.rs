@@ -143,3 +143,17 @@ fn a_waiting_pop_outlasts_messages_that_do_not_match_and_is_woken_by_one_that_do
     });
     assert_eq!(crate::testing::answers(answer), [(response::SUCCESS, 1)]);
 }
+
+#[test]
+fn pops_by_sql_are_served_whatever_pulls_may_do() {
+    let fixture = Fixture::new();
+    fixture.queue("T", 0);
+    fixture.queue(crate::names::TIMER_TOPIC, 0);
+    fixture.queue(&fixture.broker.pops.revive_topic.clone(), 7);
+    fixture.put("T", 0, b"A", TAG_A);
+    fixture.put("T", 0, b"B", TAG_B);
+    assert!(!fixture.broker.config.enable_property_filter);
+    assert_eq!(pop_of(&fixture, "T", "G", BY_SQL, false), found_b());
+    let (code, _) = pop_of(&fixture, "T", "G", ("SQL92", "a > > 1"), false);
+    assert_eq!(code, response::SUBSCRIPTION_PARSE_FAILED);
+}
