@@ -157,3 +157,47 @@ fn pops_by_sql_are_served_whatever_pulls_may_do() {
     let (code, _) = pop_of(&fixture, "T", "G", ("SQL92", "a > > 1"), false);
     assert_eq!(code, response::SUBSCRIPTION_PARSE_FAILED);
 }
+
+/// An ordered pop that waits for a light queue goes on when the messages before are acknowledged.
+#[test]
+fn an_ordered_pop_of_a_light_queue_is_woken_by_the_acknowledgement_before() {
+    let fixture = backlog("T", TAG_A, |config| config.store.multi_dispatch = true);
+    let broker = &fixture.broker;
+    broker.groups.make("G", 1).unwrap();
+    for _ in 0..2 {
+        fixture.put("T", 0, b"m", b"INNER_MULTI_DISPATCH\x01%LMQ%one\x02");
+    }
+    let light = broker.topic("%LMQ%one").unwrap();
+    let deadline_ms = broker.now_ms() + 20_000;
+    let ordered = || {
+        let ask = Ask {
+            topic: "%LMQ%one".to_owned(),
+            waiters: light.waiters.clone(),
+            ordered: true,
+            deadline_ms,
+            wait_until_ms: Some(deadline_ms),
+            ..ask(&fixture, 60_000)
+        };
+        let Ask { want: Want::Pop(pop), .. } = &ask else { unreachable!() };
+        let (filter, count_max) = (pop.filter.clone(), 1);
+        Ask { want: Want::Pop(Pop { count_max, invisible_ms: 60_000, from_end: false, filter }), ..ask }
+    };
+    let first = ordered();
+    let Want::Pop(pop) = &first.want else { unreachable!() };
+    let found = pick(broker, &light, (&first, pop), Source::Disk).ok().unwrap().popped;
+    assert_eq!(found.texts.offsets, "0 0 0");
+    let peer = Arc::new(ConnectionHandle::detached(1, crate::testing::ADDRESS));
+    let sink = Call::first().later(&peer, &Arc::default());
+    broker.pops.poll_timeouts.hold(&sink, &Arc::new(ordered()), Bounds { all: 10, list: 10 }).ok().unwrap();
+    let handle = format!("0 {} 60000 999 0 b 0 0", found.pop_ms);
+    let acked = PoppedMessage {
+        caller: &crate::testing::CALLER,
+        group: "G",
+        topic: "%LMQ%one",
+        queue_id: 0,
+        offset: 0,
+        handle: &handle,
+    };
+    ack(broker, &mut ReviveRecords::new(&broker.store), &acked).unwrap();
+    assert_eq!(crate::testing::answers(peer.pushed()), [(response::SUCCESS, 1)]);
+}
