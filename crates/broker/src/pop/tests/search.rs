@@ -201,3 +201,20 @@ fn an_ordered_pop_of_a_light_queue_is_woken_by_the_acknowledgement_before() {
     ack(broker, &mut ReviveRecords::new(&broker.store), &acked).unwrap();
     assert_eq!(crate::testing::answers(peer.pushed()), [(response::SUCCESS, 1)]);
 }
+
+#[test]
+fn a_peek_passes_over_damaged_messages() {
+    let fixture = fixture(40);
+    let mut units = Vec::new();
+    fixture.queue("T", 0).index.units_blocking(wire::units::QueueOffset::new(0), 40, &mut units).unwrap();
+    let fixture = fixture.reopened();
+    let path = fixture.broker.store.config().commit_log.join("00000000000000000000");
+    let file = std::fs::File::options().read(true).write(true).open(path).unwrap();
+    // The flag of a record is covered by its checksum.
+    for unit in &units[..36] {
+        std::os::unix::fs::FileExt::write_all_at(&file, &[9], unit.log_offset.get() + 19).unwrap();
+    }
+    let target = PopTarget { caller: &crate::testing::CALLER, topic: "T", group: "G", queue_id: 0 };
+    let peeked = peek(&fixture.broker, &target, 2).ok().unwrap();
+    assert_eq!(bodies_of(&peeked.body), ["m36", "m37"]);
+}
