@@ -1,5 +1,6 @@
 //! Pops on a broker without connections. Time is an argument, and messages with an invisible time of 0 need no timer.
 
+mod acting;
 mod ordered;
 mod priority;
 mod search;
