@@ -2,7 +2,7 @@
 //!
 //! When the master of a group is gone, name servers show its slave with the smallest id as a master that only reads. That slave acts:
 //! it serves committed offsets and locks by itself, which it passes on to the master otherwise, and it takes no tables of the master,
-//! whose offsets get older. It appends nothing.
+//! whose offsets get older. It pops from memory ([`crate::pop`]). It appends nothing.
 //!
 //! A broker that starts waits, neither registered nor serving, until it has what the others of its group have ([`online`],
 //! `BrokerPreOnlineService`). The name servers say which brokers are alive. This task asks them every second, and after each of their
@@ -121,6 +121,10 @@ impl Group {
         match self.hand_over(&master).await {
             Ok(ha) => {
                 tracing::info!(%master, ha, was_acting, "this slave follows its master");
+                if was_acting {
+                    // The master has the offsets now, and pops again what was not acknowledged here.
+                    broker.pops.forget_all();
+                }
                 broker.replicas.learn(Some(&master), ha.as_deref());
             }
             Err(error) => {

@@ -17,6 +17,10 @@
 //! With `enablePopBufferMerge` checkpoints stay in memory for some seconds. If all messages of a checkpoint are
 //! acknowledged in that time, nothing is appended for it. The group's offset does not pass a checkpoint in memory.
 //!
+//! An acting slave (`enableSlaveActingMaster`) appends nothing: its checkpoints stay in memory until its master is back, whatever
+//! `enablePopBufferMerge` says. The master takes over the offsets, which do not pass messages that are not acknowledged, and pops those
+//! messages again. They do not come again before.
+//!
 //! Ordered pops have no checkpoints: a queue is blocked until the messages returned last are acknowledged or visible again
 //! ([`order`]).
 
@@ -50,6 +54,9 @@ pub(crate) use time::due;
 
 /// The group whose offsets record how far the revive engine has processed the revive topic (`PopAckConstants.REVIVE_GROUP`).
 pub(crate) const REVIVE_GROUP: &str = "CID_RMQ_SYS_REVIVE_GROUP";
+
+/// Longest time that an acting slave keeps checkpoints in memory, in milliseconds.
+const ACTING_MS: i64 = 365 * 24 * 3_600_000;
 
 /// An in-flight queue whose group offset waits for the log to be flushed is checked again after this many milliseconds.
 const FLUSH_LOOK_MS: i64 = 500;
@@ -89,9 +96,10 @@ impl Pops {
         }
     }
 
+    /// Whether a checkpoint stays in memory. An acting slave appends nothing and keeps every checkpoint there.
     fn may_hold(&self, broker: &Broker, cell: &Cell, checkpoint: &Checkpoint, now_ms: i64) -> bool {
         let settings = &broker.config.pop;
-        settings.buffer_merge
+        (settings.buffer_merge || broker.acting.is_acting())
             && patience(broker).holds(checkpoint, now_ms)
             && self.in_flight_queues.held.load(Ordering::Relaxed) < settings.held_max
             && cell.in_flight().len() < settings.in_flight_max
@@ -139,8 +147,11 @@ impl Pops {
     }
 }
 
-/// How long checkpoints are kept in memory, by the broker's settings.
+/// How long checkpoints are kept in memory, by the broker's settings. An acting slave keeps them until its master is back.
 fn patience(broker: &Broker) -> InFlightPatience {
+    if broker.acting.is_acting() {
+        return InFlightPatience { stay_ms: ACTING_MS, rest_ms: -ACTING_MS };
+    }
     let settings = &broker.config.pop;
     InFlightPatience { stay_ms: settings.stay_ms, rest_ms: settings.rest_ms }
 }

@@ -282,7 +282,11 @@ impl Fixture {
             dispatcher.refuse(&command, &refusal, &mut out);
         }
         self.broker.settle();
-        out.extend(peer.pushed());
+        // The disk pool may have to write the answer.
+        until("an answer", || {
+            out.extend(peer.pushed());
+            !out.is_empty()
+        });
         let answer = Command::decode(&mut out).unwrap();
         (answer.code, answer.remark.unwrap_or_default().to_owned(), answer.body.to_vec())
     }

@@ -393,7 +393,7 @@ fn settle_in_order(broker: &Arc<Broker>, origin: &Origin<'_>, offset: i64) -> Re
                 in_flight.order.as_ref().and_then(|state| order::blocked_until(state, None, broker.now_ms()));
             drop(in_flight);
             if blocked.is_none()
-                && let Some(topic) = broker.topics.find(topic)
+                && let Some(topic) = broker.topic(topic)
             {
                 serve::freed(broker, &topic, &cell);
             }

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use store::Numbered;
+use store::{Numbered, ReadError};
 use wire::codes::response;
 use wire::pop::Kind;
 
-use super::pick::position;
+use super::pick::{SLICE_BYTES, position};
 use super::request::{self, PopTarget};
 use crate::Refusal;
 use crate::broker::Broker;
 use crate::clients::Subscription;
 use crate::long_polling::PullAsk;
-use crate::pull::{Pull, Scan, Source};
+use crate::pull::{Pull, Scan, Source, without};
 use crate::topics::Topic;
 
 /// Most messages that one 200052 `PEEK_MESSAGE` returns.
@@ -100,19 +100,41 @@ impl Look<'_> {
             asked: offset,
             max_messages: self.wanted,
         };
-        let pull = Pull { queue: queue.clone(), ask };
-        let mut units: Vec<Numbered> = Vec::new();
-        let found = Scan::find_messages(broker, &pull, Source::Disk, &mut units);
-        if found.is_none_or(|scan| scan.code != response::SUCCESS) {
-            return;
-        }
-        let start = self.body.len();
-        match broker.store.read_messages_blocking(&queue.index, &units, &mut self.body) {
-            Ok(()) => self.wanted -= units.len() as i32,
-            Err(error) => {
-                self.body.truncate(start);
-                tracing::error!(topic = topic.name(), offset, %error, "messages cannot be looked at");
+        self.read(Pull { queue: queue.clone(), ask });
+    }
+
+    /// Reads messages from the offset of `pull` on. Damaged messages are passed over, at most [`SLICE_BYTES`] of them.
+    fn read(&mut self, mut pull: Pull) {
+        let broker = self.broker;
+        let (mut units, mut passed): (Vec<Numbered>, u64) = (Vec::new(), 0);
+        while passed < SLICE_BYTES
+            && let Some(scan) = Scan::find_messages(broker, &pull, Source::Disk, &mut units)
+        {
+            passed += scan.bytes_read;
+            while scan.code == response::SUCCESS && !units.is_empty() {
+                let start = self.body.len();
+                match broker.store.read_messages_blocking(&pull.queue.index, &units, &mut self.body) {
+                    Ok(()) => {
+                        self.wanted -= units.len() as i32;
+                        return;
+                    }
+                    Err(ReadError::Damaged(damaged)) => {
+                        self.body.truncate(start);
+                        passed += damaged.iter().map(|it| u64::from(units[it.index].unit.size)).sum::<u64>();
+                        units = without(&units, &damaged);
+                    }
+                    Err(error) => {
+                        self.body.truncate(start);
+                        let (topic, offset) = (pull.queue.index.topic(), pull.ask.offset);
+                        tracing::error!(topic, offset, %error, "messages cannot be looked at");
+                        return;
+                    }
+                }
             }
+            if scan.next <= pull.ask.offset {
+                return;
+            }
+            (pull.ask.offset, pull.ask.asked) = (scan.next, scan.next);
         }
     }
 }

@@ -27,6 +27,18 @@ use crate::reply_sink::Popped;
 use crate::state::{Busy, Cell, HeldCheckpoint};
 use crate::topics::{Queue, Topic};
 
+/// Most bytes of index units and records that a pop reads without a match before other requests have their turn.
+pub(super) const SLICE_BYTES: u64 = if cfg!(test) { 64 << 10 } else { 512 << 10 };
+
+/// Result of a pop that could be stored.
+pub(super) struct Picked {
+    /// The messages and their handles.
+    pub popped: Popped,
+    /// Bytes of index units and records that were read to get past messages that do not match; 0 when no message is left behind
+    /// them, and when messages are returned.
+    pub passed_bytes: u64,
+}
+
 /// Why a pop cannot be answered.
 pub(super) enum Unpopped {
     /// The messages are not in memory, and this thread may not wait for the disk.
@@ -39,8 +51,17 @@ pub(super) enum Unpopped {
 struct Part {
     busy: Busy,
     next: i64,
-    /// The checkpoint of the messages; `None` when no message matched, or the pop is ordered.
-    checkpoint: Option<Checkpoint>,
+    yields: Yields,
+}
+
+/// What one queue contributes to a pop.
+enum Yields {
+    /// Messages with their checkpoint.
+    Checkpoint(Checkpoint),
+    /// Messages of an ordered pop, which are the state of the queue.
+    Order,
+    /// No message that matches.
+    Nothing,
 }
 
 struct Picking<'a> {
@@ -55,6 +76,8 @@ struct Picking<'a> {
     units: Vec<Numbered>,
     /// The last read failed with an error that may pass, so the messages are not skipped but popped later.
     refused: bool,
+    /// Bytes of index units and records read in queues without a message that matches.
+    bytes_read: u64,
 }
 
 /// Performs a pop of `topic`, the topic of the request as it is now: reads messages, stores their checkpoints, and returns what the answer contains.
@@ -67,7 +90,7 @@ pub(super) fn pick(
     topic: &Arc<Topic>,
     (ask, pop): (&Ask, &Pop),
     source: Source,
-) -> Result<Popped, Unpopped> {
+) -> Result<Picked, Unpopped> {
     let settings = &broker.config.pop;
     // 37 and 100 have no common factor: each of the hundred values comes equally often, in a scattered order.
     let dice = broker.spread(100) * 37 % 100;
@@ -84,6 +107,7 @@ pub(super) fn pick(
         parts: Vec::new(),
         units: Vec::new(),
         refused: false,
+        bytes_read: 0,
     };
     let by_priority = topic.prioritized && !ask.ordered && dice < priority_factor(broker, &ask.group);
     let (order, retry_probability) = match by_priority {
@@ -121,11 +145,16 @@ enum Order {
     FromLast,
 }
 
-/// Which retry topic of the group a pop looks at (`KeyBuilder.buildPopRetryTopic`).
-fn retry_kind(broker: &Broker, dice: i32) -> Kind {
+/// The retry topics of the group that a pop looks at, in their order (`KeyBuilder.buildPopRetryTopic`). A pop returns messages of
+/// one of them only.
+fn retry_kinds(broker: &Broker, dice: i32) -> &'static [Kind] {
     let settings = &broker.config.pop;
-    let older = !settings.retry_v2 || (settings.retry_v1_too && dice % 2 == 0);
-    if older { Kind::RetryV1 } else { Kind::RetryV2 }
+    match (settings.retry_v2, settings.retry_v1_too) {
+        (false, _) => &[Kind::RetryV1],
+        (true, false) => &[Kind::RetryV2],
+        (true, true) if dice % 2 == 0 => &[Kind::RetryV1, Kind::RetryV2],
+        (true, true) => &[Kind::RetryV2, Kind::RetryV1],
+    }
 }
 
 /// The queue offset at which the next pop of a queue reads. A group without an offset begins at the first message, or at the
@@ -158,12 +187,17 @@ impl Picking<'_> {
         if self.ask.ordered {
             return Ok(());
         }
-        let kind = retry_kind(self.broker, dice);
-        let name = kind.topic(self.topic.name(), &self.ask.group);
-        match self.broker.topics.find(&name) {
-            Some(topic) => self.visit_all(&topic, kind, Order::From(dice)),
-            None => Ok(()),
+        let before = self.popped.count;
+        for kind in retry_kinds(self.broker, dice) {
+            let name = kind.topic(self.topic.name(), &self.ask.group);
+            if let Some(topic) = self.broker.topics.find(&name) {
+                self.visit_all(&topic, *kind, Order::From(dice))?;
+            }
+            if self.popped.count > before {
+                break;
+            }
         }
+        Ok(())
     }
 
     fn visit_all(&mut self, topic: &Arc<Topic>, kind: Kind, order: Order) -> Result<(), Unpopped> {
@@ -194,7 +228,8 @@ impl Picking<'_> {
         if self.ask.ordered && self.is_blocked(&cell) {
             return Ok(());
         }
-        if self.wanted() <= 0 {
+        // Messages behind a long search must not wait until the search has passed every other queue as well.
+        if self.wanted() <= 0 || self.bytes_read >= SLICE_BYTES {
             self.popped.rest += broker.visible_end(queue) - start;
             return Ok(());
         }
@@ -215,10 +250,11 @@ impl Picking<'_> {
         self.popped.rest += scan.max - scan.next;
         if taken > 0 {
             broker.offsets.note_pop(&pull.ask.reader, taken, self.popped.body.len() - bytes_before);
-            let checkpoint = self.took(&cell, kind, pull.ask.offset);
-            self.parts.push(Part { busy, next: scan.next, checkpoint });
+            let yields = self.took(&cell, kind, pull.ask.offset);
+            self.parts.push(Part { busy, next: scan.next, yields });
         } else if scan.next > pull.ask.offset {
-            self.parts.push(Part { busy, next: scan.next, checkpoint: None });
+            self.bytes_read += scan.bytes_read;
+            self.parts.push(Part { busy, next: scan.next, yields: Yields::Nothing });
         }
         Ok(())
     }
@@ -282,7 +318,7 @@ impl Picking<'_> {
 
     /// Adds the messages that were just read to the answer, and returns their checkpoint. An ordered pop has no checkpoint; its
     /// messages become the state of the queue instead.
-    fn took(&mut self, cell: &Arc<Cell>, kind: Kind, start: i64) -> Option<Checkpoint> {
+    fn took(&mut self, cell: &Arc<Cell>, kind: Kind, start: i64) -> Yields {
         let offsets: Vec<i64> = self.units.iter().map(|unit| unit.offset.to_i64()).collect();
         self.popped.count += offsets.len() as i32;
         self.popped.texts.add(kind, cell.queue_id, start, offsets.iter().copied());
@@ -297,10 +333,10 @@ impl Picking<'_> {
             self.broker.pops.order_file.changed();
             self.popped.texts.count(kind, cell.queue_id, counts.into_iter(), least);
             cell.commit(&self.broker.offsets, start);
-            return None;
+            return Yields::Order;
         }
         let (pop_ms, invisible_ms) = times;
-        Some(Checkpoint {
+        Yields::Checkpoint(Checkpoint {
             broker_name: self.broker.config.broker_name.clone(),
             group: cell.group.to_string(),
             diffs: offsets.iter().map(|offset| i32::try_from(offset - start).unwrap_or(i32::MAX)).collect(),
@@ -316,22 +352,26 @@ impl Picking<'_> {
     }
 
     /// Stores the checkpoints of all queues of the pop, in memory or in the log, and advances the in-flight queues.
-    fn finish(self) -> Result<Popped, Unpopped> {
+    fn finish(self) -> Result<Picked, Unpopped> {
         let (broker, now_ms) = (self.broker, self.popped.pop_ms);
         let mut records = ReviveRecords::new(&broker.store);
         let mut settled = Vec::with_capacity(self.parts.len());
-        let mut held = Vec::new();
-        for Part { busy, next, checkpoint } in self.parts {
-            match checkpoint {
-                Some(checkpoint) if self.broker.pops.may_hold(broker, &busy, &checkpoint, now_ms) => {
+        let (mut held, mut ordered) = (Vec::new(), Vec::new());
+        for Part { busy, next, yields } in self.parts {
+            match yields {
+                Yields::Checkpoint(checkpoint)
+                    if self.broker.pops.may_hold(broker, &busy, &checkpoint, now_ms) =>
+                {
                     held.push((busy, next, checkpoint));
                 }
-                Some(checkpoint) => {
+                Yields::Checkpoint(checkpoint) => {
                     let pushed = records.checkpoint(broker, self.popped.revive_queue, &checkpoint, now_ms);
                     pushed.map_err(Unpopped::NotStored)?;
                     settled.push((busy, next, true));
                 }
-                None => settled.push((busy, next, false)),
+                // The group's offset stays before the messages of an ordered pop. The queue is busy until the pop has ended.
+                Yields::Order => ordered.push(busy),
+                Yields::Nothing => settled.push((busy, next, false)),
             }
         }
         let end = records.append(broker, now_ms).map_err(Unpopped::NotStored)?;
@@ -344,15 +384,13 @@ impl Picking<'_> {
         }
         for (busy, next, is_stored) in settled {
             if self.ask.ordered {
-                // The group's offset stays before messages that were returned, and passes those that did not match the filter.
-                if busy.in_flight().order.as_ref().is_none_or(|order| order.pop_ms != now_ms) {
-                    busy.commit(&broker.offsets, next);
-                }
+                busy.commit(&broker.offsets, next);
                 continue;
             }
             busy.in_flight().settle(next, if is_stored { end } else { LogOffset::ZERO });
             broker.pops.advance(broker, &busy, now_ms);
         }
-        Ok(self.popped)
+        let is_over = self.popped.count > 0 || self.popped.rest <= 0;
+        Ok(Picked { popped: self.popped, passed_bytes: if is_over { 0 } else { self.bytes_read } })
     }
 }

@@ -118,7 +118,7 @@ pub(super) fn pop(broker: &Broker, request: &PopRequest<'_>) -> Result<Ask, Refu
     }
     check_invisible(broker, invisible_ms)?;
     let found = find(broker, target)?;
-    let filter = filter(broker, found.0.name(), request)?;
+    let filter = filter(found.0.name(), request)?;
     let want = Want::Pop(Pop { count_max, invisible_ms, from_end, filter });
     Ok(ask(want, found, target.queue_id, polling, now_ms))
 }
@@ -229,16 +229,12 @@ pub(super) fn bad_queue(topic: &Topic, queue_id: i32, caller: &Caller, code: i32
     )
 }
 
-fn filter(broker: &Broker, topic: &str, request: &PopRequest<'_>) -> Result<Arc<Subscription>, Refusal> {
+/// The filter of a pop. Pops by SQL are served whatever `enablePropertyFilter` says, which `PopMessageProcessor` does not look at.
+fn filter(topic: &str, request: &PopRequest<'_>) -> Result<Arc<Subscription>, Refusal> {
     let expression = if request.expression.is_empty() { "*" } else { request.expression };
-    let kind = request.expression_type;
-    let parsed = Subscription::parse_typed(topic, expression, kind, 0).map_err(|error| {
+    let parsed = Subscription::parse_typed(topic, expression, request.expression_type, 0);
+    parsed.map(Arc::new).map_err(|error| {
         tracing::warn!(topic, error, "a pop brought an expression that is no filter");
         Refusal::new(response::SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed")
-    })?;
-    if parsed.is_tag() || broker.config.enable_property_filter {
-        return Ok(Arc::new(parsed));
-    }
-    let kind = parsed.expression_type();
-    Err(Refusal::error(format!("The broker does not support consumer to filter message by {kind}")))
+    })
 }

@@ -1,15 +1,20 @@
 //! Answering pops: at once, after a read from the disk, or when a message comes (long polling).
 //!
+//! A group may have a backlog of messages that do not match. A request searches it in slices: the first slice runs on the thread of
+//! the connection, further slices queue for a thread of the disk pool behind other requests. No queue is held between slices. The
+//! search ends with the polling time and after [`SEARCH_BYTES_MAX`]; the client is then answered and asks again.
+//!
 //! A request that releases a queue, and an append to a queue, wake a suspended request; a request that is being suspended
 //! looks at the queues once more. So no request stays suspended while a message for it is there, except while another
 //! request pops the queue.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use wire::pop::Kind as TopicKind;
 
 use super::order;
-use super::pick::{Unpopped, pick, position};
+use super::pick::{Picked, SLICE_BYTES, Unpopped, pick, position};
 use super::request::{self, Polling, PopRequest, PopTarget, current_topic};
 use crate::Refusal;
 use crate::broker::Broker;
@@ -21,15 +26,20 @@ use crate::slow::WaitCause;
 use crate::state::Cell;
 use crate::topics::{Queue, Topic};
 
-/// How often a request is run again when there seem to be messages, before it is suspended anyway.
+/// How often a request that did not advance is run again when there seem to be messages, before it is suspended anyway.
 const TRIES_MAX: usize = 3;
 
-/// The outcome of running a request once.
+/// Most bytes of index units and records that a request reads without a match before its client is answered.
+const SEARCH_BYTES_MAX: u64 = if cfg!(test) { 1 << 20 } else { 256 << 20 };
+
+/// The outcome of running a request for one slice.
 enum Run {
     /// The answer was written.
     Answered,
     /// There is no message to return.
     Nothing,
+    /// No message matched so far, and there are more. Contains the bytes that were read.
+    Passed(u64),
     /// The messages must be read from the disk.
     NotResident,
 }
@@ -62,21 +72,53 @@ pub(crate) fn notify(
     Ok(())
 }
 
-/// Runs a pop in the disk pool, because its messages are not in memory.
-fn read_from_disk(broker: &Arc<Broker>, sink: Arc<dyn ReplySink>, ask: Arc<Ask>) {
+/// Runs a pop in the disk pool: its messages are not in memory, or it has used up its slice. `searched` bytes were read before.
+fn run_in_pool(broker: &Arc<Broker>, sink: Arc<dyn ReplySink>, ask: Arc<Ask>, searched: u64) {
     let (reader, asked, queued) = (broker.clone(), ask.clone(), broker.clock.steady());
+    // Requests of the group that are woken now would search the same messages.
+    let goes_on = Arc::new(AtomicBool::new(false));
+    let is_going_on = goes_on.clone();
     let read = move |sink: &Arc<dyn ReplySink>| {
         reader.note_slow("pop", WaitCause::DiskPool, queued);
         let begin = reader.clock.steady();
-        sink.write(&mut |out| {
-            if let Run::Nothing = run_once(&reader, &asked, Source::Disk, out) {
-                wait(&reader, sink, &asked, out);
+        sink.write(&mut |out| match run_slice(&reader, &asked, Source::Disk, out) {
+            Run::Nothing => wait(&reader, sink, &asked, out),
+            Run::Passed(bytes) => {
+                let is_answered = search_on(&reader, sink, &asked, searched + bytes, out);
+                is_going_on.store(!is_answered, Ordering::Relaxed);
             }
+            Run::Answered | Run::NotResident => {}
         });
         reader.note_slow("pop", WaitCause::DiskRead, begin);
     };
     let waker = broker.clone();
-    broker.disk_pool.answer(&broker.refused, sink, read, move || drive(&waker, left_over(&waker, &ask)));
+    let after = move || {
+        if !goes_on.load(Ordering::Relaxed) {
+            drive(&waker, left_over(&waker, &ask));
+        }
+    };
+    broker.disk_pool.answer(&broker.refused, sink, read, after);
+}
+
+/// Has a request go on with its search, or answers it when its time is over or it has read too much. True when it was answered.
+fn search_on(
+    broker: &Arc<Broker>,
+    sink: &Arc<dyn ReplySink>,
+    ask: &Arc<Ask>,
+    searched: u64,
+    out: &mut dyn ReplyWriter,
+) -> bool {
+    let is_over = is_over(broker, ask) || searched >= SEARCH_BYTES_MAX;
+    match is_over {
+        true => give_up(ask, NoWait::TimedOut, out),
+        false => run_in_pool(broker, sink.clone(), ask.clone(), searched),
+    }
+    is_over
+}
+
+/// Whether a request is answered without a message now.
+fn is_over(broker: &Broker, ask: &Ask) -> bool {
+    ask.wait_until_ms.is_none_or(|until_ms| until_ms <= broker.now_ms())
 }
 
 /// Wakes requests that wait for messages of a queue that grew.
@@ -112,10 +154,12 @@ pub(super) fn expire(broker: &Arc<Broker>, now_ms: i64) {
 
 fn start(broker: &Arc<Broker>, ask: Ask, out: &mut dyn ReplyWriter, later: &dyn Fn() -> Arc<dyn ReplySink>) {
     let ask = Arc::new(ask);
-    match run_once(broker, &ask, Source::Memory, out) {
+    match run_slice(broker, &ask, Source::Memory, out) {
         Run::Answered => {}
         Run::Nothing => wait(broker, &later(), &ask, out),
-        Run::NotResident => return read_from_disk(broker, later(), ask),
+        Run::Passed(_) if is_over(broker, &ask) => give_up(&ask, NoWait::TimedOut, out),
+        Run::Passed(bytes) => return run_in_pool(broker, later(), ask, bytes),
+        Run::NotResident => return run_in_pool(broker, later(), ask, 0),
     }
     drive(broker, left_over(broker, &ask));
 }
@@ -125,7 +169,7 @@ fn wait(broker: &Arc<Broker>, sink: &Arc<dyn ReplySink>, ask: &Arc<Ask>, out: &m
     let settings = &broker.config.pop;
     let bounds = Bounds { all: settings.waiting_max, list: settings.list_waiting_max };
     for round in 0..=TRIES_MAX {
-        if ask.wait_until_ms.is_none_or(|until_ms| until_ms <= broker.now_ms()) {
+        if is_over(broker, ask) {
             return give_up(ask, NoWait::TimedOut, out);
         }
         let id = match broker.pops.poll_timeouts.hold(sink, ask, bounds) {
@@ -144,10 +188,11 @@ fn wait(broker: &Arc<Broker>, sink: &Arc<dyn ReplySink>, ask: &Arc<Ask>, out: &m
             return;
         }
         broker.pops.poll_timeouts.forget(ask.deadline_ms, id);
-        match run_once(broker, ask, Source::Memory, out) {
+        match run_slice(broker, ask, Source::Memory, out) {
             Run::Answered => return,
             Run::Nothing => {}
-            Run::NotResident => return read_from_disk(broker, sink.clone(), ask.clone()),
+            Run::Passed(bytes) => return run_in_pool(broker, sink.clone(), ask.clone(), bytes),
+            Run::NotResident => return run_in_pool(broker, sink.clone(), ask.clone(), 0),
         }
     }
 }
@@ -201,11 +246,15 @@ fn resume(broker: &Arc<Broker>, held: SuspendedPop, out: &mut dyn ReplyWriter) -
         if sink.is_closed() {
             break;
         }
-        match run_once(broker, &ask, Source::Memory, out) {
+        match run_slice(broker, &ask, Source::Memory, out) {
             Run::NotResident => {
                 broker.pops.poll_timeouts.forget(ask.deadline_ms, id);
-                read_from_disk(broker, sink, ask);
+                run_in_pool(broker, sink, ask, 0);
                 return false;
+            }
+            Run::Passed(bytes) => {
+                broker.pops.poll_timeouts.forget(ask.deadline_ms, id);
+                return search_on(broker, &sink, &ask, bytes, out);
             }
             // The sweep of timeouts may have passed while the request was out of its list, and would not find it again.
             Run::Nothing if ask.deadline_ms <= broker.now_ms() => give_up(&ask, NoWait::TimedOut, out),
@@ -241,6 +290,20 @@ fn left_over(broker: &Broker, ask: &Ask) -> Vec<SuspendedPop> {
     }
 }
 
+/// Runs a request until it is answered, finds no further message, or has read as much as a slice allows.
+fn run_slice(broker: &Broker, ask: &Ask, source: Source, out: &mut dyn ReplyWriter) -> Run {
+    let mut searched = 0;
+    loop {
+        match run_once(broker, ask, source, out) {
+            Run::Passed(bytes) => searched += bytes,
+            run => return run,
+        }
+        if searched >= SLICE_BYTES {
+            return Run::Passed(searched);
+        }
+    }
+}
+
 fn run_once(broker: &Broker, ask: &Ask, source: Source, out: &mut dyn ReplyWriter) -> Run {
     let topic = match current_topic(broker, ask) {
         Ok(topic) => topic,
@@ -257,8 +320,9 @@ fn run_once(broker: &Broker, ask: &Ask, source: Source, out: &mut dyn ReplyWrite
         return Run::Answered;
     };
     match pick(broker, &topic, (ask, pop), source) {
-        Ok(popped) if popped.count == 0 => Run::Nothing,
-        Ok(popped) => {
+        Ok(Picked { popped, passed_bytes: 0 }) if popped.count == 0 => Run::Nothing,
+        Ok(Picked { passed_bytes, .. }) if passed_bytes > 0 => Run::Passed(passed_bytes),
+        Ok(Picked { popped, .. }) => {
             out.popped(PopStatus::Found, popped, pop.invisible_ms);
             Run::Answered
         }

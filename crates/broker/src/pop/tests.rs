@@ -1,7 +1,9 @@
 //! Pops on a broker without connections. Time is an argument, and messages with an invisible time of 0 need no timer.
 
+mod acting;
 mod ordered;
 mod priority;
+mod search;
 
 use std::sync::atomic::Ordering;
 
@@ -53,7 +55,7 @@ fn popped(fixture: &Fixture, invisible_ms: i64) -> Popped {
     let ask = ask(fixture, invisible_ms);
     let Want::Pop(pop) = &ask.want else { unreachable!() };
     let topic = fixture.broker.topics.find("T").unwrap();
-    pick(&fixture.broker, &topic, (&ask, pop), Source::Disk).ok().unwrap()
+    pick(&fixture.broker, &topic, (&ask, pop), Source::Disk).ok().unwrap().popped
 }
 
 /// Runs rounds of a new revive engine's state, at a time when all checkpoints are due.
@@ -205,7 +207,7 @@ fn a_topic_that_was_deleted_and_made_again_is_not_popped_by_those_who_waited_for
     let old = old.take().unwrap();
     let ask = Ask { waiters: old.waiters.clone(), ..ask(&fixture, 60_000) };
     let Want::Pop(pop) = &ask.want else { unreachable!() };
-    assert_eq!(pick(&fixture.broker, &old, (&ask, pop), Source::Disk).ok().unwrap().count, 0);
+    assert_eq!(pick(&fixture.broker, &old, (&ask, pop), Source::Disk).ok().unwrap().popped.count, 0);
     assert_eq!(fixture.broker.offsets.committed("G", "T", 0), None);
     let refusal = current_topic(&fixture.broker, &ask).err().unwrap();
     assert_eq!(refusal.code, wire::codes::response::TOPIC_NOT_EXIST);

@@ -11,6 +11,8 @@ use crate::broker::Broker;
 
 /// Most index units read in one step.
 const STEP: usize = 256;
+/// Bytes of an index unit.
+const UNIT_BYTES: u64 = 20;
 
 /// The result of looking for messages.
 pub(crate) struct Scan {
@@ -26,20 +28,30 @@ pub(crate) struct Scan {
     pub max: i64,
     /// Whether the messages looked at lie so far behind the end of the log that a slave may serve the next pull.
     pub is_far_behind: bool,
+    /// Bytes of index units and records that were read to find the messages.
+    pub bytes_read: u64,
 }
 
 impl Scan {
     /// The result that tells the client to continue at offset `next`.
     pub(super) fn moved(broker: &Broker, pull: &Pull, next: i64, status: &'static str) -> Self {
         let (min, max) = (pull.queue.index.min().to_i64(), broker.visible_end(&pull.queue));
-        Self { code: response::PULL_OFFSET_MOVED, status, next, min, max, is_far_behind: false }
+        Self {
+            code: response::PULL_OFFSET_MOVED,
+            status,
+            next,
+            min,
+            max,
+            is_far_behind: false,
+            bytes_read: 0,
+        }
     }
 
     /// The result that tells the client to repeat its pull.
     pub(super) fn again(broker: &Broker, pull: &Pull) -> Self {
         let (min, max) = (pull.queue.index.min().to_i64(), broker.visible_end(&pull.queue));
         let (code, status) = (response::PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE");
-        Self { code, status, next: pull.ask.asked, min, max, is_far_behind: false }
+        Self { code, status, next: pull.ask.asked, min, max, is_far_behind: false, bytes_read: 0 }
     }
 
     /// Looks for messages from the pull's offset on, and collects the index units of those that match in `units`. `None` when the
@@ -54,7 +66,9 @@ impl Scan {
         let min = pull.queue.index.min().to_i64();
         let max = broker.visible_end(&pull.queue);
         let offset = pull.ask.offset;
-        let found = |code, status, next| Some(Self { code, status, next, min, max, is_far_behind: false });
+        let found = |code, status, next| {
+            Some(Self { code, status, next, min, max, is_far_behind: false, bytes_read: 0 })
+        };
         if broker.role.is_slave() && offset >= max {
             // The master may have more: a slave sets no group back, and sends consumers to the master while it follows it
             // (`PullMessageProcessor`, without `offsetCheckInSlave`). When it has just acted for its master, their routes still show it
@@ -84,12 +98,13 @@ impl Scan {
         }
         match collect_units(broker, pull, max, source, units) {
             Ok(None) => None,
-            Ok(Some(Walked { next, is_far_behind })) if next > offset => {
+            Ok(Some(Walked { next, is_far_behind, record_bytes })) if next > offset => {
                 let (code, status) = match units.is_empty() {
                     true => (response::PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE"),
                     false => (response::SUCCESS, "FOUND"),
                 };
-                Some(Self { code, status, next, min, max, is_far_behind })
+                let bytes_read = (next - offset).unsigned_abs() * UNIT_BYTES + record_bytes;
+                Some(Self { code, status, next, min, max, is_far_behind, bytes_read })
             }
             // The messages from the pull's offset on were deleted in the meantime.
             _ if pull.queue.index.min().to_i64() > offset => {
@@ -114,6 +129,8 @@ struct Walked {
     /// Offset behind the last unit looked at.
     next: i64,
     is_far_behind: bool,
+    /// Bytes of the records that an SQL filter looked at.
+    record_bytes: u64,
 }
 
 /// Collects matching index units in `units`. `None` when the disk would have to be read.
@@ -201,6 +218,8 @@ struct Collector<'a> {
     is_far_behind: bool,
     /// Holds the record whose properties a filter looks at.
     record: Vec<u8>,
+    /// Bytes of the records that a filter looked at.
+    record_bytes: u64,
 }
 
 impl<'a> Collector<'a> {
@@ -208,13 +227,25 @@ impl<'a> Collector<'a> {
         let limits = &broker.config.transfer;
         let memory = limits.memory_bytes / 100 * limits.memory_ratio.unsigned_abs();
         let appended = broker.store.appended().get();
-        let (count, bytes, is_far_behind, record) = (0, 0, false, Vec::new());
-        Self { broker, pull, source, units, count, bytes, appended, memory, is_far_behind, record }
+        let (count, bytes, is_far_behind, record, record_bytes) = (0, 0, false, Vec::new(), 0);
+        Self {
+            broker,
+            pull,
+            source,
+            units,
+            count,
+            bytes,
+            appended,
+            memory,
+            is_far_behind,
+            record,
+            record_bytes,
+        }
     }
 
     /// How far the walk has come when `next` is the offset behind the last unit looked at.
     fn walked(&self, next: i64) -> Walked {
-        Walked { next, is_far_behind: self.is_far_behind }
+        Walked { next, is_far_behind: self.is_far_behind, record_bytes: self.record_bytes }
     }
 
     /// Collects the unit at a queue offset if it matches; `alike` units are of the same record.
@@ -234,7 +265,9 @@ impl<'a> Collector<'a> {
         // A unit whose tags code is not known, and a record that cannot be read, count as matching: reading the answer shows
         // what is wrong with them.
         if !unit.is_blank() && (!unit.has_tags_code() || ask.filter.matches(unit.tags_code)) {
-            match has_properties(self.broker, self.pull, unit, self.source, &mut self.record)? {
+            let has_properties = has_properties(self.broker, self.pull, unit, self.source, &mut self.record)?;
+            self.record_bytes += self.record.len() as u64;
+            match has_properties {
                 None => return Ok(Looked::NotResident),
                 Some(false) => {}
                 Some(true) => {

@@ -7,12 +7,17 @@ use wire::codes::response;
 use super::{Pull, Scan, Source, answer, check, read_from_disk, write_empty};
 use crate::broker::Broker;
 use crate::long_polling::SuspendedPull;
-use crate::reply_sink::ReplyWriter;
+use crate::reply_sink::{ReplySink, ReplyWriter};
+use crate::slow::WaitCause;
 use crate::topics::Queue;
 
 /// Longest time a pull is suspended, in milliseconds, whatever the client asks for; the client then pulls again. Bounds how
 /// long pulls of a client that went away are kept.
 pub(super) const HOLD_MAX_MS: i64 = 60_000;
+
+/// How often a pull whose queue grows faster than it is searched runs on the thread of its connection before other requests have
+/// their turn.
+const ROUNDS_MAX: u32 = 16;
 
 /// What became of a pull that was to be suspended.
 pub(super) enum Suspension {
@@ -85,7 +90,7 @@ fn hand_over(broker: &Arc<Broker>, queue: Arc<Queue>, held: SuspendedPull) {
 /// Runs a pull that was taken out of its list; puts the pull back when no message matched.
 fn run(broker: &Arc<Broker>, queue: &Arc<Queue>, mut held: SuspendedPull, out: &mut dyn ReplyWriter) {
     let (deadline_ms, id) = (held.deadline_ms, held.id);
-    loop {
+    for round in 1.. {
         // The long polling timeout may have fired while the pull was out of its list, and it fires once only.
         let expired = deadline_ms <= broker.now_ms();
         let Some(waiting) = resume(broker, queue, held, expired, out) else { break };
@@ -95,7 +100,11 @@ fn run(broker: &Arc<Broker>, queue: &Arc<Queue>, mut held: SuspendedPull, out: &
             return;
         }
         match queue.suspended.take_one(id) {
-            Some(again) => held = again,
+            Some(again) if round < ROUNDS_MAX => held = again,
+            Some(again) => {
+                search_on_disk(broker, queue.clone(), again);
+                break;
+            }
             None => return,
         }
     }
@@ -128,10 +137,10 @@ fn resume(
         return None;
     }
     let Some(scan) = Scan::find_messages(broker, &pull, Source::Memory, &mut units) else {
-        read_from_disk(broker, held.sink, pull);
+        search_on_disk(broker, queue.clone(), SuspendedPull { ask: pull.ask, ..held });
         return None;
     };
-    if !expired && matches!(scan.code, response::PULL_NOT_FOUND | response::PULL_RETRY_IMMEDIATELY) {
+    if !expired && finds_nothing(&scan) {
         pull.ask.offset = scan.next;
         return Some(SuspendedPull { ask: pull.ask, ..held });
     }
@@ -139,4 +148,35 @@ fn resume(
         read_from_disk(broker, held.sink, pull);
     }
     None
+}
+
+/// Whether a scan found no message that a suspended pull waits for.
+fn finds_nothing(scan: &Scan) -> bool {
+    matches!(scan.code, response::PULL_NOT_FOUND | response::PULL_RETRY_IMMEDIATELY)
+}
+
+/// Runs a suspended pull again in the disk pool, because new messages are not in memory. The pull is suspended again when no
+/// message matched.
+fn search_on_disk(broker: &Arc<Broker>, queue: Arc<Queue>, held: SuspendedPull) {
+    let (reader, sink, queued) = (broker.clone(), held.sink.clone(), broker.clock.steady());
+    let read = move |sink: &Arc<dyn ReplySink>| {
+        reader.note_slow("pull", WaitCause::DiskPool, queued);
+        let mut units = Vec::new();
+        let pull = Pull { queue: queue.clone(), ask: held.ask.clone() };
+        let Some(scan) = Scan::find_messages(&reader, &pull, Source::Disk, &mut units) else { return };
+        if held.deadline_ms > reader.now_ms() && finds_nothing(&scan) {
+            let mut held = held;
+            held.ask.offset = scan.next;
+            match hold(&reader, &queue, held) {
+                Suspension::Waits => return,
+                // Not on this thread again: other requests that wait for the disk have their turn first.
+                Suspension::Ready(held) => return hand_over(&reader, queue, held),
+                Suspension::Full => {}
+            }
+        }
+        sink.write(&mut |out| {
+            answer(&reader, &pull, &scan, &units, Source::Disk, out);
+        });
+    };
+    broker.disk_pool.answer(&broker.refused, sink, read, || ());
 }

@@ -266,3 +266,42 @@ fn a_pull_held_at_a_light_queue_goes_on_waiting_there() {
     };
     assert!(check::renew(&fixture.broker, &queue, &mut held));
 }
+
+/// Messages that left the page cache are read by the disk pool, which must not answer a waiting pull that they do not match.
+#[test]
+fn a_waiting_pull_outlasts_messages_on_the_disk_that_do_not_match() {
+    let disk = store::FakeDisk::new(512);
+    let directory = tempfile::tempdir().unwrap();
+    let fixture = Fixture::on(Arc::new(disk.clone()), directory, |_| {});
+    let broker = &fixture.broker;
+    broker.groups.make("g", 1).unwrap();
+    let queue = fixture.queue("T", 0);
+    let mut ask = pull(&fixture, 0, "*").ask;
+    ask.filter = Arc::new(Subscription::parse_typed("T", "a = 2", "SQL92", 1).unwrap());
+    let peer = Arc::new(ConnectionHandle::detached(1, crate::testing::ADDRESS));
+    let held = SuspendedPull {
+        sink: Call::first().later(&peer, &Arc::default()),
+        ask,
+        group: broker.groups.find("g").unwrap(),
+        brings_filter: true,
+        deadline_ms: broker.now_ms() + HOLD_MAX_MS,
+        id: 0,
+    };
+    assert!(matches!(hold(broker, &queue, held), Suspension::Waits));
+    disk.faults(|faults| faults.nothing_resident = true);
+    let mut answer = Vec::new();
+    fixture.put("T", 0, b"x", b"a\x011\x02");
+    crate::testing::until("the pull waits again", || {
+        answer.extend(peer.pushed());
+        !answer.is_empty() || queue.suspended.is_waited_on()
+    });
+    assert_eq!(answer, b"", "it does not match");
+    fixture.put("T", 0, b"x", b"a\x012\x02");
+    crate::testing::until("an answer", || {
+        answer.extend(peer.pushed());
+        !answer.is_empty()
+    });
+    let command = Command::decode(&mut answer).unwrap();
+    let next = PullReply::decode(&command.fields).unwrap().next_offset;
+    assert_eq!((command.code, next), (response::SUCCESS, 2));
+}

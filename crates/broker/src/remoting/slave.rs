@@ -1,5 +1,5 @@
 //! What a slave does not serve: everything that would append to its log or change a table, because both are copies of the
-//! master's.
+//! master's. A slave that acts for its master serves pops and acknowledgements from memory (`PopBufferMergeService`).
 
 use wire::codes::{request as code, response};
 
@@ -54,16 +54,39 @@ pub(super) fn refusal(broker: &Broker, asked: i32) -> Option<Refusal> {
             Serve::Pull(_) if !broker.config.slave_read_enable || !broker.role.is_consistent() => {
                 Some(rejected())
             }
+            Serve::Pop(_) | Serve::Ack(_) if serves_pops(broker) => None,
             Serve::Pop(_) | Serve::Ack(_) => Some(appends()),
             _ => None,
         },
     }
 }
 
+/// Whether this slave pops for its master, which is gone. As for pulls, `slaveReadEnable` is needed.
+fn serves_pops(broker: &Broker) -> bool {
+    broker.acting.is_acting() && broker.config.slave_read_enable && broker.role.is_consistent()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::Fixture;
+
+    #[test]
+    fn a_slave_pops_only_while_it_acts_for_its_master() {
+        let fixture = Fixture::with(|config| {
+            config.replication.role = crate::config::Role::Slave;
+            config.broker_id = 1;
+            config.slave_read_enable = true;
+        });
+        let refused = |asked| refusal(&fixture.broker, asked).map(|refusal| refusal.code);
+        for asked in [code::POP_MESSAGE, code::ACK_MESSAGE, code::BATCH_ACK_MESSAGE] {
+            fixture.broker.acting.set_acting(false);
+            assert_eq!(refused(asked), Some(response::SERVICE_NOT_AVAILABLE));
+            fixture.broker.acting.set_acting(true);
+            assert_eq!(refused(asked), None, "{asked}");
+        }
+        assert_eq!(refused(code::CHANGE_MESSAGE_INVISIBLETIME), Some(response::SERVICE_NOT_AVAILABLE));
+    }
 
     #[test]
     fn a_recall_at_a_slave_is_refused_as_in_java() {

@@ -87,7 +87,7 @@ impl Queue {
         pop.count_max = count_max;
         let Want::Pop(pop) = &ask.want else { unreachable!() };
         let topic = self.fixture.broker.topics.find("T").unwrap();
-        let popped = pick(&self.fixture.broker, &topic, (&ask, pop), Source::Disk).ok().unwrap();
+        let popped = pick(&self.fixture.broker, &topic, (&ask, pop), Source::Disk).ok().unwrap().popped;
         let offsets = popped.texts.offsets.split(' ').nth(2).unwrap_or_default().split(',');
         let found: Vec<i64> = offsets.filter_map(|offset| offset.parse().ok()).collect();
         let is_blocked = self.last.1.iter().any(|it| !it.is_acked && it.visible_ms > now_ms);

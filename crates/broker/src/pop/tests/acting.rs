@@ -1,0 +1,53 @@
+//! Pops of a slave that acts for its master.
+
+use super::*;
+use crate::clock::Clock;
+use crate::config::Role;
+use crate::testing::CALLER;
+
+const INVISIBLE_MS: i64 = 60_000;
+
+/// A slave that acts for its master, whose clock is returned, with three messages of topic `T`.
+fn acting() -> (Fixture, Clock) {
+    let (clock, directory) = (Clock::standing(1_000_000), tempfile::tempdir().unwrap());
+    let fixture = Fixture::timed(Arc::new(store::RealDisk), clock.clone(), directory, |config| {
+        config.replication.role = Role::Slave;
+        config.replication.acting.is_enabled = true;
+        config.broker_id = 1;
+    });
+    fixture.broker.groups.make("G", 1).unwrap();
+    fixture.queue("T", 0);
+    (0..3).for_each(|_| fixture.put("T", 0, b"m", b""));
+    fixture.broker.role.follow(1);
+    fixture.broker.role.agree();
+    fixture.broker.acting.set_acting(true);
+    (fixture, clock)
+}
+
+fn acknowledge(fixture: &Fixture, found: &Popped, offset: i64) -> Result<(), crate::Refusal> {
+    let handle = format!("0 {} {INVISIBLE_MS} {} 0 b 0 {offset}", found.pop_ms, found.revive_queue);
+    let message =
+        PoppedMessage { caller: &CALLER, group: "G", topic: "T", queue_id: 0, offset, handle: &handle };
+    let mut records = ReviveRecords::new(&fixture.broker.store);
+    let outcome = ack(&fixture.broker, &mut records, &message);
+    assert_eq!(records.len(), 0, "nothing is appended");
+    outcome
+}
+
+#[test]
+fn an_acting_slave_pops_and_acknowledges_from_memory() {
+    let (fixture, clock) = acting();
+    let broker = &fixture.broker;
+    let end = broker.store.appended();
+    let found = popped(&fixture, INVISIBLE_MS);
+    assert_eq!(found.count, 3);
+    assert_eq!(popped(&fixture, INVISIBLE_MS).count, 0, "the messages are invisible");
+    (0..2).for_each(|offset| acknowledge(&fixture, &found, offset).unwrap());
+    assert_eq!(broker.offsets.committed("G", "T", 0), Some(0), "a message is not acknowledged");
+    // The checkpoint does not leave the memory, however late it is.
+    clock.set(1_000_000 + 2 * INVISIBLE_MS);
+    due(broker, clock.now_ms());
+    acknowledge(&fixture, &found, 2).unwrap();
+    assert_eq!(broker.offsets.committed("G", "T", 0), Some(3), "the master takes this offset over");
+    assert_eq!(broker.store.appended(), end);
+}
