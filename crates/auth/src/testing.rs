@@ -1,5 +1,6 @@
 //! What the tests of several modules need.
 
+use std::cell::Cell;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -13,6 +14,11 @@ use crate::names::{Action, Actions};
 use crate::plain::PlainFiles;
 use crate::resource::{Needed, Resource};
 use crate::signature::{SIGNATURE, Signed};
+
+thread_local! {
+    /// Bytes of signed content that this thread has hashed to check signatures.
+    pub(crate) static HASHED_BYTES: Cell<usize> = const { Cell::new(0) };
+}
 
 /// The settings of a broker with authentication and authorization.
 pub(crate) const BOTH: [(&str, &str); 5] = [

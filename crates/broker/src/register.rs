@@ -35,7 +35,7 @@ use crate::topics::{Topic, Topics};
 const TOPICS_PER_REQUEST: usize = if cfg!(test) { 5 } else { 5_000 };
 
 /// How long a name server may take to answer (`registerBrokerTimeoutMills` in Java).
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(24);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 3_600 } else { 24 });
 
 /// Longest `registerNameServerPeriod` that is used, in milliseconds, as in Java. Name servers remove brokers they have not heard of for two
 /// minutes.

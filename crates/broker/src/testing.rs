@@ -29,6 +29,9 @@ use crate::remoting::Port;
 use crate::supervisor::SupervisedWork;
 use crate::topics::{Queue, Topics};
 
+/// How long a test waits for an outcome. An outcome that comes late is as good as an early one.
+pub(crate) const OUTCOME_CAP: Duration = Duration::from_secs(120);
+
 pub(crate) const ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10911);
 
 /// A client where everybody is served.
@@ -125,6 +128,8 @@ impl Fixture {
         config.broker_ip1 = ADDRESS.ip().to_string();
         config.store.segment_bytes = 1 << 20;
         config.store.queue_file_bytes = 20 * 100;
+        // However long a flush takes, whoever waits for it gets its outcome.
+        config.store.flush_timeout = Duration::from_secs(3_600);
         // No file is deleted for lack of space, however full the machine's disk is.
         config.retention.clean_at = store::UsageLimit::Percent(100);
         change(&mut config);
@@ -306,11 +311,11 @@ pub(crate) fn answers(mut bytes: Vec<u8>) -> Vec<(i32, i32)> {
     found
 }
 
-/// Waits for what another thread does. Panics after a minute.
+/// Waits for an outcome of another thread. Panics after [`OUTCOME_CAP`].
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + OUTCOME_CAP;
     while !holds() {
-        assert!(Instant::now() < deadline, "not within a minute: {what}");
+        assert!(Instant::now() < deadline, "not within {OUTCOME_CAP:?}: {what}");
         std::thread::sleep(Duration::from_millis(1));
     }
 }

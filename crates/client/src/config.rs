@@ -3,6 +3,7 @@
 use crate::Credentials;
 use net::tls::Security;
 use std::net::IpAddr;
+use std::time::Duration;
 use wire::frame::Encoding;
 
 /// How a client reaches a cluster: name servers, encryption, keys.
@@ -22,6 +23,9 @@ pub struct Config {
     pub security: Security,
     /// Keys to sign requests with; `None` for unsigned requests.
     pub credentials: Option<Credentials>,
+    /// Least time limit of calls other than sends, pulls and pops (`ClientConfig.mqClientApiTimeout`). Most of these calls have a few
+    /// seconds by default.
+    pub api_timeout_min: Duration,
 }
 
 impl Config {
@@ -37,6 +41,7 @@ impl Config {
             encoding: Encoding::Json,
             security: Security::default(),
             credentials: None,
+            api_timeout_min: Duration::ZERO,
         }
     }
 }

@@ -74,6 +74,7 @@ pub(crate) struct Remote {
     pub server_requests: Arc<ServerRequests>,
     encoding: Encoding,
     pub credentials: Option<Credentials>,
+    api_timeout_min: Duration,
     links: Mutex<HashMap<String, Arc<Link>>>,
     name_servers: Vec<String>,
     /// New connections, over which a heartbeat must be sent.
@@ -107,6 +108,7 @@ impl Remote {
             server_requests: Arc::default(),
             encoding: config.encoding,
             credentials: config.credentials.clone(),
+            api_timeout_min: config.api_timeout_min,
             links: Mutex::default(),
             name_servers,
             dialed: Arc::default(),
@@ -223,7 +225,8 @@ impl Remote {
         }
     }
 
-    /// Like [`Remote::ask`], but every response code except success becomes an error.
+    /// Like [`Remote::ask`], but every response code except success becomes an error. The time limit is at least
+    /// [`Config::api_timeout_min`].
     pub async fn call(
         &self,
         address: &str,
@@ -231,6 +234,7 @@ impl Remote {
         timeout: Duration,
         write: impl FnOnce(FrameWriter<'_>),
     ) -> Result<Reply, Error> {
+        let timeout = timeout.max(self.api_timeout_min);
         accept(address, self.ask(address, code, timeout, write).await?)
     }
 
@@ -261,10 +265,11 @@ impl Remote {
         write: impl Fn(FrameWriter<'_>),
     ) -> Result<(Reply, &str), Error> {
         let mut failure = Error::NoNameServer;
+        let timeout = Duration::from_secs(3).max(self.api_timeout_min);
         for _ in 0..self.name_servers.len() {
             let chosen = self.chosen.load(Relaxed) % self.name_servers.len();
             let address = &self.name_servers[chosen];
-            match self.ask(address, code, Duration::from_secs(3), &write).await {
+            match self.ask(address, code, timeout, &write).await {
                 Ok(reply) => return Ok((reply, address)),
                 Err(error) => {
                     tracing::warn!(%error, "name server failed");

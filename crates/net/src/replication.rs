@@ -12,9 +12,6 @@ use crate::greeting::greet;
 use crate::stream::Stream;
 use crate::tls::Security;
 
-/// Longest wait for everything before the first frame of a slave. A slave of RocketMQ may be silent for `haSendHeartbeatInterval`.
-const GREETING_TIMEOUT: Duration = Duration::from_secs(20);
-
 /// How connections of replication are made secure (`tls.replication.mode`). By default they are plain.
 #[derive(Clone, Debug, Default)]
 pub struct ReplicationTls(Option<(Arc<Security>, Arc<Budget>)>);
@@ -26,16 +23,17 @@ impl ReplicationTls {
         Self(security.replication.clone().map(|security| (security, budget.clone())))
     }
 
-    /// Reads what comes before the first frame of an accepted connection, and returns the address that counts as the slave's.
+    /// Reads the bytes before the first frame of an accepted connection, for `patience` at most, and returns the address that counts
+    /// as the slave's.
     ///
     /// # Errors
     /// The connection ended, or is plain where TLS is required; its handshake failed or took too long; there is no place for it.
-    pub async fn accept(&self, stream: TcpStream) -> io::Result<(Stream, SocketAddr)> {
+    pub async fn accept(&self, stream: TcpStream, patience: Duration) -> io::Result<(Stream, SocketAddr)> {
         let remote = stream.peer_addr()?;
         let Some((security, budget)) = &self.0 else { return Ok((Stream::Plain(stream), remote)) };
         let place = budget.admit(remote.ip(), security).ok_or(io::ErrorKind::ConnectionRefused)?;
         let greeting = greet(stream, security, &place);
-        tokio::time::timeout(GREETING_TIMEOUT, greeting).await.map_err(|_| io::ErrorKind::TimedOut)?
+        tokio::time::timeout(patience, greeting).await.map_err(|_| io::ErrorKind::TimedOut)?
     }
 
     /// Encrypts a connection to a master when `tls.replication.mode` is enforcing.

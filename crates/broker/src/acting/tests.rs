@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::config::Role as Configured;
 use crate::replicas::{MasterAddresses, SlaveProgress};
 use crate::role::BrokerRole;
-use crate::testing::Fixture;
+use crate::testing::{Fixture, OUTCOME_CAP};
 
 /// A name server that knows the brokers of one group.
 #[derive(Default)]
@@ -88,7 +88,7 @@ impl Drop for World {
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(within(Duration::from_secs(60), future)).expect("within a minute")
+    runtime.block_on(within(OUTCOME_CAP, future)).expect("an outcome")
 }
 
 fn offset(fixture: &Fixture, queue: i32) -> Option<i64> {

@@ -5,7 +5,6 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use net::tls::Security;
 use net::{Budget, ReplicationTls};
@@ -25,9 +24,10 @@ use super::{Worker, slave};
 use crate::config::Config;
 use crate::state::DeliveryNote;
 use crate::supervisor::SupervisedWork;
-use crate::testing::Fixture;
+use crate::testing::{Fixture, OUTCOME_CAP, until};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Silence for which a side of a connection in these tests closes the connection: none, however late the other side is.
+const SILENCE_MS: u64 = 3_600_000;
 
 /// A master with something in its log, its port, and what ends it.
 struct Master {
@@ -51,6 +51,7 @@ impl Master {
     fn start_with(is_elected: bool, change: impl FnOnce(&mut Config)) -> Self {
         let fixture = Fixture::with(|config| {
             config.replication.in_sync_replicas = 2;
+            config.replication.housekeeping_interval_ms = SILENCE_MS;
             change(config);
         });
         fixture.put("T", 0, &[7; 5000], b"");
@@ -88,7 +89,7 @@ impl Master {
 
     fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(OUTCOME_CAP)).unwrap();
         stream
     }
 
@@ -154,9 +155,7 @@ fn connections_that_say_nothing_keep_no_slave_out() {
     let broker = &master.fixture.broker;
     let mut reported = master.connect();
     reported.write_all(&0_u64.to_be_bytes()).unwrap();
-    crate::testing::until("the first slave is known", || {
-        broker.replicas.slaves().iter().any(|slave| slave.has_reported())
-    });
+    until("the first slave is known", || broker.replicas.slaves().iter().any(|slave| slave.has_reported()));
     let silent: Vec<_> = (0..200).map(|_| master.connect()).collect();
     let mut late = master.connect();
     late.write_all(&0_u64.to_be_bytes()).unwrap();
@@ -176,11 +175,9 @@ fn connections_that_begin_no_tls_handshake_keep_no_slave_out() {
     });
     let silent: Vec<_> = (0..200).map(|_| master.connect()).collect();
     let mut late = master.connect();
-    let began = Instant::now();
     late.write_all(&0_u64.to_be_bytes()).unwrap();
     let end = usize::try_from(master.fixture.broker.store.appended().get()).unwrap();
     late.read_exact(&mut vec![0; 12 + end]).unwrap();
-    assert!(began.elapsed() < Duration::from_secs(18), "it has waited until greetings took too long");
     drop(silent);
 }
 
@@ -199,12 +196,10 @@ fn a_port_that_accepts_nobody_holds_up_no_slave() {
     };
     follow(&mut frame);
     master.stop_accepting();
-    let began = Instant::now();
     for _ in 0..100 {
         master.fixture.put("T", 0, b"next", b"");
         follow(&mut frame);
     }
-    assert!(began.elapsed() < Duration::from_secs(9), "a slave waits each time that nobody is accepted");
 }
 
 #[test]
@@ -238,7 +233,7 @@ fn an_elected_master_ends_the_connection_of_a_slave_that_tells_nonsense() {
     assert_eq!(frame[..8], [&[0, 0, 0, 2][..], &u32::try_from(end).unwrap().to_be_bytes()].concat());
     good.write_all(&report(end)).unwrap();
     let store = &master.fixture.broker.store;
-    crate::testing::until("the report is taken", || store.replicated() == Some(LogOffset::new(end)));
+    until("the report is taken", || store.replicated() == Some(LogOffset::new(end)));
 }
 
 /// A slave whose master is the test.
@@ -276,7 +271,12 @@ impl Slave {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap().to_string();
         broker.replicas.learn(Some(&address), Some(&address));
-        let config = SlaveConfig { file_bytes: 1 << 20, retry_interval_ms: 1, ..SlaveConfig::default() };
+        let config = SlaveConfig {
+            file_bytes: 1 << 20,
+            retry_interval_ms: 1,
+            housekeeping_interval_ms: SILENCE_MS,
+            ..SlaveConfig::default()
+        };
         let machine = machine(config);
         let shell = slave::Shell::new(broker.clone(), machine);
         let run = move |stopped| shell.run(stopped);
@@ -287,7 +287,7 @@ impl Slave {
     /// The next connection of the slave, which has introduced itself.
     fn accept(&self) -> TcpStream {
         let (mut stream, _) = self.listener.accept().unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(OUTCOME_CAP)).unwrap();
         let mut greeting = [0; 16];
         stream.read_exact(&mut greeting).unwrap();
         assert_eq!(greeting[..], handshake(2)[..]);
@@ -420,7 +420,7 @@ fn a_slave_delivers_again_what_was_cut_off_its_log() {
     let mut sent = Vec::new();
     HandshakeReply { end: ends[0], epochs: epochs().entries().to_vec() }.encode(&mut sent);
     stream.write_all(&sent).unwrap();
-    crate::testing::until("the log is cut", || broker.store.appended() == ends[0]);
+    until("the log is cut", || broker.store.appended() == ends[0]);
     assert_eq!(broker.schedule.offset(3), 5, "the copies of the messages from 5 on are gone");
 }
 
@@ -446,7 +446,7 @@ fn a_classic_slave_follows_only_a_master_that_has_its_last_record() {
     let store = &slave.fixture.broker.store;
     let connect = || {
         let (mut stream, _) = slave.listener.accept().unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(OUTCOME_CAP)).unwrap();
         (next_report(&mut stream), stream)
     };
 

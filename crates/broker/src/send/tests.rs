@@ -1,7 +1,9 @@
 //! The answers of sends: their codes and remarks, and when they are sent.
 
+use std::sync::{Mutex, MutexGuard};
+
 use net::{ConnectionHandle, Service as _};
-use store::{AppendError, FlushMode};
+use store::{AppendError, FakeDisk, FlushMode};
 use wire::batch;
 use wire::body::topic::{PERM_READ, PERM_WRITE, TopicConfig};
 use wire::codes::request;
@@ -10,8 +12,9 @@ use wire::header::{PullHeader, pull_flag};
 use wire::properties::{self, key};
 
 use super::*;
+use crate::position_writer::wait_flushed;
 use crate::remoting::{Dispatcher, Port};
-use crate::testing::{ADDRESS, Fixture};
+use crate::testing::{ADDRESS, Fixture, until};
 
 fn check(error: &AppendError, code: i32, begins: &str) {
     let fixture = Fixture::new();
@@ -39,40 +42,64 @@ fn appends_that_fail_have_the_codes_and_texts_of_java() {
     );
 }
 
-/// Sends a message. True when it was answered without waiting for the disk.
-fn answered_at_once(fixture: &Fixture, properties: &[u8]) -> bool {
+/// A broker on a disk that hangs while a lock is held.
+struct Hanging {
+    fixture: Fixture,
+    disk: FakeDisk,
+    lock: Arc<Mutex<()>>,
+}
+
+impl Hanging {
+    /// A broker with a queue of topic `T`.
+    fn new(flush: FlushMode) -> Self {
+        let disk = FakeDisk::new(512);
+        let fixture = Fixture::on(Arc::new(disk.clone()), tempfile::tempdir().unwrap(), |config| {
+            config.store.flush = flush;
+        });
+        fixture.queue("T", 0);
+        // The file of the log is there before the disk hangs.
+        fixture.put("Filler", 0, b"", b"");
+        assert!(wait_flushed(&fixture.broker.store, fixture.broker.store.appended()));
+        Self { fixture, disk, lock: Arc::default() }
+    }
+
+    /// Makes the disk hang until the returned guard is dropped.
+    fn hang(&self) -> MutexGuard<'_, ()> {
+        self.disk.faults(|faults| faults.syncs_wait_for = Some(self.lock.clone()));
+        self.lock.lock().unwrap()
+    }
+}
+
+/// Sends a message while the disk hangs. True when it was answered without waiting for the disk.
+fn answered_at_once(hanging: &Hanging, properties: &[u8]) -> bool {
     let header = SendHeader { producer_group: "PG", topic: "T", properties, ..SendHeader::default() };
     let mut bytes = Vec::new();
     let head = Head::request(Encoding::Json, request::SEND_MESSAGE_V2, 1);
     header.write(FrameWriter::begin(&mut bytes, head)).finish(b"body");
-    let dispatcher = Dispatcher::new(fixture.broker.clone(), Port::Own);
+    let dispatcher = Dispatcher::new(hanging.fixture.broker.clone(), Port::Own);
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
     let (mut read_batch, mut out) = (dispatcher.read_batch(), Vec::new());
+    let disk = hanging.hang();
     dispatcher.frame(&mut read_batch, &peer, Command::decode(&mut bytes).unwrap(), &mut out);
     dispatcher.end(&mut read_batch, &peer, &mut out);
-    if out.is_empty() {
-        // The answer comes once the message is on disk.
-        let (sender, receiver) = std::sync::mpsc::channel();
-        let end = fixture.broker.store.appended();
-        fixture.broker.store.when_flushed(end, Box::new(move |_| sender.send(()).unwrap()));
-        receiver.recv().unwrap();
-        out = peer.pushed();
-    } else {
-        assert_eq!(Command::decode(&mut out).unwrap().code, 0);
-        return true;
+    let is_at_once = !out.is_empty();
+    drop(disk);
+    if !is_at_once {
+        until("the answer comes", || {
+            out = peer.pushed();
+            !out.is_empty()
+        });
     }
-    assert!(out.is_empty() || Command::decode(&mut out).unwrap().code == 0);
-    false
+    assert_eq!(Command::decode(&mut out).unwrap().code, 0);
+    is_at_once
 }
 
 #[test]
 fn a_send_that_does_not_wait_for_the_disk_is_answered_at_once() {
-    let fixture = Fixture::with(|config| config.store.flush = FlushMode::Sync);
-    fixture.queue("T", 0);
-    assert!(answered_at_once(&fixture, b"WAIT\x01false\x02"));
-    // A flush may be over before it is asked for.
+    let hanging = Hanging::new(FlushMode::Sync);
+    assert!(answered_at_once(&hanging, b"WAIT\x01false\x02"));
     for properties in [&b"WAIT\x01true\x02"[..], b""] {
-        assert!((0..100).any(|_| !answered_at_once(&fixture, properties)), "{properties:?}");
+        assert!(!answered_at_once(&hanging, properties), "{properties:?}");
     }
 }
 
@@ -120,34 +147,30 @@ fn a_producer_is_answered_before_those_who_wait_are_woken() {
 
 #[test]
 fn a_send_that_waits_for_the_disk_is_charged_to_its_connection() {
-    let fixture = Fixture::with(|config| config.store.flush = FlushMode::Sync);
-    fixture.queue("T", 0);
-    let dispatcher = Dispatcher::new(fixture.broker.clone(), Port::Own);
+    let hanging = Hanging::new(FlushMode::Sync);
+    let dispatcher = Dispatcher::new(hanging.fixture.broker.clone(), Port::Own);
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
     let (mut read_batch, mut out) = (dispatcher.read_batch(), Vec::new());
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    // A flush may be over before it is asked for, so several sends may be needed.
-    while peer.unanswered() == 0 {
-        assert!(std::time::Instant::now() < end, "no send was charged within a minute");
-        let header = SendHeader { producer_group: "PG", topic: "T", ..SendHeader::default() };
-        let mut bytes = Vec::new();
-        let head = Head::request(Encoding::Json, request::SEND_MESSAGE_V2, 1);
-        header.write(FrameWriter::begin(&mut bytes, head)).finish(&[7; 1000]);
-        dispatcher.frame(&mut read_batch, &peer, Command::decode(&mut bytes).unwrap(), &mut out);
-        dispatcher.end(&mut read_batch, &peer, &mut out);
-        out.clear();
-    }
-    while peer.unanswered() > 0 {
-        assert!(std::time::Instant::now() < end, "the charge was not given back within a minute");
-        std::thread::yield_now();
-    }
-    assert!(!peer.pushed().is_empty());
+    let header = SendHeader { producer_group: "PG", topic: "T", ..SendHeader::default() };
+    let mut bytes = Vec::new();
+    let head = Head::request(Encoding::Json, request::SEND_MESSAGE_V2, 1);
+    header.write(FrameWriter::begin(&mut bytes, head)).finish(&[7; 1000]);
+    let disk = hanging.hang();
+    dispatcher.frame(&mut read_batch, &peer, Command::decode(&mut bytes).unwrap(), &mut out);
+    dispatcher.end(&mut read_batch, &peer, &mut out);
+    assert!(out.is_empty() && peer.unanswered() > 0);
+    drop(disk);
+    let mut is_answered = false;
+    until("the send is answered and the charge given back", || {
+        is_answered |= !peer.pushed().is_empty();
+        is_answered && peer.unanswered() == 0
+    });
 }
 
 #[test]
 fn the_flush_mode_changes_while_sends_go_on() {
-    let fixture = Fixture::new();
-    fixture.queue("T", 0);
+    let hanging = Hanging::new(FlushMode::Async);
+    let fixture = &hanging.fixture;
     let switch = |value: &str| {
         let mut bytes = Vec::new();
         let head = Head::request(Encoding::Json, request::UPDATE_BROKER_CONFIG, 1);
@@ -156,7 +179,7 @@ fn the_flush_mode_changes_while_sends_go_on() {
         let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
         let (mut read_batch, mut out) = (dispatcher.read_batch(), Vec::new());
         dispatcher.frame(&mut read_batch, &peer, Command::decode(&mut bytes).unwrap(), &mut out);
-        crate::testing::until("the change is answered", || {
+        until("the change is answered", || {
             if out.is_empty() {
                 out = peer.pushed();
             }
@@ -164,13 +187,13 @@ fn the_flush_mode_changes_while_sends_go_on() {
         });
         Command::decode(&mut out).unwrap().code
     };
-    assert!(answered_at_once(&fixture, b""));
+    assert!(answered_at_once(&hanging, b""));
     assert_eq!(switch("flushDiskType=SYNC_FLUSH"), 0);
-    assert!(!answered_at_once(&fixture, b""));
+    assert!(!answered_at_once(&hanging, b""));
     let shown = crate::admin::config(&fixture.broker).to_properties();
     assert!(shown.contains("flushDiskType=SYNC_FLUSH"));
     assert_eq!(switch("flushDiskType=ASYNC_FLUSH"), 0);
-    assert!(answered_at_once(&fixture, b""));
+    assert!(answered_at_once(&hanging, b""));
     assert_eq!(switch("flushDiskType=SOMETIMES"), response::INVALID_PARAMETER);
     assert_eq!(switch("brokerName=other"), response::NO_PERMISSION);
     assert_eq!(switch("configBlackList=x"), response::NO_PERMISSION);

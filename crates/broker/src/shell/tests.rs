@@ -59,7 +59,7 @@ fn a_wakeup_within_a_round_that_waits_is_not_lost() {
     };
     let post = Post { work: SupervisedWork::Delay, name: "waiting" };
     shell.threads().start(post, &wakeup, move || Ok(round)).unwrap();
-    (0..3).for_each(|_| seen.recv_timeout(Duration::from_secs(60)).unwrap());
+    (0..3).for_each(|_| seen.recv_timeout(crate::testing::OUTCOME_CAP).unwrap());
     shell.stop();
 }
 

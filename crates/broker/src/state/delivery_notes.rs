@@ -151,7 +151,12 @@ impl Noted {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use store::FakeDisk;
+
     use super::*;
+    use crate::persist::ConfigFiles;
 
     fn note(end: u64, noted_ms: i64) -> DeliveryNote {
         DeliveryNote { end, noted_ms, timers: Some((noted_ms, 7)), ..DeliveryNote::default() }
@@ -159,8 +164,8 @@ mod tests {
 
     #[test]
     fn a_log_proves_the_newest_note_that_it_has_the_end_of() {
-        let directory = tempfile::tempdir().unwrap();
-        let file = || crate::testing::real_files(directory.path()).file("deliveryNotes");
+        let disk = Arc::new(FakeDisk::new(512));
+        let file = || ConfigFiles::new(disk.clone(), "/config".into()).file("deliveryNotes");
         let load = |end| DeliveryNotes::load(file(), LogOffset::new(end));
         let notes = load(0);
         let add = |number: i64| {

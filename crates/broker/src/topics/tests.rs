@@ -1,5 +1,7 @@
 //! Topics: their creation by a send, their changes, and which of these survive a restart.
 
+use store::FakeDisk;
+
 use super::*;
 use crate::testing::Fixture;
 
@@ -84,7 +86,8 @@ fn a_queue_is_the_same_before_and_after_a_change_of_its_topic() {
 
 #[test]
 fn name_servers_are_told_what_changed_since_they_last_heard() {
-    let fixture = Fixture::new();
+    // Thousands of changes, each of which is flushed.
+    let fixture = Fixture::on(Arc::new(FakeDisk::new(512)), tempfile::tempdir().unwrap(), |_| {});
     let topics = &fixture.broker.topics;
     topics.put(TopicConfig::new("A", 1, READ_WRITE), 1).unwrap();
     let heard = topics.generation();

@@ -35,8 +35,8 @@ mod tests {
 
     #[test]
     fn offsets_come_back() {
-        let directory = std::env::temp_dir().join(format!("vostok-offsets-{}", std::process::id()));
-        let path = directory.join("sub").join("offsets.json");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("sub").join("offsets.json");
         assert!(load(&path).unwrap().is_empty());
         let offsets =
             BTreeMap::from([(MessageQueue::new("t", "b", 1), 7), (MessageQueue::new("t", "b", 0), 3)]);
@@ -44,6 +44,5 @@ mod tests {
         assert_eq!(load(&path).unwrap(), offsets);
         std::fs::write(&path, "{").unwrap();
         assert!(load(&path).is_err());
-        std::fs::remove_dir_all(&directory).unwrap();
     }
 }

@@ -139,7 +139,7 @@ mod tests {
     use std::time::Duration;
 
     /// Time limit after which a hanging test fails.
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const PATIENCE: Duration = Duration::from_secs(120);
 
     #[test]
     fn jobs_that_wait_for_each_other_all_get_a_thread() {

@@ -1,10 +1,10 @@
 //! What brokers ask of consumers, producers and requesters.
 
 use crate::cluster::Cluster;
-use crate::{block_on, until};
+use crate::{OUTCOME_CAP, block_on, client_config, producer_config, until};
 use client::{
-    Client, Config, Decision, Error, From, Message, MessageModel, MessageQueue, Producer, ProducerConfig,
-    PushConfig, PushConsumer, TransactionProducer, Verdict,
+    Client, Decision, Error, From, Message, MessageModel, MessageQueue, Producer, PushConfig, PushConsumer,
+    TransactionProducer, Verdict,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use wire::frame::FrameWriter;
 use wire::json;
 
 fn client(cluster: &Cluster) -> Client {
-    Client::start(Config::new(&cluster.address.to_string())).unwrap()
+    Client::start(client_config(&cluster.address.to_string())).unwrap()
 }
 
 /// A client with a consumer of group `g` that passes bodies on and asks for "bad" ones again.
@@ -47,7 +47,7 @@ fn a_consumer_says_where_it_is_and_how_it_is() {
     let cluster = Cluster::start();
     block_on(async {
         let (client, consumer, mut receiver) = consumer(&cluster).await;
-        let producer = Producer::new(&client, ProducerConfig::new("pg"));
+        let producer = Producer::new(&client, producer_config());
         for number in 0..8 {
             producer.send(&Message::new("T", format!("{number}"))).await.unwrap();
         }
@@ -101,7 +101,7 @@ fn a_consumer_goes_on_where_it_is_told() {
     let cluster = Cluster::start();
     block_on(async {
         let (client, consumer, mut receiver) = consumer(&cluster).await;
-        let producer = Producer::new(&client, ProducerConfig::new("pg"));
+        let producer = Producer::new(&client, producer_config());
         let queue = MessageQueue::new("T", "a", 1);
         for number in 0..5 {
             producer.send_to(&queue, &Message::new("T", format!("{number}"))).await.unwrap();
@@ -135,7 +135,7 @@ fn a_broadcasting_consumer_goes_on_where_it_is_told() {
             Verdict::Done
         });
         let consumer = consumer.await.unwrap();
-        let producer = Producer::new(&client, ProducerConfig::new("pg"));
+        let producer = Producer::new(&client, producer_config());
         let queue = MessageQueue::new("T", "a", 1);
         for number in 0..5 {
             producer.send_to(&queue, &Message::new("T", format!("{number}"))).await.unwrap();
@@ -192,8 +192,8 @@ fn a_producer_of_transactions_answers_for_its_group() {
             b"broken" => panic!("an application's mistake"),
             _ => Decision::Unknown,
         };
-        let producer = TransactionProducer::new(&client, ProducerConfig::new("pg"), decide).unwrap();
-        let second = TransactionProducer::new(&client, ProducerConfig::new("pg"), decide);
+        let producer = TransactionProducer::new(&client, producer_config(), decide).unwrap();
+        let second = TransactionProducer::new(&client, producer_config(), decide);
         assert!(matches!(second, Err(Error::Illegal(_))));
         producer.begin(&Message::new("T", "x")).await.unwrap().commit().await.unwrap();
         for (number, text) in ["open", "broken", "bad", "good"].into_iter().enumerate() {
@@ -214,8 +214,7 @@ fn a_reply_finds_its_request_and_silence_ends() {
     let cluster = Cluster::start();
     block_on(async {
         let client = client(&cluster);
-        let producer = Producer::new(&client, ProducerConfig::new("pg"));
-        let patience = Duration::from_secs(5);
+        let producer = Producer::new(&client, producer_config());
         let question = Message::new("T", "question");
         let reply = async {
             until(async || cluster.state().stored_request().is_some()).await;
@@ -243,7 +242,7 @@ fn a_reply_finds_its_request_and_silence_ends() {
             let answer = cluster.ask_producer("pg", code, |frame: FrameWriter<'_>| frame.finish(b"")).await;
             assert_eq!((answer.code, answer.remark.as_deref()), (1, Some("process reply message fail")));
         };
-        let (answer, ()) = tokio::join!(producer.request(&question, patience), reply);
+        let (answer, ()) = tokio::join!(producer.request(&question, OUTCOME_CAP), reply);
         assert_eq!(answer.unwrap().body, b"answer");
         let silent = producer.request(&question, Duration::from_millis(50)).await;
         assert!(matches!(silent, Err(Error::NoReply(_))), "{silent:?}");

@@ -112,7 +112,7 @@ impl Cluster {
     ) -> Reply {
         let member = self.member(group);
         let write = |frame: FrameWriter<'_>| fields(frame).finish(&body);
-        member.call(Encoding::Json, code, Duration::from_secs(5), write).await.unwrap()
+        member.call(Encoding::Json, code, Duration::from_secs(120), write).await.unwrap()
     }
 
     /// Tells a member of a consumer group.
@@ -143,7 +143,7 @@ impl Cluster {
     /// Asks a producer of a group; `write` finishes the frame.
     pub async fn ask_producer(&self, group: &str, code: i32, write: impl FnOnce(FrameWriter<'_>)) -> Reply {
         let producer = self.state().producers[group].clone();
-        producer.call(Encoding::Json, code, Duration::from_secs(5), write).await.unwrap()
+        producer.call(Encoding::Json, code, Duration::from_secs(120), write).await.unwrap()
     }
 
     /// A record as requests carry it.

@@ -1,10 +1,9 @@
 //! Connections that cannot be made, end, or are slow.
 
 use crate::cluster::Cluster;
-use crate::{block_on, until};
+use crate::{OUTCOME_CAP, block_on, client_config, producer_config, until};
 use client::{
-    Client, Config, Error, From, Message, MessageQueue, Producer, ProducerConfig, PushConfig, PushConsumer,
-    Verdict,
+    Client, Error, From, Message, MessageQueue, Producer, ProducerConfig, PushConfig, PushConsumer, Verdict,
 };
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -16,7 +15,7 @@ use tokio::task::JoinSet;
 use wire::codes::request;
 
 fn client(cluster: &Cluster) -> Client {
-    Client::start(Config::new(&cluster.address.to_string())).unwrap()
+    Client::start(client_config(&cluster.address.to_string())).unwrap()
 }
 
 /// A server that gives its connections to `take`, and the number of those it has given.
@@ -67,23 +66,10 @@ fn callers_of_a_server_that_cannot_be_reached_share_one_attempt() {
     let cluster = Cluster::start();
     block_on(async {
         let (address, _listener, _streams) = full();
+        // Callers that come late need an attempt of their own, so several rounds may be needed.
+        until(async || attempts_of_callers(&cluster, &address).await == 1).await;
         let client = client(&cluster);
-        let mut calls = JoinSet::new();
-        for _ in 0..50 {
-            let (client, address) = (client.clone(), address.clone());
-            calls.spawn(async move { client.consumer_ids(&address, "g").await });
-        }
-        let mut seen = BTreeSet::new();
-        while !calls.is_empty() {
-            tokio::select! {
-                ended = calls.join_next() => {
-                    assert!(matches!(ended.unwrap().unwrap(), Err(Error::Connect { .. })));
-                }
-                () = tokio::time::sleep(Duration::from_millis(20)) => seen.extend(attempts(&address)),
-            }
-        }
-        assert_eq!(seen.len(), 1, "{seen:?}");
-        // Who comes right after it does not wait for another attempt, for which an admin call has five seconds.
+        // Who comes right after an attempt does not wait for another one, which takes three seconds.
         until(async || {
             let begin = Instant::now();
             assert!(matches!(client.consumer_ids(&address, "g").await, Err(Error::Connect { .. })));
@@ -92,6 +78,27 @@ fn callers_of_a_server_that_cannot_be_reached_share_one_attempt() {
         .await;
         client.shutdown();
     });
+}
+
+/// The number of attempts to connect that calls of fifty callers at once lead to.
+async fn attempts_of_callers(cluster: &Cluster, address: &str) -> usize {
+    let client = client(cluster);
+    let mut calls = JoinSet::new();
+    for _ in 0..50 {
+        let (client, address) = (client.clone(), address.to_owned());
+        calls.spawn(async move { client.consumer_ids(&address, "g").await });
+    }
+    let mut seen = BTreeSet::new();
+    while !calls.is_empty() {
+        tokio::select! {
+            ended = calls.join_next() => {
+                assert!(matches!(ended.unwrap().unwrap(), Err(Error::Connect { .. })));
+            }
+            () = tokio::time::sleep(Duration::from_millis(20)) => seen.extend(attempts(address)),
+        }
+    }
+    client.shutdown();
+    seen.len()
 }
 
 #[test]
@@ -104,11 +111,10 @@ fn the_time_for_a_send_is_also_that_for_its_connection() {
         let timeout = Duration::from_millis(200);
         let producer = Producer::new(&client, ProducerConfig { timeout, ..ProducerConfig::new("pg") });
         producer.queues("T").await.unwrap();
-        let begin = Instant::now();
         let sent = producer.send_to(&MessageQueue::new("T", "b", 0), &Message::new("T", "x")).await;
-        assert!(matches!(sent, Err(Error::Connect { .. })), "{sent:?}");
-        // An attempt to connect may take ten seconds.
-        assert!(begin.elapsed() < Duration::from_secs(8), "{:?}", begin.elapsed());
+        // An attempt to connect that ends by itself has another text.
+        let ended = matches!(&sent, Err(Error::Connect { source, .. }) if source.to_string() == "no connection within 200ms");
+        assert!(ended, "{sent:?}");
         client.shutdown();
     });
 }
@@ -120,15 +126,16 @@ fn a_server_that_hangs_up_does_not_have_everybody_greeted_over_and_over() {
     cluster.state().elsewhere.insert("b".to_owned(), address);
     block_on(async {
         let client = client(&cluster);
-        let _producer = Producer::new(&client, ProducerConfig::new("pg"));
+        let _producer = Producer::new(&client, producer_config());
         client.route("T").await.unwrap();
         let begin = Instant::now();
         client.heartbeat().await;
+        until(async || cluster.state().beats > 0).await;
         tokio::time::sleep(Duration::from_millis(1500)).await;
         let (beats, connections) = (cluster.state().beats, connections.load(Relaxed));
         let seconds = begin.elapsed().as_secs() as usize;
         assert!(
-            (1..=2 + seconds).contains(&beats) && connections <= 4 + seconds,
+            beats <= 2 + seconds && connections <= 4 + seconds,
             "{beats} heartbeats, {connections} connections"
         );
         client.shutdown();
@@ -140,7 +147,7 @@ fn large_sends_wait_for_each_other_instead_of_losing_their_connection() {
     let cluster = Cluster::start();
     block_on(async {
         let client = client(&cluster);
-        let timeout = Duration::from_secs(60);
+        let timeout = Duration::from_secs(3_600);
         let config = ProducerConfig { retries: 0, compress: None, timeout, ..ProducerConfig::new("pg") };
         let producer = Arc::new(Producer::new(&client, config));
         producer.send(&Message::new("T", "x")).await.unwrap();
@@ -157,7 +164,9 @@ fn large_sends_wait_for_each_other_instead_of_losing_their_connection() {
             sent.unwrap().unwrap();
         }
         for _ in 0..20 {
-            producer.send_one_way(&Message::new("T", vec![7; 4 << 20])).await.unwrap();
+            while let Err(error) = producer.send_one_way(&Message::new("T", vec![7; 4 << 20])).await {
+                assert!(matches!(error, Error::Busy { .. }), "{error:?}");
+            }
         }
         producer.send(&Message::new("T", "x")).await.unwrap();
         assert_eq!(cluster.state().sends, 46);
@@ -182,11 +191,17 @@ fn a_connection_without_answers_is_replaced_and_what_is_unsent_is_not_sent() {
         let (producer, message) = large(&client, Duration::from_secs(2));
         producer.queues("T").await.unwrap();
         for count in 1..=2 {
-            let sent = producer.send_to(&MessageQueue::new("T", "b", 0), &message).await;
-            assert!(matches!(sent, Err(Error::Call(net::CallError::TimedOut(..)))), "{sent:?}");
+            // The time of a send may be over before there is a connection.
+            until(async || {
+                let sent = producer.send_to(&MessageQueue::new("T", "b", 0), &message).await;
+                let has_no_answer = matches!(sent, Err(Error::Call(net::CallError::TimedOut(..))));
+                assert!(has_no_answer || matches!(sent, Err(Error::Connect { .. })), "{sent:?}");
+                has_no_answer
+            })
+            .await;
             until(async || connections.load(Relaxed) >= count).await;
             let mut stream = kept.lock().unwrap().remove(0);
-            stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            stream.set_read_timeout(Some(OUTCOME_CAP)).unwrap();
             let (mut buffer, mut read) = (vec![0; 1 << 20], 0);
             while let Ok(some @ 1..) = stream.read(&mut buffer) {
                 read += some;
@@ -238,19 +253,22 @@ fn a_send_without_room_says_so() {
         let queue = MessageQueue::new("T", "b", 0);
         let mut sends = JoinSet::new();
         for _ in 0..2 {
-            let ((producer, message), queue) = (large(&client, Duration::from_secs(60)), queue.clone());
+            let ((producer, message), queue) = (large(&client, Duration::from_secs(3_600)), queue.clone());
             sends.spawn(async move { producer.send_to(&queue, &message).await });
         }
         until(async || connections.load(Relaxed) == 1).await;
         let (producer, message) = large(&client, Duration::from_millis(200));
-        let mut sent = producer.send_to(&queue, &message).await;
-        for _ in 0..100 {
-            // The room was this one's before the two others came to it.
-            if matches!(sent, Err(Error::Call(net::CallError::TimedOut(..)))) {
-                sent = producer.send_to(&queue, &message).await;
-            }
-        }
-        assert!(matches!(sent, Err(Error::Busy { .. })), "{sent:?}");
+        until(async || {
+            let sent = producer.send_to(&queue, &message).await;
+            // Otherwise the room was this one's before the two others came to it.
+            let has_no_room = matches!(sent, Err(Error::Busy { .. }));
+            assert!(
+                has_no_room || matches!(sent, Err(Error::Call(net::CallError::TimedOut(..)))),
+                "{sent:?}"
+            );
+            has_no_room
+        })
+        .await;
         kept.lock().unwrap().clear();
         client.shutdown();
     });
@@ -274,21 +292,25 @@ fn a_consumer_answers_while_it_cannot_tell_a_broker_its_offsets() {
             }
         };
         until(async || !cluster.state().offsets.is_empty()).await;
-        move_to(address).await;
-        cluster.state().offsets.clear();
-        // Until the offsets of the other broker are told, and somewhat longer.
-        let mut left = 5;
-        while left > 0 {
-            let code = request::GET_CONSUMER_STATUS_FROM_CLIENT;
-            let asked =
-                cluster.ask("g", code, Vec::new(), |frame| frame.text("group", "g").text("topic", "T"));
-            let answered = tokio::time::timeout(Duration::from_secs(4), asked).await;
-            assert!(answered.is_ok(), "no answer while a broker cannot be reached");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            left -= usize::from(!cluster.state().offsets.is_empty());
-        }
+        move_to(address.clone()).await;
+        until(async || answers_during_attempts(&cluster, &address).await).await;
         move_to(here).await;
         consumer.shutdown().await;
         client.shutdown();
     });
+}
+
+/// Asks a consumer again and again until it has told the broker that it reaches its offsets. False if an answer came only after an
+/// attempt to connect to the other broker that went on when the consumer was asked: the consumer, or the test, was held up.
+async fn answers_during_attempts(cluster: &Cluster, address: &str) -> bool {
+    let code = request::GET_CONSUMER_STATUS_FROM_CLIENT;
+    let mut is_held_up = false;
+    cluster.state().offsets.clear();
+    while cluster.state().offsets.is_empty() {
+        let begun = attempts(address);
+        cluster.ask("g", code, Vec::new(), |frame| frame.text("group", "g").text("topic", "T")).await;
+        is_held_up |= !begun.is_empty() && attempts(address).is_disjoint(&begun);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    !is_held_up
 }

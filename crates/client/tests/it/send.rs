@@ -1,12 +1,12 @@
 //! Sending.
 
-use crate::block_on;
 use crate::cluster::Cluster;
-use client::{Client, Config, Error, Message, Producer, ProducerConfig};
+use crate::{block_on, client_config, producer_config};
+use client::{Client, Config, Error, Message, Producer};
 
 fn started(cluster: &Cluster) -> (Client, Producer) {
-    let client = Client::start(Config::new(&cluster.address.to_string())).unwrap();
-    let producer = Producer::new(&client, ProducerConfig::new("pg"));
+    let client = Client::start(client_config(&cluster.address.to_string())).unwrap();
+    let producer = Producer::new(&client, producer_config());
     (client, producer)
 }
 
@@ -115,7 +115,7 @@ fn a_group_is_left_with_its_last_producer() {
     let cluster = Cluster::start();
     block_on(async {
         let (client, producer) = started(&cluster);
-        let second = Producer::new(&client, ProducerConfig::new("pg"));
+        let second = Producer::new(&client, producer_config());
         producer.send(&Message::new("T", "x")).await.unwrap();
         producer.shutdown().await;
         assert!(cluster.state().left.is_empty(), "another one is there");
@@ -128,14 +128,15 @@ fn a_group_is_left_with_its_last_producer() {
 #[test]
 fn another_name_server_is_asked_when_one_is_gone() {
     let cluster = Cluster::start();
-    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // The system gives this port to nobody.
+    let gone = "127.0.0.1:1";
     block_on(async {
-        let client = Client::start(Config::new(&format!("{gone};{}", cluster.address))).unwrap();
+        let client = Client::start(client_config(&format!("{gone};{}", cluster.address))).unwrap();
         for _ in 0..3 {
             client.fetch_route("T").await.unwrap();
         }
         client.shutdown();
-        let client = Client::start(Config::new(&gone.to_string())).unwrap();
+        let client = Client::start(Config::new(gone)).unwrap();
         assert!(matches!(client.fetch_route("T").await, Err(Error::Connect { .. })));
         client.shutdown();
         assert!(matches!(Client::start(Config::new(" ; ")), Err(Error::NoNameServer)));

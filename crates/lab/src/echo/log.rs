@@ -66,7 +66,8 @@ mod tests {
 
     #[test]
     fn files_roll_and_two_stay() {
-        let directory = std::env::temp_dir().join(format!("vostok-echo-{}", std::process::id()));
+        let place = tempfile::tempdir().unwrap();
+        let directory = place.path().join("log");
         let mut log = Log::create(&directory).unwrap();
         for _ in 0..10 {
             log.append(&[7; 1500]).unwrap();
@@ -78,6 +79,5 @@ mod tests {
         names.sort();
         assert_eq!(names, ["00000003.echo", "00000004.echo"]);
         assert_eq!(std::fs::read(directory.join("00000004.echo")).unwrap()[..3000], [7; 3000]);
-        std::fs::remove_dir_all(&directory).unwrap();
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 
 /// Interval between two checks for requests without an answer and for places whose rest is over.
-const TICK: Duration = Duration::from_millis(20);
+const TICK: Duration = Duration::from_millis(if cfg!(test) { 1_000 } else { 20 });
 
 /// Interval between two checks for a free place while requests are overdue.
 const OVERDUE: Duration = Duration::from_micros(20);

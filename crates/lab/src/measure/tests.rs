@@ -74,7 +74,7 @@ fn this_machine_is_seen_working() {
 
 #[test]
 fn the_processor_time_of_any_process_is_read() {
-    let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    let mut child = std::process::Command::new("sleep").arg("3600").spawn().unwrap();
     let pid = i32::try_from(child.id()).unwrap();
     assert!(process::cpu_ms(pid).is_some() && process::cpu_ms(i32::MAX).is_none());
     child.kill().unwrap();
@@ -248,7 +248,7 @@ fn pauses_are_read_from_the_unified_log() {
 
 #[test]
 fn a_process_that_is_no_jvm_is_left_alone() {
-    let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    let mut child = std::process::Command::new("sleep").arg("3600").spawn().unwrap();
     let pid = i32::try_from(child.id()).unwrap();
     assert!(!collector::is_java(pid) && Collector::of(Some(pid), None).is_none());
     assert!(child.try_wait().unwrap().is_none(), "it goes on");

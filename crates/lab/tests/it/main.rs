@@ -8,6 +8,8 @@ mod producer;
 mod report;
 mod settings;
 
+use std::time::{Duration, Instant};
+
 use lab::command::Lab;
 use lab::echo::{Echo, EchoOptions};
 
@@ -18,6 +20,18 @@ fn echo() -> String {
     let address = echo.address().unwrap().to_string();
     std::thread::spawn(move || echo.serve());
     address
+}
+
+/// Runs a tool until no request failed, and returns the result: a request that is answered after three seconds has failed.
+fn result_without_failures(line: &str) -> serde_json::Value {
+    let end = Instant::now() + Duration::from_secs(120);
+    loop {
+        let found = result(line);
+        if found["failures"] == 0 {
+            return found;
+        }
+        assert!(Instant::now() < end, "{line}: {found}");
+    }
 }
 
 /// Runs a tool with `--json` and returns the result it wrote.

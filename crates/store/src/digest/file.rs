@@ -249,6 +249,6 @@ mod tests {
             shared.stage(Fresh::default());
             sender.send(())
         });
-        assert!(staged.recv_timeout(Duration::from_secs(10)).is_ok(), "an append would wait for a sync");
+        assert!(staged.recv_timeout(Duration::from_secs(120)).is_ok(), "an append would wait for a sync");
     }
 }

@@ -95,7 +95,7 @@ fn no_wait_is_missed_while_the_position_moves() {
         });
         let mut next = 1;
         while next <= END {
-            let outcome = wait(&watermark, next, None).recv_timeout(Duration::from_secs(60));
+            let outcome = wait(&watermark, next, None).recv_timeout(Duration::from_secs(120));
             assert_eq!(outcome, Ok(WaitOutcome::Reached), "the wait for {next} was missed");
             next = watermark.get() + 1;
         }

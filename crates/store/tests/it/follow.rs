@@ -1,6 +1,6 @@
 //! A store that follows a master: bytes cut anywhere, crashes at any point, and the same content in the end.
 
-use crate::tool::{flush, message, small_config};
+use crate::tool::{flush, message, small_config, until};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -103,11 +103,7 @@ fn content(store: &Store) -> Content {
             KeyQuery { topic: "A", key, kind: KeyKind::Key, max: 1000, begin_ms: 0, end_ms: i64::MAX };
         store.query(&query).unwrap().found.iter().map(|found| found.at.get()).collect()
     };
-    let deadline = std::time::Instant::now() + Duration::from_secs(60);
-    while store.indexed() < store.appended() {
-        assert!(std::time::Instant::now() < deadline, "not indexed within a minute");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    until("the log is indexed", || store.indexed() >= store.appended());
     let log = log_of(store, store.appended().get());
     Content { log: (log.len(), wire::hash::crc32(&log)), queues, keys: KEYS.iter().map(query).collect() }
 }
@@ -464,12 +460,12 @@ fn who_waits_for_what_was_truncated_is_told() {
     let waits = |end: u64| {
         let (sender, receiver) = std::sync::mpsc::channel();
         let done = Box::new(move |outcome| sender.send(outcome).unwrap());
-        slave.when_confirmed(LogOffset::new(end), Duration::from_secs(60), done);
+        slave.when_confirmed(LogOffset::new(end), Duration::from_secs(3_600), done);
         receiver
     };
     let (sender, appended) = std::sync::mpsc::channel();
     let done = Box::new(move |outcome| sender.send(outcome).unwrap());
-    slave.when_appended(LogOffset::new(bounds[1]), Duration::from_secs(60), done);
+    slave.when_appended(LogOffset::new(bounds[1]), Duration::from_secs(3_600), done);
     slave.follow(LogOffset::ZERO, &log).unwrap();
     assert_eq!(appended.recv().unwrap(), WaitOutcome::Reached);
     let (first, second) = (waits(bounds[1]), waits(bounds[2]));

@@ -1,6 +1,6 @@
 //! Old messages go: files, minima, readers in the middle, disks that are full.
 
-use crate::tool::{append, bodies, flush, message, small_config};
+use crate::tool::{append, bodies, flush, message, small_config, until};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::{
@@ -181,12 +181,8 @@ fn a_reader_in_the_middle_finishes_and_the_next_is_told_where_the_log_begins() {
     assert!(store.record_at(LogOffset::ZERO, &mut Vec::new()).is_err());
     assert_eq!(store.offset_by_time(&queue, 0, Boundary::Lower).unwrap(), queue.min());
     // One step per file of this size, as soon as no thread of the store looks at it any more; then nothing is left.
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
     for _ in 0..4 {
-        while !gives_back(&store) {
-            assert!(std::time::Instant::now() < deadline, "nothing is given back within a minute");
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
+        until("a file is given back", || gives_back(&store));
     }
     assert!(!gives_back(&store));
 }

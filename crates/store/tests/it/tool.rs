@@ -1,18 +1,20 @@
 //! What the tests share: a small configuration, messages, and reading a queue back.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use store::{Config, FakeDisk, FlushMode, Message, Queue, Store};
 use wire::record::RecordView;
 use wire::units::QueueOffset;
 
 /// A store that rolls its files quickly and does nothing by itself in the time of a test.
 pub fn small_config() -> Config {
-    let hour = std::time::Duration::from_secs(3600);
+    let hour = Duration::from_secs(3600);
     Config {
         segment_bytes: 4096,
         queue_file_bytes: 160,
         flush: FlushMode::Async,
         flush_interval: hour,
+        flush_timeout: hour,
         checkpoint_interval: hour,
         written_ahead_bytes: 2048,
         write_back_bytes: 1024,
@@ -44,6 +46,15 @@ pub fn append(store: &Store, queue: &Arc<Queue>, body: &[u8], now_ms: i64) -> u6
     let index = batch.push(queue, &message(body, b"TAGS\x01TagA\x02")).unwrap();
     store.append(&mut batch, now_ms).unwrap();
     batch.placed(index).queue_offset.get()
+}
+
+/// Waits for an outcome of another thread. Panics after two minutes.
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(120);
+    while !holds() {
+        assert!(Instant::now() < end, "not within two minutes: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Waits until everything appended is durable.

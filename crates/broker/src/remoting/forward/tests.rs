@@ -3,9 +3,7 @@ use wire::header::SendHeader;
 
 use super::*;
 use crate::remoting::Dispatcher;
-use crate::testing::{ADDRESS, Fixture, answers};
-
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::testing::{ADDRESS, Fixture, OUTCOME_CAP, answers};
 
 /// The frame of a send to topic `T`, with a remark.
 fn send_frame(opaque: i32, remark: Option<&str>) -> Vec<u8> {
@@ -22,8 +20,8 @@ fn send_frame(opaque: i32, remark: Option<&str>) -> Vec<u8> {
     bytes
 }
 
-/// Has requests forwarded that came at `now_ms` after the present, and returns code and id of their answers.
-fn forwarded(fixture: &Fixture, opaques: &[i32], now_ms: i64) -> Vec<(i32, i32)> {
+/// Has requests forwarded that came `came_ms` after the present, and returns code and id of their answers.
+fn forwarded(fixture: &Fixture, opaques: &[i32], came_ms: i64) -> Vec<(i32, i32)> {
     let broker = &fixture.broker;
     let (forwards, taken) = Forwards::new();
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
@@ -31,7 +29,7 @@ fn forwarded(fixture: &Fixture, opaques: &[i32], now_ms: i64) -> Vec<(i32, i32)>
     for opaque in opaques {
         let mut bytes = send_frame(*opaque, None);
         let command = Command::decode(&mut bytes).unwrap();
-        forwards.forward((&peer, &caller), &command, &Port::Own, broker.now_ms() + now_ms).unwrap();
+        forwards.forward((&peer, &caller), &command, &Port::Own, broker.now_ms() + came_ms).unwrap();
     }
     let tasks = Workers::start("forwards", 1, Limits::default()).unwrap();
     let answered = async {
@@ -43,7 +41,7 @@ fn forwarded(fixture: &Fixture, opaques: &[i32], now_ms: i64) -> Vec<(i32, i32)>
         all
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let all = runtime.block_on(within(PATIENCE, async {
+    let all = runtime.block_on(within(OUTCOME_CAP, async {
         tokio::select! {
             () = run(broker.clone(), tasks.clone(), taken) => panic!("it runs until the broker stops"),
             all = answered => all,
@@ -65,7 +63,7 @@ fn no_request_waits_longer_because_others_wait_before_it() {
 fn a_broker_that_has_become_master_meanwhile_serves_what_it_holds() {
     let fixture = Fixture::new();
     fixture.broker.topics.put(wire::body::topic::TopicConfig::new("T", 1, 6), 0).unwrap();
-    assert_eq!(forwarded(&fixture, &[7], 0), [(response::SUCCESS, 7)]);
+    assert_eq!(forwarded(&fixture, &[7], 3_600_000), [(response::SUCCESS, 7)]);
 }
 
 #[test]

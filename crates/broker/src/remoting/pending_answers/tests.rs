@@ -1,7 +1,7 @@
 //! Which answers leave before, after and without a flush.
 
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use store::{FakeDisk, FlushMode, Message};
 use wire::codes::{request, response};
@@ -13,7 +13,7 @@ use super::*;
 use crate::names;
 use crate::position_writer::wait_flushed;
 use crate::remoting::{Dispatcher, Port, postpone};
-use crate::testing::{ADDRESS, Fixture, message};
+use crate::testing::{ADDRESS, Fixture, message, until};
 
 /// A broker with sync flush on a disk that hangs while a lock is held.
 struct Slow {
@@ -171,16 +171,13 @@ fn one_entry() -> Vec<u8> {
 
 /// Code and remark of the answer, once the answer has come.
 fn answered(peer: &Arc<ConnectionHandle>) -> (i32, String) {
-    let end = Instant::now() + Duration::from_secs(60);
-    loop {
-        let mut bytes = peer.pushed();
-        if !bytes.is_empty() {
-            let answer = Command::decode(&mut bytes).unwrap();
-            return (answer.code, answer.remark.unwrap_or_default().to_owned());
-        }
-        assert!(Instant::now() < end, "no answer within a minute");
-        std::thread::yield_now();
-    }
+    let mut bytes = Vec::new();
+    until("the answer comes", || {
+        bytes = peer.pushed();
+        !bytes.is_empty()
+    });
+    let answer = Command::decode(&mut bytes).unwrap();
+    (answer.code, answer.remark.unwrap_or_default().to_owned())
 }
 
 const NEVER: Duration = Duration::from_secs(3600);

@@ -14,7 +14,11 @@ use tokio::time::Instant;
 use super::{SLAVES_MAX, oldest_of_most};
 
 /// Pause before a connection is accepted again after that failed, as it does without a free file descriptor.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_PAUSE: Duration =
+    if cfg!(test) { Duration::from_secs(3_600) } else { Duration::from_millis(100) };
+
+/// Longest wait for everything before the first frame of a slave. A slave of RocketMQ may be silent for `haSendHeartbeatInterval`.
+const GREETING_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 3_600 } else { 20 });
 
 /// The end of a greeting: the connection, and the address that counts as the slave's.
 type Greeted = io::Result<(Stream, SocketAddr)>;
@@ -75,7 +79,7 @@ impl Greetings {
         }
         let _ = stream.set_nodelay(true);
         let tls = self.tls.clone();
-        let task = self.tasks.spawn(async move { tls.accept(stream).await });
+        let task = self.tasks.spawn(async move { tls.accept(stream, GREETING_TIMEOUT).await });
         self.last += 1;
         self.greeted.insert(PeerId(self.last), (remote.ip(), task));
     }

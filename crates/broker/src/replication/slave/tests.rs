@@ -3,7 +3,7 @@ use replica::slave_log::SlaveConfig;
 use store::FlushMode;
 
 use super::*;
-use crate::testing::Fixture;
+use crate::testing::{Fixture, OUTCOME_CAP};
 
 /// The log of a master with these messages, and where each of them ends.
 fn log_of(bodies: &[&[u8]]) -> (Vec<u8>, Vec<LogOffset>) {
@@ -41,7 +41,7 @@ async fn a_slave_waits_for_the_disk_again_after_a_cut_during_a_wait() {
     assert!(matches!(shell.append(ends[0], &log[at..]).await[..], [Event::Appended(end)] if end == ends[1]));
     store.run_due(Instant::now());
     assert_eq!(store.flushed(), ends[1]);
-    let told = tokio::time::timeout(Duration::from_secs(10), shell.flushed.notified()).await;
+    let told = tokio::time::timeout(OUTCOME_CAP, shell.flushed.notified()).await;
     assert!(told.is_ok(), "the master is never told of what came to the disk after the cut");
 }
 

@@ -219,7 +219,10 @@ impl Fixture {
         let address = workers.listen("127.0.0.1:0".parse().unwrap(), brokers.clone()).unwrap();
         brokers.address.set(address).unwrap();
         let config = Config { lite_additions_max, lite_unacked_max: 0, ..Config::default() };
-        let reach = client::Config::new(&address.to_string());
+        let reach = client::Config {
+            api_timeout_min: std::time::Duration::from_secs(120),
+            ..client::Config::new(&address.to_string())
+        };
         let proxy = crate::calls::Proxy::new(Brokers::of_cluster(reach, &config).unwrap(), config, 8081);
         if let Brokers::Cluster(cluster) = &proxy.brokers {
             cluster.relay_requests(&proxy.registry);
@@ -403,7 +406,7 @@ fn what_is_popped_for_a_receive_that_ended_with_the_server_is_given_back() {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(std::time::Duration::from_secs(10), turns).await.expect("it comes to that");
+        tokio::time::timeout(std::time::Duration::from_secs(120), turns).await.expect("it comes to that");
     };
     let waits = || fixture.brokers.state().held.is_some();
     fixture.run(async {
