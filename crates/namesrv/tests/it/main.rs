@@ -143,7 +143,7 @@ fn a_silent_broker_is_removed_and_disconnected() {
 }
 
 #[test]
-fn unregistered_brokers_are_gone_soon() {
+fn unregistered_brokers_are_gone() {
     let (server, _home) = serve("");
     let mut broker = Client::connect(server.local_addr());
     broker.register("broker-a", "0", "127.0.0.1:10911");

@@ -232,7 +232,7 @@ fn routes_wait_until_brokers_had_time_to_register() {
 }
 
 #[test]
-fn sixty_thousand_topics_are_quick() {
+fn sixty_thousand_topics_are_registered_and_gone() {
     let office = Office::new();
     let broker = Broker::new(0, "a:1");
     let mut body = broker.body();
