@@ -172,14 +172,29 @@ fn a_message_is_viewed_by_its_id() {
     }
 }
 
-fn offset_at(connection: &mut Connection, topic: &str, queue: i32, time: i64, boundary: Option<&str>) -> i64 {
+/// Asks for an offset without waiting for the answer.
+fn ask_offset_at(
+    connection: &mut Connection,
+    topic: &str,
+    queue: i32,
+    time: i64,
+    boundary: Option<&str>,
+) -> i32 {
     let (queue, time) = (queue.to_string(), time.to_string());
     let mut fields = vec![("topic", topic), ("queueId", &queue), ("timestamp", &time)];
     fields.extend(boundary.map(|kind| ("boundaryType", kind)));
-    let answer = call(connection, request::SEARCH_OFFSET_BY_TIMESTAMP, &fields);
+    let code = request::SEARCH_OFFSET_BY_TIMESTAMP;
+    connection.ask(code, |writer| write_all(writer, &fields), &[]).unwrap()
+}
+
+fn offset_of(connection: &mut Connection, opaque: i32) -> i64 {
+    let answer = connection.answer(opaque).unwrap();
     assert_eq!(answer.code, 0, "{answer:?}");
     answer.number("offset")
 }
+
+/// Messages that are searched by time.
+const MESSAGES: usize = 80;
 
 /// The table of §11; the clock of the server decides which messages have equal times.
 #[test]
@@ -187,31 +202,28 @@ fn offsets_are_found_by_time() {
     let stage = Stage::start(&[]);
     let mut connection = stage.connect();
     let mut times = Vec::new();
-    for _ in 0..200 {
+    for _ in 0..MESSAGES {
         let id = send(&mut connection, "Timed", "m", "");
         times.push(store_time(&view(&mut connection, id.log_offset.to_i64())));
     }
-    let (first, last) = (times[0], times[199]);
+    let (first, last) = (times[0], times[MESSAGES - 1]);
     let mut asked: Vec<i64> = times.iter().flat_map(|time| [time - 1, *time, time + 1]).collect();
     asked.extend([i64::MIN, -1, 0, first - 1000, last + 1000, i64::MAX]);
     asked.sort_unstable();
     asked.dedup();
     for time in asked {
-        let lower = times.iter().position(|stored| *stored >= time).unwrap_or(200) as i64;
+        let lower = times.iter().position(|stored| *stored >= time).unwrap_or(MESSAGES) as i64;
         let upper = times.iter().rposition(|stored| *stored <= time).unwrap_or(0) as i64;
-        for (boundary, expected) in
-            [(None, lower), (Some("LOWER"), lower), (Some("UPPER"), upper), (Some("upper"), upper)]
-        {
-            assert_eq!(
-                offset_at(&mut connection, "Timed", 0, time, boundary),
-                expected,
-                "{time} {boundary:?}"
-            );
-        }
+        let wanted = [(None, lower), (Some("LOWER"), lower), (Some("UPPER"), upper), (Some("upper"), upper)];
+        let questions =
+            wanted.map(|(boundary, _)| ask_offset_at(&mut connection, "Timed", 0, time, boundary));
+        let found = questions.map(|opaque| offset_of(&mut connection, opaque));
+        assert_eq!(found, wanted.map(|(_, expected)| expected), "{time}");
     }
     for (topic, queue) in [("Timed", 1), ("Timed", 99), ("Unknown", 0)] {
         for boundary in ["LOWER", "UPPER"] {
-            assert_eq!(offset_at(&mut connection, topic, queue, last, Some(boundary)), 0);
+            let opaque = ask_offset_at(&mut connection, topic, queue, last, Some(boundary));
+            assert_eq!(offset_of(&mut connection, opaque), 0);
         }
     }
 }

@@ -16,6 +16,8 @@ use crate::stage::{eventually, open, records, setup};
 
 const MESSAGES: usize = 10_000;
 const QUEUES: i32 = 4;
+/// Requests in flight; the slave is cut off, and killed, between them.
+const STEP: usize = 50;
 
 /// A wire between slave and master that can be cut.
 struct Wire {
@@ -138,10 +140,20 @@ fn a_slave_that_is_killed_and_cut_off_gets_the_same_log_and_serves_it_alone() {
     let master = start(&pair.master);
     let mut slave = start(&pair.slave);
     let mut producer = open(pair.master.broker());
-    for number in 0..MESSAGES {
-        let body = format!("{number:0width$}", width = 20 + number % 400);
-        producer.stored(&send_header("Copied", number as i32 % QUEUES), body.as_bytes());
-        match number {
+    let body = |number: usize| format!("{number:0width$}", width = 20 + number % 400).into_bytes();
+    // The first one makes the topic.
+    producer.stored(&send_header("Copied", 0), &body(0));
+    for first in (0..MESSAGES).step_by(STEP) {
+        let send = |number: usize| {
+            let header = send_header("Copied", number as i32 % QUEUES);
+            producer.ask(request::SEND_MESSAGE_V2, |writer| header.write(writer), &body(number)).unwrap()
+        };
+        let asked: Vec<i32> = (first.max(1)..first + STEP).map(send).collect();
+        for opaque in asked {
+            let answer = producer.answer(opaque).unwrap();
+            assert_eq!(answer.code, 0, "{answer:?}");
+        }
+        match first {
             2_000 | 3_500 | 9_000 => pair.wire.cut(),
             5_000 | 7_000 => {
                 slave.kill9();

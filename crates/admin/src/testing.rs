@@ -5,6 +5,7 @@ use crate::Session;
 use client::{Client, Config};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Barrier;
@@ -13,6 +14,9 @@ use wire::body::{BrokerData, ClusterInfo, QueueData, TopicRouteData};
 use wire::codes::request;
 use wire::frame::{Command, FrameWriter};
 use wire::json;
+
+/// How long a test waits for an outcome. An outcome that comes late is as good as an early one.
+const OUTCOME_CAP: Duration = Duration::from_secs(120);
 
 /// Name of the cluster.
 pub(crate) const CLUSTER: &str = "C";
@@ -111,7 +115,8 @@ fn perform<T>(
         }
         let (listener, name_server) = listen().await;
         servers.spawn(serve(listener, "namesrv".to_owned(), name_server_of(sets, answers)));
-        let client = Client::start(Config::new(&name_server)).unwrap();
+        let client =
+            Client::start(Config { api_timeout_min: OUTCOME_CAP, ..Config::new(&name_server) }).unwrap();
         let session = Session::new(client.clone(), vec![name_server], NOW_MS, is_dry_run);
         let outcome = test(&session).await;
         client.shutdown();

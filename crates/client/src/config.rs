@@ -23,8 +23,8 @@ pub struct Config {
     pub security: Security,
     /// Keys to sign requests with; `None` for unsigned requests.
     pub credentials: Option<Credentials>,
-    /// Least time limit of calls other than sends, pulls and pops (`ClientConfig.mqClientApiTimeout`). Most of these calls have a few
-    /// seconds by default.
+    /// Least time limit of connecting, and of calls other than sends, pulls and pops (`ClientConfig.mqClientApiTimeout`). By default
+    /// most of these calls have a few seconds.
     pub api_timeout_min: Duration,
 }
 

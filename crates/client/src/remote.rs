@@ -144,9 +144,9 @@ impl Remote {
     fn dial(&self, address: &str, mut attempt: OwnedMutexGuard<Option<Attempt>>) -> io::Result<()> {
         let (workers, inbox, dialed) =
             (self.workers.clone(), self.server_requests.clone(), self.dialed.clone());
-        let address = address.to_owned();
+        let (address, timeout) = (address.to_owned(), DIAL_TIMEOUT.max(self.api_timeout_min));
         self.workers.spawn(0, move || async move {
-            let dialing = tokio::time::timeout(DIAL_TIMEOUT, workers.dial_name(&address, inbox));
+            let dialing = tokio::time::timeout(timeout, workers.dial_name(&address, inbox));
             let outcome = dialing.await.unwrap_or_else(|late| Err(late.into()));
             if outcome.is_ok() {
                 dialed.add(address);

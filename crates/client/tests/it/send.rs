@@ -137,7 +137,8 @@ fn another_name_server_is_asked_when_one_is_gone() {
         }
         client.shutdown();
         let client = Client::start(Config::new(gone)).unwrap();
-        assert!(matches!(client.fetch_route("T").await, Err(Error::Connect { .. })));
+        let route = client.fetch_route("T").await;
+        assert!(matches!(route, Err(Error::Connect { .. })), "{route:?}");
         client.shutdown();
         assert!(matches!(Client::start(Config::new(" ; ")), Err(Error::NoNameServer)));
     });
