@@ -16,7 +16,7 @@ fn each_kind_of_finding_is_named() {
     has("maxMessageSize=none\n", Severity::Warning, "expected a number of 1 to");
     has("enableRemoteEscape=true\n", Severity::Warning, "wait for their master");
     has("transferMsgByHeap=false\n", Severity::Note, "not needed");
-    has("mapedFileSizeCommitLog=1048576\n", Severity::Note, "present name");
+    has("mapedFileSizeCommitLog=1048576\n", Severity::Warning, "present name");
     has("enableDLegerCommitLog=true\n", Severity::Error, "DLedger");
     has("brokerRole=SLAVE\n", Severity::Error, "an id above 0");
     has(

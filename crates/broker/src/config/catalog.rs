@@ -90,7 +90,7 @@ pub fn settings() -> Vec<Setting> {
 /// # Errors
 /// No setting has this name; holds the nearest known one.
 pub fn setting(name: &str) -> Result<Setting, Option<&'static str>> {
-    let present = aliases::present_name(name).unwrap_or(name);
+    let present = aliases::present_name(name).or_else(|| aliases::successor(name)).unwrap_or(name);
     let found = settings().into_iter().find(|setting| setting.name.eq_ignore_ascii_case(present));
     found.ok_or_else(|| unknown::nearest(name))
 }
@@ -151,6 +151,7 @@ mod tests {
     #[test]
     fn a_setting_is_found_by_older_names_and_similar_ones_are_named() {
         assert_eq!(setting("mapedFileSizeCommitLog").unwrap().name, "mappedFileSizeCommitLog");
+        assert_eq!(setting("haSlaveFallbehindMax").unwrap().name, "haMaxGapNotInSync");
         assert_eq!(setting("FILERESERVEDTIME").unwrap().name, "fileReservedTime");
         assert_eq!(setting("fileReservdTime").unwrap_err(), Some("fileReservedTime"));
         assert_eq!(setting("zzzzzzzzzzzz").unwrap_err(), None);

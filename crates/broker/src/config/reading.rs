@@ -55,12 +55,12 @@ pub enum Finding {
         /// Why the setting is not needed.
         reason: String,
     },
-    /// The file uses an older name of a setting.
+    /// The file uses the name by which Java prints a setting.
     #[error("setting {key} is read as {now}, its present name")]
     Alias {
-        /// The older name of the setting, which the file uses.
+        /// The name of the setting that the file uses.
         key: String,
-        /// The present name of the setting.
+        /// The name of the setting that is read.
         now: &'static str,
     },
 }
@@ -138,6 +138,12 @@ impl Config {
         let mut findings = Vec::new();
         for (key, value) in parse_key_values(text)? {
             let value = value.trim().to_owned();
+            if let Some(now) = aliases::successor(&key) {
+                let reason = aliases::outdated(now);
+                findings.push(Finding::NoEffect { key: key.clone(), value: value.clone(), reason });
+                self.others.insert(key, value);
+                continue;
+            }
             let name = match aliases::present_name(&key) {
                 Some(now) => {
                     findings.push(Finding::Alias { key: key.clone(), now });

@@ -314,7 +314,7 @@ properties! {
     "timerFlushIntervalMs" Restart "milliseconds between writes of the timer's files; a crash delivers again what was delivered in between" {
         timers.flush_interval_ms = |text| number(text, 1..=DAY_MS), show
     }
-    "mappedFileSizeTimerLog" Restart "bytes of a timer log file; must stay as it is for the life of a store" {
+    "mappedFileSizeTimerLog" Restart "bytes of a timer log file of a new store; the files of an existing store keep their size" {
         timers.log_file_bytes = |text| number(text, 68..=1 << 31), show
     }
     "timerWheelSnapshotFlush" Restart "the newest snapshot of the timer wheel counts, as Java writes them with this setting" {
@@ -401,13 +401,13 @@ properties! {
     "maxIndexNum" Restart "places for keys in a key index file; files of other sizes are made anew from the log" {
         store.index_items = |text| number(text, 2..=i64::from(i32::MAX)), show
     }
-    "mappedFileSizeCommitLog" Restart "bytes of a commit log file; must stay as it is for the life of a store" {
+    "mappedFileSizeCommitLog" Restart "bytes of a commit log file of a new store; the files of an existing store keep their size" {
         store.segment_bytes = |text| number(text, 4096..=1 << 31), show
     }
-    "mappedFileSizeConsumeQueue" Restart "bytes of a queue file; must stay as it is for the life of a store" {
+    "mappedFileSizeConsumeQueue" Restart "bytes of a queue file of a new store; the files of an existing store keep their size" {
         store.queue_file_bytes = |text| number(text, 20..=1 << 31), show
     }
-    "mapperFileSizeBatchConsumeQueue" Restart "bytes of a file of a queue of batches; must stay as it is for the life of a store" {
+    "mapperFileSizeBatchConsumeQueue" Restart "bytes of a file of a queue of batches of a new store; the files of an existing store keep their size" {
         store.batch_file_bytes = |text| number(text, 46..=1 << 31), show
     }
     "flushDiskType" Live "ASYNC_FLUSH answers before the disk has a message, SYNC_FLUSH after" {

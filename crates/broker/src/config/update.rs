@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::aliases::present_name;
+use super::aliases::{self, present_name};
 use super::property::Property;
 use super::{Config, Effect, refused, table, unknown, value};
 
@@ -70,6 +70,10 @@ impl Update {
             Some(known) => self.notes.push(format!("{name} has no effect: {}", known.reason)),
             None if refused::is_known(name) => {}
             None => {
+                if let Some(now) = aliases::successor(name) {
+                    self.notes.push(format!("{name} is left out: {}", aliases::outdated(now)));
+                    return Ok(());
+                }
                 // An unknown name is passed over with a remark; Java says nothing.
                 let near = unknown::nearest(name).map(|near| format!("; did you mean {near}?"));
                 self.notes.push(format!("{name} is no setting and is left out{}", near.unwrap_or_default()));

@@ -138,7 +138,7 @@ fn cve_2023_33246_no_setting_changed_while_running_names_a_path_an_address_or_a_
 fn a_file_keeps_everything_but_the_changed_values() {
     let text = "# ours\nbrokerName = b\\\n  1\n! note\nmaxMessageSize : 1\n\nmapedFileSizeCommitLog=9\nmaxMessageSize=2\nx\\=y=1";
     let list = [("maxMessageSize", "77"), ("mappedFileSizeCommitLog", "8"), ("regionId", "a\\b")];
-    let expected = "# ours\nbrokerName = b\\\n  1\n! note\nmaxMessageSize=77\n\nmappedFileSizeCommitLog=8\nx\\=y=1\nregionId=a\\\\b\n";
+    let expected = "# ours\nbrokerName = b\\\n  1\n! note\nmaxMessageSize=77\n\nmapedFileSizeCommitLog=9\nx\\=y=1\nmappedFileSizeCommitLog=8\nregionId=a\\\\b\n";
     assert_eq!(merged(text, &changes(&list)), expected);
     assert_eq!(merged("", &changes(&[("a", "1")])), "a=1\n");
     let read = wire::body::parse_key_values(expected.as_bytes()).unwrap();
