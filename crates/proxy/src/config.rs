@@ -5,6 +5,7 @@ use std::fmt::{Display, Write as _};
 use auth::AuthConfig;
 use client::Credentials;
 use serde_json::Value;
+use wire::settings::switch;
 
 /// One setting as people read about it.
 struct Setting {
@@ -37,7 +38,7 @@ numbers!(u16, u32, i32, i64, usize);
 impl Read for bool {
     fn read(value: &Value) -> Option<Self> {
         match value {
-            Value::String(text) => text.trim().parse().ok(),
+            Value::String(text) => switch(text.trim()),
             value => value.as_bool(),
         }
     }

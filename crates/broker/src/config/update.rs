@@ -103,7 +103,9 @@ impl Update {
         };
         match (property.set)(&mut self.config, &value) {
             Ok(()) => {}
-            Err(value::Fault::Invalid(expected)) => return invalid(&expected),
+            Err(value::Fault::Invalid(expected) | value::Fault::Bounds(_, expected)) => {
+                return invalid(&expected);
+            }
             Err(value::Fault::Refused(reason)) => return invalid(reason.trim_start_matches("expected ")),
         }
         self.written.insert(name.to_owned(), value);
