@@ -182,7 +182,11 @@ impl Config {
     /// # Errors
     /// [`ConfigError`] for a text that is no JSON object, and for a value that does not fit.
     pub fn from_json(text: &[u8]) -> Result<(Self, Vec<String>), ConfigError> {
-        let parsed: Value = serde_json::from_slice(text).map_err(|error| ConfigError(error.to_string()))?;
+        let parsed: Value = wire::json::from_slice(text).map_err(|error| {
+            let before = text.get(..error.position).unwrap_or(text);
+            let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+            ConfigError(format!("line {line}: {}", error.reason))
+        })?;
         let object = parsed.as_object().ok_or_else(|| ConfigError("expected a JSON object".to_owned()))?;
         let (mut config, mut notes) = (Self::default(), Vec::new());
         for (name, value) in object {
@@ -222,7 +226,7 @@ impl Config {
         if self.credentials.is_empty() {
             return Ok(None);
         }
-        let keys: Value = serde_json::from_str(&self.credentials).unwrap_or_default();
+        let keys: Value = wire::json::from_str(&self.credentials).unwrap_or_default();
         match (keys["accessKey"].as_str(), keys["secretKey"].as_str()) {
             (Some(access_key), Some(secret_key)) => Ok(Some(Credentials::new(access_key, secret_key))),
             _ => {
