@@ -432,6 +432,7 @@ async fn start_broker(
     name_server: Option<&NameServer>,
 ) -> Result<StartedBroker, Error> {
     let local = name_server.map(|server| reached_at(server.local_addr()).to_string());
+    config.own_name_server.clone_from(&local);
     let given = settings.name_servers.clone().or_else(|| config.namesrv_addr.clone());
     // It stands for what is not said at all; with a name server of its own the process says enough.
     let given = match given {

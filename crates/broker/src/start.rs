@@ -382,11 +382,8 @@ fn start_tasks(shell: &mut Shell, broker: &Arc<Broker>) -> io::Result<()> {
     }
     let tasks = shell.tasks().clone();
     shell.future(post(PUNCTUAL, Routes, "routes"), move |broker| assign::run(broker, tasks))?;
-    for name_server in broker.config.name_servers() {
-        let tasks = shell.tasks().clone();
-        let run = move |broker| register::run(broker, tasks, name_server);
-        shell.future(post(PUNCTUAL, Register, "register"), run)?;
-    }
+    let tasks = shell.tasks().clone();
+    shell.future(post(PUNCTUAL, Register, "register"), move |broker| register::run_all(broker, tasks))?;
     Ok(())
 }
 

@@ -5,6 +5,10 @@ use std::path::PathBuf;
 
 use crate::body::KeyValuesError;
 
+/// Name under which a broker lists the settings whose shown values count after its next start, separated by `;`
+/// (`GET_BROKER_CONFIG`). Apache RocketMQ shows such values, too, and does not tell them from those that count.
+pub const AFTER_RESTART: &str = "countsAfterRestart";
+
 /// Error: a value does not have its setting's type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("setting {key} is `{value}`, expected {expected}")]

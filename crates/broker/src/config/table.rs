@@ -175,7 +175,7 @@ properties! {
     "listenPort" Restart "port to listen on; the port two below is the second one" {
         listen_port = |text| exact(text, 1..=65_535), show
     }
-    "namesrvAddr" Restart "name servers, host:port separated by ;" { namesrv_addr = optional_addresses, show_optional }
+    "namesrvAddr" Live "name servers, host:port separated by ;" { namesrv_addr = optional_addresses, show_optional }
     "registerNameServerPeriod" Live "milliseconds between registrations with the name servers; a minute at most" {
         register_name_server_period_ms = |text| number(text, 1000..=DAY_MS), show
     }
