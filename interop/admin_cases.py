@@ -226,6 +226,7 @@ def brokers():
     yield case("updateBrokerConfig -b {b} -k brokerConfigPath -v /tmp/x", "CODE: 16  DESC: Can not update config in black list", fails=True)
     yield case("updateBrokerConfig -b {b} -k noSuchSetting -v 1", "update broker config success, {b}")
     yield case("updateBrokerConfig -b {b} -k maxMessageSize -v many", "CODE: 29 .*expected a number of", fails=True, only="vostok")
+    yield case("updateBrokerConfig -b {b} -k traceTopicEnable -v false", "update broker config success, {b}", check=kept("traceTopicEnable=false"))
     yield case("updateBrokerConfig -b {b} -k storePathRootDir -v /tmp/x", "CODE: 16 ", fails=True, only="vostok")
     yield case("deleteExpiredCommitLog -b {b}", "^success")
     yield case("deleteExpiredCommitLog -c DefaultCluster", "^success")

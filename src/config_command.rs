@@ -11,7 +11,7 @@ use admin::Format;
 use broker::{Effect, Finding, Setting, Treatment};
 use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
-use wire::body::parse_key_values;
+use wire::body::{line_of_key, parse_key_values};
 
 use crate::roles::Error;
 use crate::security;
@@ -187,11 +187,11 @@ fn line(severity: Severity, finding: impl std::fmt::Display) -> Line {
 
 fn lint(file: &Path, role: Kind, output: &Output) -> Result<ExitCode, Error> {
     let unreadable = |error: &dyn std::fmt::Display| Error::new(file.display(), error);
-    let text = std::fs::read(file).map_err(|error| unreadable(&error))?;
+    let source = std::fs::read(file).map_err(|error| unreadable(&error))?;
     let mode = std::fs::metadata(file).map_err(|error| unreadable(&error))?.permissions().mode();
-    let given = parse_key_values(&text).map_err(|error| unreadable(&error))?;
+    let given = parse_key_values(&source).map_err(|error| unreadable(&error))?;
     let mut lines = secrets(&given, mode);
-    let text = match security::take(&text) {
+    let text = match security::take(&source) {
         Ok((rest, _)) => rest,
         Err(error) => {
             lines.push(line(Severity::Error, error));
@@ -199,23 +199,30 @@ fn lint(file: &Path, role: Kind, output: &Output) -> Result<ExitCode, Error> {
         }
     };
     match role {
-        Kind::Broker => lines.extend(of_broker(&text).map_err(|error| unreadable(&error))?),
+        Kind::Broker => lines.extend(of_broker(&text, &source).map_err(|error| unreadable(&error))?),
         Kind::Namesrv => {
             let mut config = namesrv::Config::new(Path::new("."));
             match config.read(&text) {
                 Ok(warnings) => lines.extend(warnings.iter().map(|it| line(Severity::Warning, it))),
-                Err(error) => lines.push(line(Severity::Error, error)),
+                Err(error) => lines.push(refusal(&source, error.key(), &error)),
             }
             lines.extend(config.auth.check().err().map(|error| line(Severity::Error, error)));
         }
         Kind::Controller => match controller::Config::new(Path::new(".")).read(&text) {
             Ok(warnings) => lines.extend(warnings.iter().map(|it| line(Severity::Warning, it))),
-            Err(error) => lines.push(line(Severity::Error, error)),
+            Err(error) => lines.push(refusal(&source, error.key(), &error)),
         },
     }
     lines.sort_by_key(|line| line.severity);
     output.print(&lines)?;
     Ok(ExitCode::from(u8::from(lines.iter().any(|line| line.severity != Severity::Note))))
+}
+
+/// A finding that stops the start, with the line of the setting in the file.
+fn refusal(source: &[u8], key: Option<&str>, error: &dyn std::fmt::Display) -> Line {
+    let number = key.and_then(|key| line_of_key(source, key));
+    let at = number.map(|number| format!("line {number}: ")).unwrap_or_default();
+    line(Severity::Error, format!("{at}the start refuses: {error}"))
 }
 
 /// The text without the settings of TLS, which are not a role's.
@@ -249,10 +256,10 @@ fn secrets(given: &BTreeMap<String, String>, mode: u32) -> Vec<Line> {
     names.map(of_name).collect()
 }
 
-fn of_broker(text: &[u8]) -> Result<Vec<Line>, broker::ConfigError> {
+/// The findings of a broker's settings, which stand in the file `source`.
+fn of_broker(text: &[u8], source: &[u8]) -> Result<Vec<Line>, broker::ConfigError> {
     let (refusals, findings) = broker::lint(text)?;
-    let mut lines: Vec<Line> =
-        refusals.iter().map(|error| line(Severity::Error, format!("the start refuses: {error}"))).collect();
+    let mut lines: Vec<Line> = refusals.iter().map(|error| refusal(source, error.key(), error)).collect();
     let severity = |it: &Finding| if it.is_warning() { Severity::Warning } else { Severity::Note };
     lines.extend(findings.iter().map(|it| line(severity(it), it)));
     let given: BTreeSet<String> = parse_key_values(text)?.into_keys().collect();

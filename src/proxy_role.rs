@@ -8,7 +8,7 @@ use net::tls::Security;
 use net::{Budget, Limits, Workers};
 use proxy::{Brokers, RunningProxy};
 
-use crate::roles::{Error, Role, Settings, unreadable};
+use crate::roles::{Error, Role, Settings, of_environment, unreadable};
 
 /// A proxy, with the threads it has for itself.
 pub struct Running {
@@ -52,9 +52,12 @@ pub fn start_alone(
             &"authenticationEnabled needs innerClientAuthenticationCredentials, the keys of a super user of the brokers, with which their users are read",
         ));
     }
-    let environment = std::env::var("NAMESRV_ADDR").ok();
-    let own = (!config.name_servers.is_empty()).then_some(config.name_servers.as_str());
-    let name_servers = given.or(settings.name_servers.as_deref()).or(own).or(environment.as_deref());
+    let own = wire::settings::addresses(&config.name_servers)
+        .map_err(|error| failed(&format!("namesrvAddr: {error}")))?;
+    let own = Some(own.as_str()).filter(|own| !own.is_empty());
+    let named = given.or(settings.name_servers.as_deref()).or(own);
+    let environment = if named.is_none() { of_environment()? } else { None };
+    let name_servers = named.or(environment.as_deref());
     let mut reach = client::Config::new(name_servers.unwrap_or_default());
     if reach.name_servers.is_empty() {
         return Err(failed(&"expected the addresses of the name servers (-n), found none"));

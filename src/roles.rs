@@ -11,7 +11,7 @@ use controller::Controller;
 use namesrv::NameServer;
 use net::tls::Security;
 use net::{Budget, Limits, ReplicationTls, Workers};
-use wire::body::{format_key_values, parse_key_values};
+use wire::body::{format_key_values, line_of_key, parse_key_values};
 
 use crate::{address, console_role, default_access, namesake, proxy_role, security};
 
@@ -264,6 +264,14 @@ pub fn unreadable(path: &Path, error: std::io::Error) -> Error {
     Error::new(format!("the configuration file {}", path.display()), error)
 }
 
+/// Why the configuration file `path` is refused, with the line of the setting.
+fn refused(path: &Path, key: Option<&str>, error: impl Display) -> Error {
+    let text = std::fs::read(path).ok();
+    let line = key.zip(text).and_then(|(key, text)| line_of_key(&text, key));
+    let line = line.map(|line| format!(", line {line}")).unwrap_or_default();
+    Error::new(format!("the configuration file {}{line}", path.display()), error)
+}
+
 /// A file that was written while the roles ran; empty when none was.
 fn read_if_there(path: &Path) -> Result<Vec<u8>, Error> {
     match std::fs::read(path) {
@@ -309,7 +317,8 @@ fn start_name_server(
         // What was changed while a name server ran without a file.
         None => read_if_there(&config.config_store_path)?,
     };
-    for warning in config.read(&own).map_err(|error| Error::new("the configuration file", error))? {
+    let path = file.cloned().unwrap_or_else(|| config.config_store_path.clone());
+    for warning in config.read(&own).map_err(|error| refused(&path, error.key(), &error))? {
         tracing::warn!("{warning}");
     }
     if let Some(broker) = beside {
@@ -358,7 +367,8 @@ fn start_controller(
         // What was changed while a controller ran without a file.
         None => read_if_there(&config.config_store_path)?,
     };
-    for warning in config.read(&text).map_err(|error| Error::new("the configuration file", error))? {
+    let path = settings.config.clone().unwrap_or_else(|| config.config_store_path.clone());
+    for warning in config.read(&text).map_err(|error| refused(&path, error.key(), &error))? {
         tracing::warn!("{warning}");
     }
     if let Some(file) = &settings.config {
@@ -379,8 +389,10 @@ fn reached_at(listens: SocketAddr) -> SocketAddr {
 fn broker_config(settings: &Settings, text: &[u8]) -> Result<broker::Config, Error> {
     // Only a file of RocketMQ, which may come with RocketMQ's clients, leaves open what RocketMQ does.
     let strict: &[u8] = if settings.config.is_none() { b"authorizationStrict=true\n" } else { b"" };
-    let (mut config, notes) = broker::Config::from_properties(&[strict, text].concat())
-        .map_err(|error| Error::new("the configuration file", error))?;
+    let (mut config, notes) = broker::Config::from_properties(&[strict, text].concat()).map_err(|error| {
+        let own = || broker::Config::file_of(settings.home());
+        refused(&settings.config.clone().unwrap_or_else(own), error.key(), &error)
+    })?;
     for note in notes {
         if note.is_warning() {
             tracing::warn!("{note}");
@@ -400,6 +412,12 @@ fn broker_config(settings: &Settings, text: &[u8]) -> Result<broker::Config, Err
     Ok(config)
 }
 
+/// The name servers of `NAMESRV_ADDR`.
+pub fn of_environment() -> Result<Option<String>, Error> {
+    let given = std::env::var("NAMESRV_ADDR").ok().map(|text| wire::settings::addresses(&text));
+    given.transpose().map_err(|error| Error::new("NAMESRV_ADDR", error))
+}
+
 /// A broker and what was started with it.
 struct StartedBroker {
     broker: RunningBroker,
@@ -414,9 +432,13 @@ async fn start_broker(
     name_server: Option<&NameServer>,
 ) -> Result<StartedBroker, Error> {
     let local = name_server.map(|server| reached_at(server.local_addr()).to_string());
+    config.own_name_server.clone_from(&local);
     let given = settings.name_servers.clone().or_else(|| config.namesrv_addr.clone());
     // It stands for what is not said at all; with a name server of its own the process says enough.
-    let given = given.or_else(|| std::env::var("NAMESRV_ADDR").ok().filter(|_| name_server.is_none()));
+    let given = match given {
+        None if name_server.is_none() => of_environment()?,
+        given => given,
+    };
     let mut name_servers: Vec<String> = local.into_iter().collect();
     name_servers.extend(given.iter().flat_map(|list| list.split(';')).map(|name| name.trim().to_owned()));
     name_servers.retain(|name| !name.is_empty());

@@ -1,7 +1,7 @@
 use super::*;
 
 fn found(text: &str) -> Vec<(Severity, String)> {
-    let lines = of_broker(text.as_bytes()).unwrap().into_iter();
+    let lines = of_broker(text.as_bytes(), text.as_bytes()).unwrap().into_iter();
     lines.map(|line| (line.severity, line.finding)).collect()
 }
 
@@ -13,10 +13,17 @@ fn has(text: &str, severity: Severity, part: &str) {
 #[test]
 fn each_kind_of_finding_is_named() {
     has("fileReservdTime=4\n", Severity::Warning, "did you mean fileReservedTime?");
-    has("maxMessageSize=none\n", Severity::Warning, "expected a number of 1 to");
+    has(
+        "# size\nmaxMessageSize=none\n",
+        Severity::Error,
+        "line 2: the start refuses: setting maxMessageSize=none",
+    );
+    has("traceOn=no\n", Severity::Warning, "it counts as false");
+    has("traceOn=yes\n", Severity::Error, "expected true or false");
+    has("namesrvAddr=host:Port\n", Severity::Error, "found \"host:Port\"");
     has("enableRemoteEscape=true\n", Severity::Warning, "wait for their master");
     has("transferMsgByHeap=false\n", Severity::Note, "not needed");
-    has("mapedFileSizeCommitLog=1048576\n", Severity::Note, "present name");
+    has("mapedFileSizeCommitLog=1048576\n", Severity::Warning, "present name");
     has("enableDLegerCommitLog=true\n", Severity::Error, "DLedger");
     has("brokerRole=SLAVE\n", Severity::Error, "an id above 0");
     has(

@@ -7,7 +7,7 @@ mod settings;
 mod status;
 mod tune;
 
-pub(crate) use settings::{Settings, read as settings_of};
+pub(crate) use settings::{Settings, read as settings_of, told as told_settings};
 
 use crate::Argument;
 use crate::arguments::{BROKER, BROKERS, INTERVAL, MASTERS, optional, place, required, switch};

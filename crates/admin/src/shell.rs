@@ -134,7 +134,7 @@ impl Cluster {
 /// [`Error`]: the file with credentials is not readable, or the broker does not answer or refuses.
 pub fn settings_of(address: &str, credentials: Option<&Path>) -> Result<BTreeMap<String, String>, Error> {
     let access = Access { credentials: credentials.map(Path::to_owned), ..Access::default() };
-    session(&access, async |session: &Session| crate::broker::settings_of(session, address).await)
+    session(&access, async |session: &Session| crate::broker::told_settings(session, address).await)
 }
 
 /// The time in ms since the epoch.

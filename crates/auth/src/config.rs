@@ -89,10 +89,9 @@ impl AuthConfig {
     }
 
     fn is_on(&self, key: &str) -> Result<bool, ConfigError> {
-        match self.get(key).to_ascii_lowercase().as_str() {
-            "" | "false" => Ok(false),
-            "true" => Ok(true),
-            _ => Err(ConfigError(format!("{key} is {:?}, expected true or false", self.get(key)))),
+        match wire::settings::switch(self.get(key)) {
+            Some(is_on) => Ok(is_on),
+            None => Err(ConfigError(format!("{key} is {:?}, expected true or false", self.get(key)))),
         }
     }
 

@@ -30,6 +30,7 @@ use std::path::{Path, PathBuf};
 use client::Credentials;
 use net::TrustedProxies;
 use wire::body::format_key_values;
+use wire::settings::AFTER_RESTART;
 
 pub use acting_master::ActingMaster;
 pub use catalog::{Setting, Treatment, lint, setting, settings};
@@ -207,6 +208,10 @@ pub struct Config {
     pub auth: auth::AuthConfig,
     /// Settings without effect here, kept for answers that show the configuration.
     others: BTreeMap<String, String>,
+    /// Values that a request has put into the file and that count after the next start, by name of the setting.
+    after_restart: BTreeMap<String, String>,
+    /// The name server of this process, which stays when `namesrvAddr` changes.
+    pub own_name_server: Option<String>,
 }
 
 impl Config {
@@ -296,6 +301,8 @@ impl Config {
             refusal_of_others: None,
             has_commit_log_path: false,
             others: BTreeMap::new(),
+            after_restart: BTreeMap::new(),
+            own_name_server: None,
         }
     }
 
@@ -399,12 +406,18 @@ impl Config {
         self.others.get(key).cloned().or_else(default).unwrap_or_default()
     }
 
-    /// All settings as a properties text, with those that have no effect here and unknown ones (`GET_BROKER_CONFIG`).
+    /// All settings as a properties text, with those that have no effect here and unknown ones (`GET_BROKER_CONFIG`). A value that
+    /// counts after the next start is shown instead of the present one, as in RocketMQ, and its setting is listed.
     pub fn to_properties(&self) -> String {
         let mut all: BTreeMap<String, String> = unknown::defaults();
         all.extend(refused::defaults());
         all.extend(self.others.clone());
         all.extend(PROPERTIES.iter().map(|property| (property.name.to_owned(), property.value(self))));
+        all.extend(self.after_restart.clone());
+        if !self.after_restart.is_empty() {
+            let names: Vec<&str> = self.after_restart.keys().map(String::as_str).collect();
+            all.insert(AFTER_RESTART.to_owned(), names.join(";"));
+        }
         format_key_values(&all)
     }
 }

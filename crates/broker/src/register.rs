@@ -10,12 +10,13 @@
 //! the name server has the true version only when all parts have arrived.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use net::{ConnectionHandle, Reply, Service, Workers};
 use serde::Serialize;
+use tokio::task::JoinSet;
 use wire::body::queue::DataVersion;
 use wire::body::topic::{PERM_READ, PERM_WRITE, TopicConfig};
 use wire::body::{KvTable, PART_OF_TABLE, QueueData, TopicRouteData};
@@ -71,10 +72,36 @@ impl Service for Silent {
     }
 }
 
-/// Keeps the broker registered with one name server until the workers stop.
-pub(crate) async fn run(broker: Arc<Broker>, workers: Workers, name_server: String) {
-    let mut roles = broker.role.changes();
+/// Keeps the broker registered with the name servers of `namesrvAddr`, which may change, until the workers stop.
+pub(crate) async fn run_all(broker: Arc<Broker>, workers: Workers) {
+    let mut changes = broker.registration_acks.name_servers();
+    let (mut tasks, mut running) = (JoinSet::new(), BTreeSet::new());
     loop {
+        for name_server in broker.config.name_servers() {
+            if running.insert(name_server.clone()) {
+                let (broker, workers) = (broker.clone(), workers.clone());
+                tasks.spawn_local(async move {
+                    run(broker, workers, name_server.clone()).await;
+                    name_server
+                });
+            }
+        }
+        tokio::select! {
+            _ = changes.changed() => {}
+            Some(ended) = tasks.join_next() => match ended {
+                Ok(name_server) => drop(running.remove(&name_server)),
+                // The supervisor reports it.
+                Err(error) => std::panic::resume_unwind(error.into_panic()),
+            },
+        }
+    }
+}
+
+/// Keeps the broker registered with one name server until `namesrvAddr` does not name it any more, or the workers stop.
+async fn run(broker: Arc<Broker>, workers: Workers, name_server: String) {
+    let mut roles = broker.role.changes();
+    let mut changes = broker.registration_acks.name_servers();
+    while broker.config.name_servers().contains(&name_server) {
         // A broker of which the controllers have not said what it is serves nobody.
         while broker.role.current() == BrokerRole::Fenced {
             let _ = roles.changed().await;
@@ -89,7 +116,10 @@ pub(crate) async fn run(broker: Arc<Broker>, workers: Workers, name_server: Stri
                 tracing::warn!(%name_server, %error, "the name server cannot be reached; trying again");
             }
         }
-        pause(RECONNECT_PAUSE).await;
+        tokio::select! {
+            () = pause(RECONNECT_PAUSE) => {}
+            _ = changes.changed() => {}
+        }
     }
 }
 
@@ -99,12 +129,16 @@ async fn keep_registered(link: &Link<'_>, name_server: &str) {
     let mut changes = broker.topics.watch();
     let mut roles = broker.role.changes();
     let mut masters = broker.replicas.master();
+    let mut name_servers = broker.registration_acks.name_servers();
     let mut registered = None;
     let mut reminder = Reminder::default();
     let mut periods = Every::at_once();
     let mut heartbeats = Every::at_once();
     let heartbeat_ms = broker.config.replication.controller.heartbeat_interval_ms;
     while !peer.is_closed() {
+        if !broker.config.name_servers().iter().any(|named| named == name_server) {
+            return unregister_from(broker, peer, name_server).await;
+        }
         if roles.has_changed().unwrap_or(false) {
             roles.mark_unchanged();
             registered = None;
@@ -143,6 +177,7 @@ async fn keep_registered(link: &Link<'_>, name_server: &str) {
             _ = roles.changed() => registered = None,
             // A slave that stays one gets another master without a change of its role.
             _ = masters.changed() => {}
+            _ = name_servers.changed() => {}
         }
     }
 }
@@ -409,9 +444,14 @@ fn identify<'b>(broker: &Broker, writer: FrameWriter<'b>) -> FrameWriter<'b> {
 /// Unregisters the broker from a name server.
 pub(crate) async fn unregister(broker: &Broker, workers: &Workers, name_server: &str) {
     let Ok(peer) = workers.dial_name(name_server, Arc::new(Silent)).await else { return };
+    unregister_from(broker, &peer, name_server).await;
+}
+
+/// Unregisters the broker over a connection, and closes the connection.
+async fn unregister_from(broker: &Broker, peer: &ConnectionHandle, name_server: &str) {
     let write = |writer: FrameWriter<'_>| identify(broker, writer).finish(b"");
     let timeout = Duration::from_secs(3);
-    match broker.call(&peer, request::UNREGISTER_BROKER, timeout, write).await {
+    match broker.call(peer, request::UNREGISTER_BROKER, timeout, write).await {
         Ok(_) => tracing::info!(%name_server, "unregistered"),
         Err(error) => {
             tracing::warn!(%name_server, %error, "the name server was not told that the broker leaves")

@@ -9,7 +9,7 @@ use std::time::Duration;
 use net::Workers;
 use replica::agent::Identity;
 use store::timer::TimerFiles;
-use store::{Disk, OpenError, RealDisk, Store};
+use store::{Disk, FoundSize, OpenError, RealDisk, Store};
 
 use crate::assign;
 use crate::broker::{Arrivals, Broker, LoadError, Loaded};
@@ -77,9 +77,10 @@ impl RunningBroker {
     /// # Errors
     /// [`StartError::Store`] when the store cannot be opened, [`StartError::Persist`] when a configuration file cannot be read or
     /// written, [`StartError::Io`] when a port or thread fails, and [`StartError::Config`] when a setting cannot be used.
-    pub fn start(config: Config, workers: Workers) -> Result<Self, StartError> {
+    pub fn start(mut config: Config, workers: Workers) -> Result<Self, StartError> {
         let ip = own_ip(&config.broker_ip1)?;
         let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+        take_file_sizes(&mut config, &*disk)?;
         let files = ConfigFiles::new(disk.clone(), config.store.root.join("config"));
         files.refuse_rocks()?;
         let topics = Topics::load(files.file("topics.json"))?;
@@ -232,6 +233,23 @@ impl RunningBroker {
     }
 }
 
+/// Takes over the sizes of the files of a store that is already there.
+fn take_file_sizes(config: &mut Config, disk: &dyn Disk) -> Result<(), OpenError> {
+    let mut found = config.store.take_file_sizes(disk)?;
+    let mut timers = config.timers.files(&config.store, config.retention.reserved_ms);
+    found.extend(timers.take_file_size(disk)?);
+    config.timers.log_file_bytes = timers.log_file_bytes;
+    for FoundSize { setting, configured, found } in found {
+        tracing::warn!(
+            setting,
+            configured,
+            found,
+            "the store keeps the size of its files, which differs from the setting; Apache RocketMQ opens it with this size only"
+        );
+    }
+    Ok(())
+}
+
 /// The address of `brokerIP1`, for records and message ids.
 fn own_ip(host: &str) -> Result<IpAddr, StartError> {
     if let Ok(ip) = host.parse() {
@@ -364,11 +382,8 @@ fn start_tasks(shell: &mut Shell, broker: &Arc<Broker>) -> io::Result<()> {
     }
     let tasks = shell.tasks().clone();
     shell.future(post(PUNCTUAL, Routes, "routes"), move |broker| assign::run(broker, tasks))?;
-    for name_server in broker.config.name_servers() {
-        let tasks = shell.tasks().clone();
-        let run = move |broker| register::run(broker, tasks, name_server);
-        shell.future(post(PUNCTUAL, Register, "register"), run)?;
-    }
+    let tasks = shell.tasks().clone();
+    shell.future(post(PUNCTUAL, Register, "register"), move |broker| register::run_all(broker, tasks))?;
     Ok(())
 }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use replica::roster::LeaderConfig;
-use wire::body::{KeyValuesError, format_key_values, parse_key_values};
-use wire::settings::{self, ConfigError, Effect, Setting, Warning};
+use wire::body::{format_key_values, parse_key_values};
+use wire::settings::{self, ConfigError, Effect, FileError, Setting, Warning};
 
 /// Configuration of the controller.
 #[derive(Debug, Clone, PartialEq)]
@@ -113,13 +113,16 @@ impl Config {
     /// Reads the text of a properties file over these settings, and returns warnings about keys and values without effect.
     ///
     /// # Errors
-    /// [`KeyValuesError`] when the text is malformed. A value of the wrong type is only a warning and leaves the setting as
-    /// it was.
-    pub fn read(&mut self, text: &[u8]) -> Result<Vec<Warning>, KeyValuesError> {
+    /// [`FileError`] when the text is malformed or a value does not have the type of its setting.
+    pub fn read(&mut self, text: &[u8]) -> Result<Vec<Warning>, FileError> {
         let mut warnings = Vec::new();
         for (key, value) in parse_key_values(text)? {
+            if let Some(property) = property(&key) {
+                warnings.extend(property.read(self, &value)?);
+                continue;
+            }
             match self.set(&key, &value) {
-                Ok(true) if property(&key).is_none() && is_refused(&key, value.trim()) => {
+                Ok(true) if is_refused(&key, value.trim()) => {
                     warnings.push(Warning::Unsupported(key, value));
                 }
                 Ok(true) => {}
@@ -127,7 +130,7 @@ impl Config {
                     self.unknown.insert(key.clone(), value);
                     warnings.push(Warning::Unknown(key));
                 }
-                Err(error) => warnings.push(Warning::Invalid(error)),
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(warnings)
@@ -236,17 +239,19 @@ mod tests {
     #[test]
     fn what_has_no_effect_is_said() {
         let mut config = Config::new(Path::new("/home"));
-        let warnings =
-            config.read(b"controllerType=jRaft\nnobody=1\nscanInactiveMasterInterval=x\n").unwrap();
+        let warnings = config.read(b"controllerType=jRaft\nnobody=1\nscanInactiveMasterInterval=\n").unwrap();
         let texts: Vec<String> = warnings.iter().map(ToString::to_string).collect();
         assert_eq!(
             texts,
             [
                 "setting controllerType=jRaft has no effect here",
                 "unknown setting nobody: it has no effect",
-                "setting scanInactiveMasterInterval is `x`, expected a number of 0 or more; the default stays",
+                "setting scanInactiveMasterInterval is ``, expected a number of 0 or more; the default stays",
             ]
         );
+        let error = config.read(b"scanInactiveMasterInterval=x\n").unwrap_err();
+        assert_eq!(error.key(), Some("scanInactiveMasterInterval"));
+        assert!(config.read(b"enableElectUncleanMaster=yes\n").is_err());
         assert!(config.text().contains("nobody=1\n"));
         assert!(config.is_locked("controllerStorePath") && !config.is_locked("enableElectUncleanMaster"));
     }

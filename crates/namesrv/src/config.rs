@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use auth::AuthConfig;
 use net::{ConnectionLimits, TrustedProxies};
-use wire::body::{KeyValuesError, format_key_values, parse_key_values};
-use wire::settings::{self, ConfigError, Effect, Setting, Warning};
+use wire::body::{format_key_values, parse_key_values};
+use wire::settings::{self, ConfigError, Effect, FileError, Setting, Warning};
 
 /// Configuration of the name server (`NamesrvConfig`, `NettyServerConfig`).
 #[derive(Debug, Clone, PartialEq)]
@@ -123,9 +123,8 @@ impl Config {
     /// Reads the text of a properties file over these settings, and returns warnings about keys and values without effect.
     ///
     /// # Errors
-    /// [`KeyValuesError`] when the text is malformed. A value of the wrong type is only a warning and leaves the setting as
-    /// it was.
-    pub fn read(&mut self, text: &[u8]) -> Result<Vec<Warning>, KeyValuesError> {
+    /// [`FileError`] when the text is malformed or a value does not have the type of its setting.
+    pub fn read(&mut self, text: &[u8]) -> Result<Vec<Warning>, FileError> {
         let mut warnings = Vec::new();
         for (key, value) in parse_key_values(text)? {
             match property(&key) {
@@ -135,8 +134,8 @@ impl Config {
                 }
                 Some(property) => {
                     let default = property.value(&Self::new(Path::new("")));
-                    if let Err(error) = property.change(self, &value) {
-                        warnings.push(Warning::Invalid(error));
+                    if let Some(warning) = property.read(self, &value)? {
+                        warnings.push(warning);
                     } else if property.effect == Effect::Unsupported && value.trim() != default {
                         warnings.push(Warning::Unsupported(key, value));
                     }

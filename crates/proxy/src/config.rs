@@ -5,6 +5,7 @@ use std::fmt::{Display, Write as _};
 use auth::AuthConfig;
 use client::Credentials;
 use serde_json::Value;
+use wire::settings::switch;
 
 /// One setting as people read about it.
 struct Setting {
@@ -37,7 +38,7 @@ numbers!(u16, u32, i32, i64, usize);
 impl Read for bool {
     fn read(value: &Value) -> Option<Self> {
         match value {
-            Value::String(text) => text.trim().parse().ok(),
+            Value::String(text) => switch(text.trim()),
             value => value.as_bool(),
         }
     }
@@ -181,7 +182,11 @@ impl Config {
     /// # Errors
     /// [`ConfigError`] for a text that is no JSON object, and for a value that does not fit.
     pub fn from_json(text: &[u8]) -> Result<(Self, Vec<String>), ConfigError> {
-        let parsed: Value = serde_json::from_slice(text).map_err(|error| ConfigError(error.to_string()))?;
+        let parsed: Value = wire::json::from_slice(text).map_err(|error| {
+            let before = text.get(..error.position).unwrap_or(text);
+            let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+            ConfigError(format!("line {line}: {}", error.reason))
+        })?;
         let object = parsed.as_object().ok_or_else(|| ConfigError("expected a JSON object".to_owned()))?;
         let (mut config, mut notes) = (Self::default(), Vec::new());
         for (name, value) in object {
@@ -221,7 +226,7 @@ impl Config {
         if self.credentials.is_empty() {
             return Ok(None);
         }
-        let keys: Value = serde_json::from_str(&self.credentials).unwrap_or_default();
+        let keys: Value = wire::json::from_str(&self.credentials).unwrap_or_default();
         match (keys["accessKey"].as_str(), keys["secretKey"].as_str()) {
             (Some(access_key), Some(secret_key)) => Ok(Some(Credentials::new(access_key, secret_key))),
             _ => {

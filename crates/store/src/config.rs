@@ -23,7 +23,8 @@ pub struct Config {
     pub commit_log_more: Vec<PathBuf>,
     /// `readOnlyCommitLogStorePaths`: directories of the commit log that get no new files.
     pub commit_log_read_only: Vec<PathBuf>,
-    /// `mappedFileSizeCommitLog`: size of a commit log file in bytes. Must stay the same for the life of a store.
+    /// `mappedFileSizeCommitLog`: size of a commit log file in bytes. Must stay the same for the life of a store; see
+    /// [`Self::take_file_sizes`].
     pub segment_bytes: u64,
     /// `mappedFileSizeConsumeQueue`: size of a consume queue file in bytes; rounded up to whole units.
     pub queue_file_bytes: u64,

@@ -17,14 +17,14 @@ pub enum OpenError {
         /// The process that holds the lock, as far as the system tells.
         holder: String,
     },
-    /// A file whose size must be the configured one has another size.
+    /// A file whose size must be that of the other files has another size.
     #[error(
-        "{path} is {found} bytes long, expected {expected}: the configured file size must be the one the store was written with"
+        "{path} is {found} bytes long, expected {expected} as the other files or the settings say: the file was cut off, or it is not of this store"
     )]
     FileSize {
         /// Path of the file.
         path: PathBuf,
-        /// The configured size in bytes.
+        /// The size in bytes of the other files, or the configured one.
         expected: u64,
         /// The file's size in bytes.
         found: u64,

@@ -38,6 +38,7 @@ mod disk;
 mod dispatch;
 mod error;
 mod fence;
+mod file_sizes;
 mod flusher;
 mod follow;
 mod heal_list;
@@ -68,6 +69,7 @@ pub use disk::{
 };
 pub use dispatch::tags::delivery_delays;
 pub use error::{AppendError, Damage, FollowError, OpenError, PushError, ReadError};
+pub use file_sizes::FoundSize;
 pub use flusher::{FlushOutcome, Flushes};
 pub use heal_list::Progress;
 pub use index::{KeyMatch, KeyMatches, KeyQuery};

@@ -12,6 +12,9 @@
 //! | number where text is expected, or the reverse | converted | - | - |
 //! | null or absent member | the type's default | omitted | omitted |
 //! | unknown member | skipped | - | - |
+//! | comment (`//`, `/* */`), byte order mark | skipped, as by fastjson 2 | - | - |
+//! | text in single quotes | taken, as by fastjson 2 | in double quotes | in double quotes |
+//! | name without quotes, comma behind the last member | refused, as by fastjson 2 | - | - |
 //! | non-ASCII text | raw or `\uXXXX` | raw | `\uXXXX` |
 //!
 //! The writer emits no whitespace: the Go client splits route answers at commas and colons.

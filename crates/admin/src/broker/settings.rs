@@ -5,10 +5,11 @@ use crate::request::Request;
 use crate::session::Member;
 use crate::{Arguments, Error, Session};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use wire::body::{format_key_values, parse_key_values};
 use wire::codes::request;
+use wire::settings::AFTER_RESTART;
 
 /// Broker id of a master.
 const MASTER: i64 = 0;
@@ -28,13 +29,20 @@ pub(super) struct Setting {
     server: String,
     key: String,
     value: String,
+    /// When the value counts, if not at present.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    counts: Option<&'static str>,
 }
 
 impl Settings {
     /// Adds the settings of a server; `title` is the line that `mqadmin` prints above them.
     pub fn add(&mut self, server: &str, title: String, values: BTreeMap<String, String>) {
         self.servers.push((title, values.len()));
-        let setting = |(key, value)| Setting { server: server.to_owned(), key, value };
+        let later = after_restart(&values);
+        let setting = |(key, value)| {
+            let counts = later.contains(&key).then_some("after restart");
+            Setting { server: server.to_owned(), key, value, counts }
+        };
         self.rows.extend(values.into_iter().map(setting));
     }
 
@@ -79,6 +87,23 @@ pub(crate) async fn read(session: &Session, address: &str) -> Result<BTreeMap<St
     parse_key_values(&reply.body).map_err(|why| {
         Error::from(client::Error::Answer { address: address.to_owned(), why: why.to_string() })
     })
+}
+
+/// The settings whose values count after the next start of their broker.
+fn after_restart(values: &BTreeMap<String, String>) -> BTreeSet<String> {
+    let names = values.get(AFTER_RESTART).map(|names| names.split(';').map(str::to_owned));
+    names.into_iter().flatten().collect()
+}
+
+/// The settings of one broker; a value that does not count yet says so.
+pub(crate) async fn told(session: &Session, address: &str) -> Result<BTreeMap<String, String>, Error> {
+    let mut values = read(session, address).await?;
+    let later = after_restart(&values);
+    values.remove(AFTER_RESTART);
+    for (_, value) in values.iter_mut().filter(|(key, _)| later.contains(*key)) {
+        value.push_str(" (set, counts after restart)");
+    }
+    Ok(values)
 }
 
 /// The line that `mqadmin` prints above what it says of one broker.

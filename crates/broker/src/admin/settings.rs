@@ -33,7 +33,7 @@ pub(crate) fn update_config(
         NotChanged::Invalid(text) => Refusal::new(response::INVALID_PARAMETER, text),
     })?;
     for note in &notes {
-        tracing::warn!(%from, note, "a setting is not changed");
+        tracing::warn!(%from, note, "a remark on a change of settings");
     }
     if written.is_empty() {
         then(&notes);
@@ -69,6 +69,7 @@ fn take_effect<'k>(broker: &Broker, keys: impl Iterator<Item = &'k str>) -> Resu
             "autoCreateTopicEnable" => system_topics::create_system_topics(broker)?,
             // The template also holds the largest number of queues of such a topic.
             "defaultTopicQueueNums" => system_topics::renew_template(broker)?,
+            "namesrvAddr" => broker.registration_acks.change_name_servers(),
             "timerStopEnqueue" | "timerStopDequeue" => broker.timer.wakeup().wake(),
             _ => {}
         }

@@ -1,7 +1,12 @@
 //! Older names of settings.
 
-/// Names of RocketMQ 3.x, and names that Java prints but does not read, each with the present name.
-const ALIASES: [(&str, &str); 10] = [
+/// Names that Java prints and does not read, each with the name that it reads: a bean's property has the name of its setter.
+const PRINTED: [(&str, &str); 2] =
+    [("isInBrokerContainer", "inBrokerContainer"), ("isScanAvailableNameSrv", "scanAvailableNameSrv")];
+
+/// Names of older releases that RocketMQ 5.5.0 ignores, each with the present name. They stand in files of stores that were made with the
+/// defaults, so they have no effect here either.
+const OUTDATED: [(&str, &str); 8] = [
     ("mapedFileSizeCommitLog", "mappedFileSizeCommitLog"),
     ("mapedFileSizeConsumeQueue", "mappedFileSizeConsumeQueue"),
     ("mapedFileSizeLogicsQueue", "mappedFileSizeConsumeQueue"),
@@ -9,12 +14,24 @@ const ALIASES: [(&str, &str); 10] = [
     ("flushLogicsQueueLeastPages", "flushConsumeQueueLeastPages"),
     ("flushLogicsQueueThoroughInterval", "flushConsumeQueueThoroughInterval"),
     ("flushPhysicQueueLeastPages", "flushCommitLogLeastPages"),
-    ("isInBrokerContainer", "inBrokerContainer"),
     ("haSlaveFallbehindMax", "haMaxGapNotInSync"),
-    ("isScanAvailableNameSrv", "scanAvailableNameSrv"),
 ];
 
-/// The present name of a setting that is given by an older one.
+fn of(names: &[(&'static str, &'static str)], key: &str) -> Option<&'static str> {
+    names.iter().find(|(name, _)| *name == key).map(|(_, now)| *now)
+}
+
+/// The name that is read of a setting that Java prints by another one.
 pub(super) fn present_name(key: &str) -> Option<&'static str> {
-    ALIASES.iter().find(|(alias, _)| *alias == key).map(|(_, now)| *now)
+    of(&PRINTED, key)
+}
+
+/// The present name of a setting whose older name is ignored.
+pub(super) fn successor(key: &str) -> Option<&'static str> {
+    of(&OUTDATED, key)
+}
+
+/// Why an older name has no effect.
+pub(super) fn outdated(successor: &str) -> String {
+    format!("RocketMQ 5.5.0 ignores this name, too; its present name is {successor}")
 }

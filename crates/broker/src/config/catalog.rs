@@ -90,7 +90,7 @@ pub fn settings() -> Vec<Setting> {
 /// # Errors
 /// No setting has this name; holds the nearest known one.
 pub fn setting(name: &str) -> Result<Setting, Option<&'static str>> {
-    let present = aliases::present_name(name).unwrap_or(name);
+    let present = aliases::present_name(name).or_else(|| aliases::successor(name)).unwrap_or(name);
     let found = settings().into_iter().find(|setting| setting.name.eq_ignore_ascii_case(present));
     found.ok_or_else(|| unknown::nearest(name))
 }
@@ -111,7 +111,6 @@ pub fn lint(text: &[u8]) -> Result<(Vec<ConfigError>, Vec<Finding>), ConfigError
                     Ok(finding) => findings.extend(finding),
                     Err(contradiction) => refusals.push(contradiction),
                 }
-                findings.extend(config.malformed_addresses());
                 return Ok((refusals, findings));
             }
             // The rest of the file is looked at without the refused setting.
@@ -151,6 +150,7 @@ mod tests {
     #[test]
     fn a_setting_is_found_by_older_names_and_similar_ones_are_named() {
         assert_eq!(setting("mapedFileSizeCommitLog").unwrap().name, "mappedFileSizeCommitLog");
+        assert_eq!(setting("haSlaveFallbehindMax").unwrap().name, "haMaxGapNotInSync");
         assert_eq!(setting("FILERESERVEDTIME").unwrap().name, "fileReservedTime");
         assert_eq!(setting("fileReservdTime").unwrap_err(), Some("fileReservedTime"));
         assert_eq!(setting("zzzzzzzzzzzz").unwrap_err(), None);
@@ -175,19 +175,22 @@ mod tests {
     }
 
     #[test]
-    fn addresses_without_host_or_port_are_found() {
-        let found = |text: &str| {
-            let (_, findings) = lint(text.as_bytes()).unwrap();
-            findings.iter().map(Finding::to_string).collect::<Vec<_>>()
-        };
-        let said = "expected host:port, as 10.0.0.1:9876; it cannot be reached";
-        for address in ["abc", "h:99999", "h:0", ":9876", "a:b:c", "a b:9876"] {
-            let expected = [format!("setting namesrvAddr names {address:?}, {said}")];
-            assert_eq!(found(&format!("namesrvAddr=h:9876;{address}\n")), expected);
+    fn addresses_that_cannot_be_used_are_refused() {
+        for key in ["namesrvAddr", "haMasterAddress", "controllerAddr"] {
+            for address in
+                ["abc", "h:99999", "h:0", "host:Port", "http://h:9876", "h:9876,i:9876", "h:9876 # x"]
+            {
+                assert_eq!(refused_names(&format!("{key}={address}\n")), [key], "{address}");
+            }
+            assert!(refused_names(&format!("{key}=:9876\n")).is_empty());
         }
-        assert_eq!(found("haMasterAddress=zz\n"), [format!("setting haMasterAddress names \"zz\", {said}")]);
-        assert_eq!(found("controllerAddr=zz\n"), [format!("setting controllerAddr names \"zz\", {said}")]);
-        assert!(found("namesrvAddr= h1:9876; [::1]:9876;10.0.0.1:9876;\n").is_empty());
+        assert_eq!(refused_names("haMasterAddress=h:1;i:2\n"), ["haMasterAddress"]);
+        for key in ["brokerIP1", "brokerIP2"] {
+            for address in ["${BROKER_IP}", "10.0.0.1 # mine", "http://h", "10.0.0.1:10911"] {
+                assert_eq!(refused_names(&format!("{key}={address}\n")), [key], "{address}");
+            }
+        }
+        assert!(refused_names("namesrvAddr= h1:9876; [::1]:9876;10.0.0.1:9876;\nbrokerIP2=\n").is_empty());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use wire::body::{KeyValuesError, parse_key_values};
 
+use super::property::Property;
 use super::{Config, aliases, refused, table, unknown, value};
 
 /// Something in a configuration file that the operator should know of.
@@ -15,8 +16,8 @@ pub enum Finding {
         /// A known name that is spelled similarly.
         near: Option<&'static str>,
     },
-    /// The value does not fit the setting, which keeps its default, as in Java.
-    #[error("setting {key} is {value:?}, expected {expected}; it stays {stays}")]
+    /// The value does not count as it is written: a number out of bounds, an empty text, or a switch that is off.
+    #[error("setting {key} is {value:?}, expected {expected}; it counts as {counts}")]
     Invalid {
         /// Name of the setting.
         key: String,
@@ -25,15 +26,7 @@ pub enum Finding {
         /// What the value must be.
         expected: String,
         /// The value that counts instead.
-        stays: String,
-    },
-    /// A part of the setting is no address, so it is never connected to.
-    #[error("setting {key} names {address:?}, expected host:port, as 10.0.0.1:9876; it cannot be reached")]
-    Address {
-        /// Name of the setting.
-        key: &'static str,
-        /// The part that was found.
-        address: String,
+        counts: String,
     },
     /// The setting was changed but has no effect here, and the operator will miss the effect.
     #[error("setting {key}={value} has no effect: {reason}")]
@@ -55,12 +48,12 @@ pub enum Finding {
         /// Why the setting is not needed.
         reason: String,
     },
-    /// The file uses an older name of a setting.
+    /// The file uses the name by which Java prints a setting.
     #[error("setting {key} is read as {now}, its present name")]
     Alias {
-        /// The older name of the setting, which the file uses.
+        /// The name of the setting that the file uses.
         key: String,
-        /// The present name of the setting.
+        /// The name of the setting that is read.
         now: &'static str,
     },
 }
@@ -70,16 +63,6 @@ impl Finding {
     pub fn is_warning(&self) -> bool {
         !matches!(self, Self::NotNeeded { .. } | Self::Alias { .. })
     }
-}
-
-/// Whether a text is a host and a port other than 0. Which machine the host means is asked when it is connected to.
-fn is_address(text: &str) -> bool {
-    text.rsplit_once(':').is_some_and(|(host, port)| {
-        let is_host = !host.is_empty() && !host.contains(char::is_whitespace);
-        // Only an IPv6 address has colons, and stands in brackets.
-        let is_one = !host.contains(':') || host.starts_with('[') && host.ends_with(']');
-        is_host && is_one && port.parse::<u16>().is_ok_and(|port| port != 0)
-    })
 }
 
 fn did_you_mean(near: Option<&str>) -> String {
@@ -107,30 +90,26 @@ pub enum ConfigError {
     },
 }
 
+impl ConfigError {
+    /// Name of the setting that is refused.
+    pub fn key(&self) -> Option<&str> {
+        match self {
+            Self::Refused { key, .. } => Some(key),
+            Self::Text(_) | Self::Auth(_) => None,
+        }
+    }
+}
+
 impl Config {
-    /// Reads a properties text over these settings. A value of the wrong type leaves its setting unchanged.
+    /// Reads a properties text over these settings. An empty value leaves its setting unchanged, and a number out of bounds counts as
+    /// the nearest one within.
     ///
     /// # Errors
     /// [`ConfigError`], as for [`Config::from_properties`].
     pub fn read(&mut self, text: &[u8]) -> Result<Vec<Finding>, ConfigError> {
         let mut findings = self.set_all(text)?;
         findings.extend(self.check()?);
-        findings.extend(self.malformed_addresses());
         Ok(findings)
-    }
-
-    /// A finding for each address of another server that is none. Java also starts with them.
-    pub(super) fn malformed_addresses(&self) -> impl Iterator<Item = Finding> {
-        let settings = [
-            ("namesrvAddr", self.namesrv_addr.as_deref().unwrap_or_default()),
-            ("haMasterAddress", &self.replication.master),
-            ("controllerAddr", &self.replication.controller.controllers),
-        ];
-        settings.into_iter().flat_map(|(key, value)| {
-            let addresses = value.split(';').map(str::trim).filter(|address| !address.is_empty());
-            let malformed = addresses.filter(|address| !is_address(address));
-            malformed.map(move |address| Finding::Address { key, address: address.to_owned() })
-        })
     }
 
     /// Sets each setting of a properties text, without a look at how they go together.
@@ -138,6 +117,12 @@ impl Config {
         let mut findings = Vec::new();
         for (key, value) in parse_key_values(text)? {
             let value = value.trim().to_owned();
+            if let Some(now) = aliases::successor(&key) {
+                let reason = aliases::outdated(now);
+                findings.push(Finding::NoEffect { key: key.clone(), value: value.clone(), reason });
+                self.others.insert(key, value);
+                continue;
+            }
             let name = match aliases::present_name(&key) {
                 Some(now) => {
                     findings.push(Finding::Alias { key: key.clone(), now });
@@ -180,19 +165,14 @@ impl Config {
     fn set(&mut self, key: &str, value: String) -> Result<Option<Finding>, ConfigError> {
         let key_owned = || key.to_owned();
         if let Some(property) = table::property(key) {
-            return match (property.set)(self, &value) {
-                Ok(()) => Ok(None),
-                Err(value::Fault::Refused(reason)) => {
-                    Err(ConfigError::Refused { key: key_owned(), value, reason })
-                }
-                Err(value::Fault::Invalid(expected)) => {
-                    let stays = property.value(self);
-                    Ok(Some(Finding::Invalid { key: key_owned(), value, expected, stays }))
-                }
-            };
+            if let Some(variable) = wire::settings::variable(&value) {
+                let reason = format!("expected a value, found the variable {variable} of a template");
+                return Err(ConfigError::Refused { key: key_owned(), value, reason });
+            }
+            return self.set_property(property, value);
         }
         let finding = match unknown::lookup(key) {
-            Some(known) if known.default == value => None,
+            Some(known) if value::is_same(&known.default, &value) => None,
             Some(known) => {
                 let (key, value, reason) = (key_owned(), value.clone(), known.reason.to_owned());
                 Some(if known.is_missed {
@@ -208,11 +188,34 @@ impl Config {
         Ok(finding)
     }
 
+    fn set_property(&mut self, property: &Property, value: String) -> Result<Option<Finding>, ConfigError> {
+        let key = property.name.to_owned();
+        let (expected, nearest) = match (property.set)(self, &value) {
+            Ok(()) if property.value(self) == "false" && !value.eq_ignore_ascii_case("false") => {
+                ("true or false".to_owned(), None)
+            }
+            Ok(()) => return Ok(None),
+            Err(value::Fault::Bounds(nearest, expected)) => (expected, Some(nearest)),
+            Err(value::Fault::Invalid(expected)) if value.is_empty() => (expected, None),
+            Err(value::Fault::Invalid(expected)) => {
+                return Err(ConfigError::Refused { key, value, reason: format!("expected {expected}") });
+            }
+            Err(value::Fault::Refused(reason)) => return Err(ConfigError::Refused { key, value, reason }),
+        };
+        if let Some(nearest) = nearest
+            && (property.set)(self, &nearest).is_err()
+        {
+            return Err(ConfigError::Refused { key, value, reason: format!("expected {expected}") });
+        }
+        let counts = property.value(self);
+        Ok(Some(Finding::Invalid { key, value, expected, counts }))
+    }
+
     /// Names of the settings that were given, have no effect, and will be missed: those that nobody knows, and those of Java that
     /// do something there.
     pub(crate) fn without_effect(&self) -> impl Iterator<Item = &str> {
         let others = self.others.iter().filter(|(key, value)| match unknown::lookup(key) {
-            Some(known) => known.is_missed && known.default != **value,
+            Some(known) => known.is_missed && !value::is_same(&known.default, value),
             None => !refused::is_known(key),
         });
         others.map(|(key, _)| key.as_str())

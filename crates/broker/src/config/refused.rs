@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::ConfigError;
+use super::{ConfigError, value};
 
 /// A setting of which only some values can be served.
 struct Rule {
@@ -35,7 +35,7 @@ const RULES: [Rule; 7] = [
 /// Refuses a value of such a setting that cannot be served.
 pub(super) fn check(name: &str, value: &str) -> Result<(), ConfigError> {
     match RULES.iter().find(|rule| rule.name == name) {
-        Some(rule) if !rule.allowed.iter().any(|allowed| value.eq_ignore_ascii_case(allowed)) => {
+        Some(rule) if !rule.allowed.iter().any(|allowed| value::is_same(allowed, value)) => {
             Err(ConfigError::Refused {
                 key: name.to_owned(),
                 value: value.to_owned(),

@@ -34,16 +34,31 @@ pub fn settings_help() -> String {
     text
 }
 
+/// How values are read, as `docs/settings.md` says it.
+const VALUES: &str = "Values are read by these rules, at the start and by `vostok config lint FILE` alike; blanks around a value are ignored:\n\n\
+- A switch is on for `true` in any case. It is off for `false`, `no`, `off`, `0`, an empty value and misspellings of `false`, as in RocketMQ;\n\
+\x20 the log names all but `false`. Other words stop the start: RocketMQ takes `yes`, `on` and `1` for false without a word.\n\
+- A number, size, list, word or address that cannot be read stops the start with its line, its value and what is expected. RocketMQ keeps\n\
+\x20 the default without a word.\n\
+- A number out of bounds counts as the nearest one within, except a port or an id. An empty value counts as the default. The log names both.\n\
+- A variable that is left of a template, such as `${NAME}`, stops the start.\n";
+
 /// The text of `docs/settings.md`.
 pub fn page() -> String {
     let defaults = Config::new("(host name)", Ipv4Addr::LOCALHOST.into());
     let mut text = "# Settings of the broker\n\n[简体中文](settings.zh-CN.md)\n\n\
         Names and defaults are those of Apache RocketMQ 5.5.0 and a few of Vostok's own. They stand in the file given with `-c`, or are changed\n\
-        while the broker runs with `mqadmin updateBrokerConfig` where the table says *at once*; a changed value goes to that file, or to\n\
-        `config/broker.properties` in the data directory of a broker that was started without one. A value that does not fit is refused with\n\
-        what was expected. This page is made from the table the broker itself uses.\n\n\
-        | setting | default | takes effect | what it does |\n|---|---|---|---|\n"
+        while the broker runs with `mqadmin updateBrokerConfig`: where the table says *at once* the change counts at once, otherwise after the next\n\
+        start, and until then getBrokerConfig lists the setting in `countsAfterRestart`. Paths, `bindAddress`, TLS, authentication and trusted proxies\n\
+        are changed in the file alone. A changed value goes to that file, or to `config/broker.properties` in the data directory of a broker that was\n\
+        started without one. This page is made from the table the broker\n\
+        itself uses.\n\n"
         .to_owned();
+    text.push_str(VALUES);
+    text.push_str(
+        "\n\
+        | setting | default | takes effect | what it does |\n|---|---|---|---|\n",
+    );
     for (name, property) in sorted() {
         // Two defaults depend on the machine, so the page describes them in words.
         let default = match name {

@@ -8,8 +8,9 @@ use super::space::{
     show_hours_ms, show_watermark, watermark,
 };
 use super::value::{
-    address, flag, host, milliseconds, must, name, number, one_of, optional, proxies, show,
-    show_milliseconds, show_one_of, show_optional, show_size, size, text, topic,
+    address, addresses, exact, flag, host, milliseconds, must, name, number, one_address, one_of,
+    optional_addresses, optional_host, proxies, show, show_milliseconds, show_one_of, show_optional,
+    show_size, size, topic,
 };
 use super::{Exporter, Metrics, Mode, Role};
 
@@ -73,16 +74,16 @@ const DAY_MS: i64 = 86_400_000;
 properties! {
     "brokerClusterName" Restart "cluster the broker belongs to" { broker_cluster_name = name, show }
     "brokerName" Restart "name of the broker; masters and slaves of one group have the same" { broker_name = name, show }
-    "brokerId" Restart "0 for a master; a slave has a number above 0 of its own" { broker_id = |text| number(text, -1..=i64::MAX), show }
+    "brokerId" Restart "0 for a master; a slave has a number above 0 of its own" { broker_id = |text| exact(text, -1..=i64::MAX), show }
     "brokerIP1" Restart "address clients are told to use, or a name they can resolve" { broker_ip1 = host, show }
     "brokerRole" Restart "ASYNC_MASTER; SYNC_MASTER answers when inSyncReplicas brokers have a message; SLAVE copies the log of the master with its brokerName" {
         replication.role = |text| must(one_of(text, &Role::WORDS)), |role: &Role| show_one_of(*role, &Role::WORDS)
     }
-    "brokerIP2" Restart "address that slaves of this broker connect to; brokerIP1 when empty" { replication.ip = text, show }
+    "brokerIP2" Restart "address that slaves of this broker connect to; brokerIP1 when empty" { replication.ip = optional_host, show }
     "haListenPort" Restart "port that slaves connect to; 0 is the one behind listenPort" {
-        replication.port = |text| number(text, 0..=65_535), show
+        replication.port = |text| exact(text, 0..=65_535), show
     }
-    "haMasterAddress" Restart "where a slave connects to, host:port; when empty, where the name servers say" { replication.master = text, show }
+    "haMasterAddress" Restart "where a slave connects to, host:port; when empty, where the name servers say" { replication.master = one_address, show }
     "haSendHeartbeatInterval" Restart "milliseconds after which master and slave send each other something" {
         replication.heartbeat_interval_ms = |text| number(text, 1..=DAY_MS), show
     }
@@ -108,7 +109,7 @@ properties! {
     "enableControllerMode" Restart "controllers elect the master of the group; brokerRole and brokerId are theirs to decide" {
         replication.controller.is_enabled = |text| must(flag(text)), show
     }
-    "controllerAddr" Restart "controllers, host:port separated by ;" { replication.controller.controllers = text, show }
+    "controllerAddr" Restart "controllers, host:port separated by ;" { replication.controller.controllers = addresses, show }
     "allAckInSyncStateSet" Restart "in controller mode: an answer waits for every member of the in-sync set" {
         replication.controller.is_all_ack = |text| must(flag(text)), show
     }
@@ -172,9 +173,9 @@ properties! {
         connection_limits.handshakes_per_second = |text| number(text, 1..=i64::from(u32::MAX)), show
     }
     "listenPort" Restart "port to listen on; the port two below is the second one" {
-        listen_port = |text| number(text, 1..=65_535), show
+        listen_port = |text| exact(text, 1..=65_535), show
     }
-    "namesrvAddr" Restart "name servers, host:port separated by ;" { namesrv_addr = optional, show_optional }
+    "namesrvAddr" Live "name servers, host:port separated by ;" { namesrv_addr = optional_addresses, show_optional }
     "registerNameServerPeriod" Live "milliseconds between registrations with the name servers; a minute at most" {
         register_name_server_period_ms = |text| number(text, 1000..=DAY_MS), show
     }
@@ -210,7 +211,7 @@ properties! {
     }
     "rejectTransactionMessage" Live "transaction messages are refused" { transaction.rejects = flag, show }
     "brokerPermission" Live "4 clients may read, 2 they may write, 6 both" {
-        broker_permission = |text| number(text, 0..=7), show
+        broker_permission = |text| exact(text, 0..=7), show
     }
     "regionId" Restart "region written into messages" { region_id = |text: &str| Ok(text.to_owned()), show }
     "metricsExporterType" Restart "PROM serves metrics to Prometheus at metricsPromExporterPort, OTLP_GRPC sends them to the collector metricsGrpcExporterTarget, LOG writes them to the log, DISABLE does none of it" {
@@ -220,7 +221,7 @@ properties! {
         metrics.host = Metrics::parse_host, show
     }
     "metricsPromExporterPort" Restart "port of /metrics, /healthz and /readyz; 0 takes a free one" {
-        metrics.port = |text| number(text, 0..=65_535), show
+        metrics.port = |text| exact(text, 0..=65_535), show
     }
     "metricsLabel" Restart "labels of every metric, name:value separated by commas" {
         metrics.labels = Metrics::parse_labels, show
@@ -314,7 +315,7 @@ properties! {
     "timerFlushIntervalMs" Restart "milliseconds between writes of the timer's files; a crash delivers again what was delivered in between" {
         timers.flush_interval_ms = |text| number(text, 1..=DAY_MS), show
     }
-    "mappedFileSizeTimerLog" Restart "bytes of a timer log file; must stay as it is for the life of a store" {
+    "mappedFileSizeTimerLog" Restart "bytes of a timer log file of a new store; the files of an existing store keep their size" {
         timers.log_file_bytes = |text| number(text, 68..=1 << 31), show
     }
     "timerWheelSnapshotFlush" Restart "the newest snapshot of the timer wheel counts, as Java writes them with this setting" {
@@ -401,13 +402,13 @@ properties! {
     "maxIndexNum" Restart "places for keys in a key index file; files of other sizes are made anew from the log" {
         store.index_items = |text| number(text, 2..=i64::from(i32::MAX)), show
     }
-    "mappedFileSizeCommitLog" Restart "bytes of a commit log file; must stay as it is for the life of a store" {
+    "mappedFileSizeCommitLog" Restart "bytes of a commit log file of a new store; the files of an existing store keep their size" {
         store.segment_bytes = |text| number(text, 4096..=1 << 31), show
     }
-    "mappedFileSizeConsumeQueue" Restart "bytes of a queue file; must stay as it is for the life of a store" {
+    "mappedFileSizeConsumeQueue" Restart "bytes of a queue file of a new store; the files of an existing store keep their size" {
         store.queue_file_bytes = |text| number(text, 20..=1 << 31), show
     }
-    "mapperFileSizeBatchConsumeQueue" Restart "bytes of a file of a queue of batches; must stay as it is for the life of a store" {
+    "mapperFileSizeBatchConsumeQueue" Restart "bytes of a file of a queue of batches of a new store; the files of an existing store keep their size" {
         store.batch_file_bytes = |text| number(text, 46..=1 << 31), show
     }
     "flushDiskType" Live "ASYNC_FLUSH answers before the disk has a message, SYNC_FLUSH after" {

@@ -122,10 +122,7 @@ fn sample_files_of_the_distribution_start() {
         &format!("{sample}brokerRole=SLAVE\n"),
         "brokerId=0 cannot be used: a slave (brokerRole=SLAVE) has an id above 0",
     );
-    let slave = check(
-        "brokerRole=SLAVE\nbrokerId=1\nhaSlaveFallbehindMax=5\n",
-        &["setting haSlaveFallbehindMax is read as haMaxGapNotInSync, its present name"],
-    );
+    let slave = check("brokerRole=SLAVE\nbrokerId=1\nhaMaxGapNotInSync=5\n", &[]);
     assert!(slave.is_slave() && slave.broker_id == 1 && slave.replication.max_gap_bytes == 5);
 }
 
@@ -144,17 +141,66 @@ fn unknown_settings_are_named_and_kept() {
 }
 
 #[test]
-fn wrong_values_leave_the_default() {
+fn values_that_cannot_be_read_stop_the_start() {
+    for (line, expected) in [
+        ("listenPort=abc", "expected a number of 1 to 65535"),
+        ("listenPort=70000", "expected a number of 1 to 65535"),
+        ("brokerPermission=8", "expected a number of 0 to 7"),
+        ("fileReservedTime=48h", "expected a number of 0 to"),
+        ("maxMessageSize=4m", "expected a number of 1 to 134217728"),
+        ("maxMessageSize=4,194,304", "expected a number of 1 to"),
+        ("commitLogRetentionBytes=20gb", "expected a number of bytes such as 1073741824, 500m or 20g"),
+        ("diskMaxUsedSpaceRatio=75%", "expected percent in use"),
+        ("deleteWhen=04:00", "expected hours of the day such as 04 or 02;14"),
+        ("defaultMessageRequestMode=POPS", "expected PULL or POP"),
+        ("traceOn=yes", "expected true or false"),
+        ("traceOn=1", "expected true or false"),
+        ("traceOn=ture", "expected true or false"),
+        ("brokerName=${BROKER_NAME}", "expected a value, found the variable ${BROKER_NAME} of a template"),
+        ("storePathRootDir=/data/${NODE}/store", "found the variable ${NODE} of a template"),
+    ] {
+        let (key, value) = line.split_once('=').unwrap();
+        refused(&format!("{line}\n"), &format!("setting {key}={value} cannot be used: "));
+        refused(&format!("{line}\n"), expected);
+    }
+}
+
+#[test]
+fn a_switch_that_is_not_true_is_off_as_in_java() {
     let config = check(
-        "brokerPermission=8\nflushConsumerOffsetInterval=0\nlistenPort=abc\nmaxMessageSize= 4m \n",
+        "autoCreateTopicEnable=no\nautoCreateSubscriptionGroup=0\ntraceOn=off\nlongPollingEnable=flase\nenablePropertyFilter = true   \n",
         &[
-            "! setting brokerPermission is \"8\", expected a number of 0 to 7; it stays 6",
-            "! setting flushConsumerOffsetInterval is \"0\", expected a number of 1 to 86400000; it stays 5000",
-            "! setting listenPort is \"abc\", expected a number of 1 to 65535; it stays 10911",
-            "! setting maxMessageSize is \"4m\", expected a number of 1 to 134217728; it stays 4194304",
+            "! setting autoCreateSubscriptionGroup is \"0\", expected true or false; it counts as false",
+            "! setting autoCreateTopicEnable is \"no\", expected true or false; it counts as false",
+            "! setting longPollingEnable is \"flase\", expected true or false; it counts as false",
+            "! setting traceOn is \"off\", expected true or false; it counts as false",
         ],
     );
-    assert_eq!(config.to_properties(), defaults().to_properties());
+    assert!(!config.auto_create_topic_enable && !config.auto_create_subscription_group && !config.trace_on);
+    assert!(!config.long_polling_enable && config.enable_property_filter);
+    check("enableDLegerCommitLog=no\nlockInStrictMode=0\n", &[]);
+}
+
+#[test]
+fn numbers_out_of_bounds_count_as_the_nearest_and_empty_values_as_the_default() {
+    let config = check(
+        "flushConsumerOffsetInterval=0\nfileReservedTime=99999999999\nmaxMessageSize=1073741824\nbrokerName=\ndeleteWhen=\n",
+        &[
+            "! setting brokerName is \"\", expected a name; it counts as host-1",
+            "! setting deleteWhen is \"\", expected hours of the day such as 04 or 02;14; it counts as 04",
+            "! setting fileReservedTime is \"99999999999\", expected a number of 0 to 2147483647; it counts as 2147483647",
+            "! setting flushConsumerOffsetInterval is \"0\", expected a number of 1 to 86400000; it counts as 1",
+            "! setting maxMessageSize is \"1073741824\", expected a number of 1 to 134217728; it counts as 134217728",
+        ],
+    );
+    assert_eq!((config.max_message_size, config.flush_consumer_offset_interval_ms), (128 << 20, 1));
+}
+
+#[test]
+fn the_defaults_that_java_prints_are_taken() {
+    let lines = wire::defaults::BROKER.lines().filter(|line| !line.ends_with("=*"));
+    let text: String = lines.flat_map(|line| [line, "\n"]).collect();
+    assert!(Config::from_properties(text.as_bytes()).is_ok());
 }
 
 #[test]
@@ -210,16 +256,28 @@ fn a_group_has_acting_masters_or_controllers() {
 }
 
 #[test]
-fn names_of_old_releases_act_as_their_successors() {
-    let config = check(
-        "mapedFileSizeCommitLog=8192\nflushIntervalLogicsQueue=77\n",
-        &[
-            "setting flushIntervalLogicsQueue is read as flushIntervalConsumeQueue, its present name",
-            "setting mapedFileSizeCommitLog is read as mappedFileSizeCommitLog, its present name",
-        ],
+fn names_of_old_releases_have_no_effect() {
+    let text = "mapedFileSizeCommitLog=8192\nmapedFileSizeConsumeQueue=300000\nmapedFileSizeLogicsQueue=300000\n\
+        flushIntervalLogicsQueue=77\nflushLogicsQueueLeastPages=1\nflushLogicsQueueThoroughInterval=1\n\
+        flushPhysicQueueLeastPages=1\nhaSlaveFallbehindMax=1\n";
+    let (config, findings) = Config::from_properties(text.as_bytes()).unwrap();
+    assert_eq!(findings.len(), 8, "{findings:?}");
+    let ignored = "has no effect: RocketMQ 5.5.0 ignores this name, too; its present name is";
+    for finding in &findings {
+        assert!(finding.is_warning() && finding.to_string().contains(ignored), "{finding}");
+    }
+    let none = Config::from_properties(b"").unwrap().0;
+    let sizes = |config: &Config| {
+        let Config { store, replication, .. } = config;
+        (store.segment_bytes, store.queue_file_bytes, store.checkpoint_interval, replication.max_gap_bytes)
+    };
+    assert_eq!(sizes(&config), sizes(&none));
+    assert!(config.to_properties().contains("mapedFileSizeCommitLog=8192\n"));
+    // Java prints these names and reads others.
+    check(
+        "isInBrokerContainer=false\n",
+        &["setting isInBrokerContainer is read as inBrokerContainer, its present name"],
     );
-    assert_eq!(config.store.segment_bytes, 8192);
-    assert_eq!(config.store.checkpoint_interval, Duration::from_millis(77));
 }
 
 #[test]

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::aliases::present_name;
+use super::aliases::{self, present_name};
 use super::property::Property;
-use super::{Config, Effect, refused, table, unknown, value};
+use super::{Config, ConfigError, Effect, refused, table, unknown, value};
 
 /// Why a request changes no setting at all.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,6 +30,26 @@ pub(crate) struct Update {
 /// Names that no request may change (`Configuration.isBlackListKey`, `BrokerConfig.configBlackList`).
 const BLACK_LIST: [&str; 3] = ["brokerConfigPath", "configBlackList", "rocketmqHome"];
 
+/// Settings that decide which files are opened, where the broker listens and whom it believes. A request from the network cannot set
+/// them (CVE-2023-33246, CVE-2023-37582).
+const OF_THE_FILE: [&str; 5] = [
+    "bindAddress",
+    "proxyProtocolTrustedAddresses",
+    "readOnlyCommitLogStorePaths",
+    "storePathCommitLog",
+    "storePathRootDir",
+];
+
+/// Whether only the file itself can change a setting.
+fn is_of_the_file(name: &str) -> bool {
+    OF_THE_FILE.contains(&name) || auth::KEYS.contains(&name) || net::tls::TlsSettings::NAMES.contains(&name)
+}
+
+/// Whether a setting with this default takes a text, such as a path or the name of a class.
+fn is_text(default: &str) -> bool {
+    default.parse::<f64>().is_err() && !["true", "false"].contains(&default)
+}
+
 /// The settings of a running broker after an operator's `changes`, by names of settings.
 pub(crate) fn update(config: &Config, changes: BTreeMap<String, String>) -> Result<Update, NotChanged> {
     let mut update = Update { config: config.clone(), written: BTreeMap::new(), notes: Vec::new() };
@@ -47,29 +67,39 @@ pub(crate) fn update(config: &Config, changes: BTreeMap<String, String>) -> Resu
         }
         update.change(name, value)?;
     }
+    update
+        .config
+        .next_start()
+        .map_err(|error| NotChanged::Invalid(format!("the next start would refuse it: {error}")))?;
     Ok(update)
 }
 
 impl Update {
     fn change(&mut self, name: &str, value: String) -> Result<(), NotChanged> {
+        if is_of_the_file(name) && table::property(name).is_none_or(|it| it.value(&self.config) != value) {
+            let text =
+                format!("{name} cannot be set by a request; write it into its file and start it again");
+            return Err(NotChanged::Forbidden(text));
+        }
         if let Some(property) = table::property(name) {
             return self.set(property, value);
         }
-        if net::tls::TlsSettings::NAMES.contains(&name) {
-            let text = format!(
-                "{name} cannot be changed while the broker runs; write it into its file and start it again"
-            );
-            return Err(NotChanged::Forbidden(text));
-        }
-        let forbid = |reason: &str| Err(NotChanged::Forbidden(format!("{name} cannot be changed: {reason}")));
         if let Err(error) = refused::check(name, &value) {
             return Err(NotChanged::Forbidden(error.to_string()));
         }
         match unknown::lookup(name) {
-            Some(known) if known.is_missed && known.default != value => return forbid(known.reason),
+            // RocketMQ, which may be given the file again, would open the path or load the class.
+            Some(known) if known.is_missed && is_text(&known.default) && known.default != value => {
+                let text = format!("{name} cannot be set by a request: {}", known.reason);
+                return Err(NotChanged::Forbidden(text));
+            }
             Some(known) => self.notes.push(format!("{name} has no effect: {}", known.reason)),
             None if refused::is_known(name) => {}
             None => {
+                if let Some(now) = aliases::successor(name) {
+                    self.notes.push(format!("{name} is left out: {}", aliases::outdated(now)));
+                    return Ok(());
+                }
                 // An unknown name is passed over with a remark; Java says nothing.
                 let near = unknown::nearest(name).map(|near| format!("; did you mean {near}?"));
                 self.notes.push(format!("{name} is no setting and is left out{}", near.unwrap_or_default()));
@@ -83,27 +113,56 @@ impl Update {
 
     fn set(&mut self, property: &Property, value: String) -> Result<(), NotChanged> {
         let name = property.name;
-        let shown = property.value(&self.config);
+        let present = property.value(&self.config);
+        let shown = self.config.after_restart.get(name).unwrap_or(&present).clone();
         if shown == value {
             return Ok(());
-        }
-        if property.effect == Effect::Restart {
-            let text = format!(
-                "{name} cannot be changed while the broker runs; write it into its file and start it again"
-            );
-            return Err(NotChanged::Forbidden(text));
         }
         let invalid = |expected: &str| {
             let text = format!("setting {name} is {value:?}, expected {expected}; it stays {shown}");
             Err(NotChanged::Invalid(text))
         };
-        match (property.set)(&mut self.config, &value) {
+        let mut changed = self.config.clone();
+        match (property.set)(&mut changed, &value) {
             Ok(()) => {}
-            Err(value::Fault::Invalid(expected)) => return invalid(&expected),
+            Err(value::Fault::Invalid(expected) | value::Fault::Bounds(_, expected)) => {
+                return invalid(&expected);
+            }
             Err(value::Fault::Refused(reason)) => return invalid(reason.trim_start_matches("expected ")),
+        }
+        if property.effect == Effect::Live {
+            self.config = changed;
+            self.config.keep_own_name_server();
+        } else if property.value(&changed) == present {
+            self.config.after_restart.remove(name);
+        } else {
+            self.config.after_restart.insert(name.to_owned(), value.clone());
+            self.notes.push(format!("{name} is set and counts after the next start of the broker"));
         }
         self.written.insert(name.to_owned(), value);
         Ok(())
+    }
+}
+
+impl Config {
+    /// Checks the settings of the next start, among them those that a request has set meanwhile.
+    fn next_start(&self) -> Result<(), ConfigError> {
+        let mut next = self.clone();
+        for (name, value) in &self.after_restart {
+            // Each value was taken before.
+            let _ = table::property(name).map(|property| (property.set)(&mut next, value));
+        }
+        next.check().map(drop)
+    }
+
+    /// Puts the name server of this process back among the others.
+    fn keep_own_name_server(&mut self) {
+        let Some(own) = &self.own_name_server else { return };
+        let mut all = self.name_servers();
+        if !all.contains(own) {
+            all.insert(0, own.clone());
+            self.namesrv_addr = Some(all.join(";"));
+        }
     }
 }
 

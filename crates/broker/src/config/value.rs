@@ -13,22 +13,55 @@ use super::space::{bytes, show_bytes};
 pub(super) enum Fault {
     /// The text is not a value of the setting's type; holds what would be.
     Invalid(String),
+    /// The number is out of bounds; holds the nearest one within, and what was expected.
+    Bounds(String, String),
     /// The value cannot be served and must not be ignored; holds why, and what to do instead.
     Refused(String),
 }
 
 /// Parses a number within bounds.
 pub(super) fn number<T: TryFrom<i64>>(text: &str, bounds: RangeInclusive<i64>) -> Result<T, Fault> {
-    let value = text.parse::<i64>().ok().filter(|value| bounds.contains(value));
-    value
-        .and_then(|value| T::try_from(value).ok())
-        .ok_or_else(|| Fault::Invalid(format!("a number of {} to {}", bounds.start(), bounds.end())))
+    let expected = || format!("a number of {} to {}", bounds.start(), bounds.end());
+    let value = text.parse::<i128>().map_err(|_| Fault::Invalid(expected()))?;
+    let within = value.clamp(i128::from(*bounds.start()), i128::from(*bounds.end()));
+    if within != value {
+        return Err(Fault::Bounds(within.to_string(), expected()));
+    }
+    let value = i64::try_from(value).ok().and_then(|value| T::try_from(value).ok());
+    value.ok_or_else(|| Fault::Invalid(expected()))
 }
 
-/// Parses `true` or `false` in any case. Other words are not taken for false as by Java's `Boolean.parseBoolean`: who writes `yes`
-/// wants the setting.
+/// Parses a number that means another thing than its neighbours, such as a port: the nearest one is no replacement.
+pub(super) fn exact<T: TryFrom<i64>>(text: &str, bounds: RangeInclusive<i64>) -> Result<T, Fault> {
+    number(text, bounds).map_err(|fault| match fault {
+        Fault::Bounds(_, expected) => Fault::Invalid(expected),
+        fault => fault,
+    })
+}
+
+/// Parses a switch.
 pub(super) fn flag(text: &str) -> Result<bool, Fault> {
-    text.to_ascii_lowercase().parse().map_err(|_| Fault::Invalid("true or false".to_owned()))
+    wire::settings::switch(text).ok_or_else(|| Fault::Invalid("true or false".to_owned()))
+}
+
+/// Whether a text means a default: the default itself in any case, or a word for off where the default is `false`.
+pub(super) fn is_same(default: &str, text: &str) -> bool {
+    let is_off = default == "false" && !text.is_empty() && wire::settings::switch(text) == Some(false);
+    is_off || text.eq_ignore_ascii_case(default)
+}
+
+/// Parses addresses of servers, separated by `;`.
+pub(super) fn addresses(text: &str) -> Result<String, Fault> {
+    wire::settings::addresses(text).map_err(Fault::Refused)
+}
+
+/// Parses the address of one server, which may be left out.
+pub(super) fn one_address(text: &str) -> Result<String, Fault> {
+    let address = addresses(text)?;
+    match address.contains(';') {
+        true => Err(Fault::Refused("expected one address, host:port, as 10.0.0.1:10912".to_owned())),
+        false => Ok(address),
+    }
 }
 
 /// Parses a text that must not be empty.
@@ -52,7 +85,7 @@ pub(super) fn address(text: &str) -> Result<IpAddr, Fault> {
 /// Makes a wrong value stop the start instead of being reported, because a promise depends on the setting.
 pub(super) fn must<T>(value: Result<T, Fault>) -> Result<T, Fault> {
     value.map_err(|fault| match fault {
-        Fault::Invalid(expected) => {
+        Fault::Invalid(expected) | Fault::Bounds(_, expected) => {
             Fault::Refused(format!("expected {expected}; what is acknowledged depends on it"))
         }
         refused => refused,
@@ -95,15 +128,9 @@ pub(super) fn show_size(bytes: &usize) -> String {
 /// Parses an address, taking the brackets off an IPv6 address, or the name of a machine.
 pub(super) fn host(text: &str) -> Result<String, Fault> {
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-    let is_name = || {
-        let is_fit = |letter: u8| letter.is_ascii_alphanumeric() || b"-._".contains(&letter);
-        bare.len() <= 253
-            && bare.bytes().all(is_fit)
-            && bare.bytes().any(|letter| letter.is_ascii_alphabetic())
-    };
     match bare.parse::<IpAddr>() {
         Ok(ip) => Ok(ip.to_string()),
-        Err(_) if is_name() => Ok(bare.to_owned()),
+        Err(_) if wire::settings::is_host(bare) => Ok(bare.to_owned()),
         Err(_) => Err(Fault::Refused("expected an IP address or the name of a machine".to_owned())),
     }
 }
@@ -119,14 +146,14 @@ pub(super) fn directory(text: &str) -> Result<PathBuf, Fault> {
     }
 }
 
-/// Takes a text as it is.
-pub(super) fn text(text: &str) -> Result<String, Fault> {
-    Ok(text.to_owned())
+/// Parses an address or the name of a machine, which may be left out.
+pub(super) fn optional_host(text: &str) -> Result<String, Fault> {
+    if text.is_empty() { Ok(String::new()) } else { host(text) }
 }
 
-/// Takes a text; an empty one is none.
-pub(super) fn optional(text: &str) -> Result<Option<String>, Fault> {
-    Ok(Some(text.to_owned()).filter(|text| !text.is_empty()))
+/// Parses addresses of servers; none of them are no value.
+pub(super) fn optional_addresses(text: &str) -> Result<Option<String>, Fault> {
+    addresses(text).map(|addresses| Some(addresses).filter(|addresses| !addresses.is_empty()))
 }
 
 /// The text of a value that may be none.

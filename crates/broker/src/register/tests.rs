@@ -2,6 +2,7 @@ use net::Limits;
 use wire::frame::Head;
 
 use super::*;
+use crate::config::Config;
 use crate::testing::{ADDRESS, Fixture, until};
 
 #[test]
@@ -67,6 +68,14 @@ impl Service for Obliging {
     }
 }
 
+/// Changes `namesrvAddr`.
+fn register_with(broker: &Broker, addresses: &str) {
+    let mut config = Config::clone(&broker.config);
+    config.namesrv_addr = Some(addresses.to_owned());
+    broker.config.replace(config).unwrap();
+    broker.registration_acks.change_name_servers();
+}
+
 #[test]
 fn what_a_name_server_answered_is_known_there_until_it_is_gone() {
     let fixture = Fixture::new();
@@ -76,8 +85,9 @@ fn what_a_name_server_answered_is_known_there_until_it_is_gone() {
     let workers = Workers::start("broker", 1, Limits::default()).unwrap();
     let name_server = Workers::start("namesrv", 1, Limits::default()).unwrap();
     let address = name_server.listen("127.0.0.1:0".parse().unwrap(), Arc::new(Obliging)).unwrap();
+    register_with(&fixture.broker, &address.to_string());
     let (broker, tasks) = (fixture.broker.clone(), workers.clone());
-    workers.spawn(0, move || run(broker, tasks, address.to_string())).unwrap();
+    workers.spawn(0, move || run_all(broker, tasks)).unwrap();
     until("the name server is in reach", is_in_reach);
     topics.put(TopicConfig::new("T", 3, PERM_READ), 1).unwrap();
     until("the topic is known", || told.is_known(topics.generation()));
@@ -111,8 +121,9 @@ fn a_slave_that_gets_another_master_asks_at_once_where_that_one_is() {
     let name_server = Workers::start("namesrv", 1, Limits::default()).unwrap();
     let address = name_server.listen("127.0.0.1:0".parse().unwrap(), Arc::new(Knowing)).unwrap();
     broker.role.follow(1);
+    register_with(&broker, &address.to_string());
     let (own, tasks) = (broker.clone(), workers.clone());
-    workers.spawn(0, move || run(own, tasks, address.to_string())).unwrap();
+    workers.spawn(0, move || run_all(own, tasks)).unwrap();
     // The second time the broker is slave already. Without being woken it would rest for RECONNECT_PAUSE.
     for _ in 0..2 {
         broker.replicas.set_master(Some("10.0.0.2:10911".to_owned()));
@@ -177,4 +188,27 @@ fn with_single_registration_a_name_server_is_told_of_the_changed_topic_alone() {
     let queues = TopicRouteData::decode(&body).unwrap().queue_datas.remove(0);
     assert_eq!((queues.read_queue_nums, queues.write_queue_nums, queues.perm), (3, 3, PERM_READ));
     assert_eq!(first_request(false).0, request::REGISTER_BROKER);
+}
+
+#[test]
+fn a_broker_registers_where_a_changed_setting_says() {
+    let fixture = Fixture::new();
+    let workers = Workers::start("broker", 1, Limits::default()).unwrap();
+    let name_servers = Workers::start("namesrv", 1, Limits::default()).unwrap();
+    let [first, second] = [(); 2].map(|()| {
+        name_servers.listen("127.0.0.1:0".parse().unwrap(), Arc::new(Obliging)).unwrap().to_string()
+    });
+    let broker = &fixture.broker;
+    let change = |addresses: &str| register_with(broker, addresses);
+    let reached = || broker.registration_acks.reached();
+    change(&first);
+    let (of_task, tasks) = (broker.clone(), workers.clone());
+    workers.spawn(0, move || run_all(of_task, tasks)).unwrap();
+    until("the first name server knows the broker", || reached() == [first.clone()]);
+    change(&format!("{first};{second}"));
+    until("both know it", || reached().len() == 2);
+    change(&second);
+    until("only the second knows it", || reached() == [second.clone()]);
+    workers.shutdown();
+    name_servers.shutdown();
 }

@@ -195,7 +195,8 @@ fn the_flush_mode_changes_while_sends_go_on() {
     assert_eq!(switch("flushDiskType=ASYNC_FLUSH"), 0);
     assert!(answered_at_once(&hanging, b""));
     assert_eq!(switch("flushDiskType=SOMETIMES"), response::INVALID_PARAMETER);
-    assert_eq!(switch("brokerName=other"), response::NO_PERMISSION);
+    assert_eq!(switch("brokerName=other"), response::SUCCESS);
+    assert_eq!(switch("bindAddress=10.0.0.1"), response::NO_PERMISSION);
     assert_eq!(switch("configBlackList=x"), response::NO_PERMISSION);
     assert_eq!(fixture.messages("T", 0).len(), 3);
 }

@@ -37,6 +37,31 @@ fn a_start_that_fails_leaves_no_crash_mark() {
     }
 }
 
+/// RocketMQ refuses a store whose files have another size than its settings say.
+#[test]
+fn the_files_of_a_store_keep_their_size() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    std::fs::create_dir(root.join("timerlog")).unwrap();
+    std::fs::write(root.join("timerlog/00000000000000000000"), vec![0; 520_000]).unwrap();
+    let run = |change: fn(&mut Config)| {
+        let mut config = config(root);
+        change(&mut config);
+        let workers = Workers::start("test", 1, net::Limits::default()).unwrap();
+        let running = RunningBroker::start(config, workers).unwrap();
+        let (config, store) = (&running.broker.config, &running.broker.store);
+        let sizes = (config.store.segment_bytes, config.store.queue_file_bytes, config.timers.log_file_bytes);
+        let mut batch = store.batch();
+        batch.push(&store.queue("T", 0).unwrap(), &crate::testing::message(b"body", b"")).unwrap();
+        store.append(&mut batch, 0).unwrap();
+        running.stop().unwrap();
+        sizes
+    };
+    let first = run(|config| config.store.queue_file_bytes = 2000);
+    let again = run(|config| config.store.segment_bytes = 1 << 21);
+    assert_eq!((first, again), ((1 << 20, 2000, 520_000), first));
+}
+
 #[test]
 fn the_name_of_a_broker_stands_for_an_address() {
     assert_eq!(own_ip("10.1.2.3").unwrap(), IpAddr::from([10, 1, 2, 3]));

@@ -10,31 +10,52 @@ use crate::clock::within;
 
 /// The generation of the table that each reachable name server has acknowledged, by address.
 #[derive(Default)]
-pub(crate) struct RegistrationAcks(watch::Sender<BTreeMap<String, u64>>);
+pub(crate) struct RegistrationAcks {
+    acks: watch::Sender<BTreeMap<String, u64>>,
+    /// Sent to when `namesrvAddr` changes.
+    name_servers: watch::Sender<()>,
+}
 
 impl RegistrationAcks {
     /// Records that a name server has acknowledged the registration of the table as of `generation`.
     pub(crate) fn note(&self, name_server: &str, generation: u64) {
-        self.0.send_if_modified(|acks| acks.insert(name_server.to_owned(), generation) != Some(generation));
+        self.acks
+            .send_if_modified(|acks| acks.insert(name_server.to_owned(), generation) != Some(generation));
+    }
+
+    /// Tells the tasks that register with name servers to look at `namesrvAddr` again.
+    pub(crate) fn change_name_servers(&self) {
+        self.name_servers.send_replace(());
+    }
+
+    /// Changes of `namesrvAddr` from now on.
+    pub(crate) fn name_servers(&self) -> watch::Receiver<()> {
+        self.name_servers.subscribe()
     }
 
     /// Removes a name server that cannot be reached, so that no request waits for it, as in Java (`getAvailableNameSrvList`).
     pub(crate) fn lose(&self, name_server: &str) {
-        self.0.send_if_modified(|acks| acks.remove(name_server).is_some());
+        self.acks.send_if_modified(|acks| acks.remove(name_server).is_some());
     }
 
     /// Whether all reachable name servers have acknowledged `generation`.
     pub(crate) fn is_known(&self, generation: u64) -> bool {
-        is_known(&self.0.borrow(), generation)
+        is_known(&self.acks.borrow(), generation)
+    }
+
+    /// The reachable name servers.
+    #[cfg(test)]
+    pub(crate) fn reached(&self) -> Vec<String> {
+        self.acks.borrow().keys().cloned().collect()
     }
 
     /// Waits until all reachable name servers have acknowledged `generation`, at most for `patience`. A name server that took
     /// longer is removed, so that no request waits for it until it answers again.
     pub(crate) async fn wait(&self, generation: u64, patience: Duration) {
-        let mut acks = self.0.subscribe();
+        let mut acks = self.acks.subscribe();
         let known = acks.wait_for(|acks| is_known(acks, generation));
         if within(patience, known).await.is_none() {
-            self.0.send_modify(|acks| {
+            self.acks.send_modify(|acks| {
                 for (name_server, _) in acks.extract_if(.., |_, known| *known < generation) {
                     tracing::warn!(%name_server, "the name server does not answer; it may not know new topics yet");
                 }

@@ -21,19 +21,30 @@ fn a_file_sets_what_it_names() {
 #[test]
 fn odd_keys_and_values_are_warnings() {
     let mut config = Config::new(Path::new("/home"));
-    let warnings =
-        config.read(b"listenPort=abc\nnew=1\nclusterTest=true\ndefaultThreadPoolNums=4\n").unwrap();
+    let warnings = config
+        .read(b"listenPort=\nnew=1\nclusterTest=true\ndefaultThreadPoolNums=4\nenableTopicList=no\n")
+        .unwrap();
     let texts: Vec<_> = warnings.iter().map(ToString::to_string).collect();
     assert_eq!(
         texts,
         [
             "setting clusterTest=true has no effect here",
-            "setting listenPort is `abc`, expected a port number of 0 to 65535; the default stays",
+            "setting enableTopicList is `no` and counts as false; write true or false",
+            "setting listenPort is ``, expected a port number of 0 to 65535; the default stays",
             "unknown setting new: it has no effect",
         ]
     );
-    assert_eq!(config.listen_port, 9876);
+    assert_eq!((config.listen_port, config.enable_topic_list), (9876, false));
     assert!(config.text().contains("\nnew=1\n"));
+    for (line, expected) in [
+        ("listenPort=abc", "setting listenPort is `abc`, expected a port number of 0 to 65535"),
+        ("scanNotActiveBrokerInterval=5s", "setting scanNotActiveBrokerInterval is `5s`, expected a number"),
+        ("enableAllTopicList=yes", "setting enableAllTopicList is `yes`, expected true or false"),
+    ] {
+        let error = config.read(line.as_bytes()).unwrap_err();
+        assert!(error.to_string().starts_with(expected), "{error}");
+        assert_eq!(error.key(), line.split_once('=').map(|(key, _)| key));
+    }
 }
 
 #[test]

@@ -9,6 +9,16 @@ fn a_file_of_java_is_taken_as_it_is() {
 }
 
 #[test]
+fn a_file_of_people_is_taken_as_it_is() {
+    let text = "\u{feff}{\n  // ports of this machine\n  \"rocketMQClusterName\": \"DefaultCluster\", /* the only one */\n\
+        'grpcServerPort': \"18081\",\n  \"enableProxyAutoRenew\": \"no\"\n}";
+    let (config, notes) = Config::from_json(text.as_bytes()).unwrap();
+    assert_eq!((config.port, config.renews, notes.len()), (18081, false, 0));
+    let error = Config::from_json(b"{\n  \"grpcServerPort\": 1,\n}").unwrap_err().to_string();
+    assert_eq!(error, "line 3: expected another element, found `}`");
+}
+
+#[test]
 fn a_value_that_does_not_fit_is_refused() {
     let check = |text: &str, expected: &str| {
         assert_eq!(Config::from_json(text.as_bytes()).unwrap_err().to_string(), expected);

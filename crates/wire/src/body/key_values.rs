@@ -24,6 +24,13 @@ pub fn parse_key_values(text: &[u8]) -> Result<BTreeMap<String, String>, KeyValu
     entries(&text).map(|entry| entry.map(|entry| (entry.key, entry.value))).collect()
 }
 
+/// The number of the line, from 1, that gives a key its value; `None` when no line does.
+pub fn line_of_key(text: &[u8], key: &str) -> Option<usize> {
+    let text = decode(text);
+    let lines = entries(&text).filter_map(|entry| entry.ok().filter(|entry| entry.key == key));
+    lines.last().map(|entry| entry.line)
+}
+
 /// Writes `key=value` lines, sorted by key (`MixAll.properties2String`).
 pub fn format_key_values(values: &BTreeMap<String, String>) -> String {
     let mut text = String::new();
@@ -94,6 +101,8 @@ fn escape(text: &str, is_key: bool) -> String {
 struct Entry {
     key: String,
     value: String,
+    /// Number of the entry's first line, from 1.
+    line: usize,
     /// Position of the entry's lines in the text, line ends included.
     range: Range<usize>,
 }
@@ -125,7 +134,8 @@ fn entries(text: &str) -> impl Iterator<Item = Result<Entry, KeyValuesError>> + 
                 }
             }
             if !logical.is_empty() {
-                let entry = split(&logical).map(|(key, value)| Entry { key, value, range: start..at });
+                let entry =
+                    split(&logical).map(|(key, value)| Entry { key, value, line: first, range: start..at });
                 return Some(entry.ok_or(KeyValuesError { line: first }));
             }
         }

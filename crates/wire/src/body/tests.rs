@@ -236,6 +236,8 @@ fn properties_parse_like_in_java() {
     check_properties("a=1\\", &[("a", "1")]);
     assert_eq!(parse_key_values(b"a=1\n\nb=\\u12").unwrap_err(), KeyValuesError { line: 3 });
     assert_eq!(parse_key_values(b"a=\xe9").unwrap()["a"], "é");
+    let text = b"# a\na=1\n\nb: 2\\\n  3\n a = 4\n#b=5\n";
+    assert_eq!(["a", "b", "c"].map(|key| line_of_key(text, key)), [Some(6), Some(4), None]);
 }
 
 #[test]

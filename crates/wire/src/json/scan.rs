@@ -4,6 +4,9 @@ use std::borrow::Cow;
 
 use super::{DEPTH_MAX, JsonError};
 
+/// Mark that editors put before UTF-8 text.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// Position of an error that serde created without knowing the reader's position.
 pub(super) const NOWHERE: usize = usize::MAX;
 
@@ -26,7 +29,8 @@ pub(super) struct Cursor<'de> {
 
 impl<'de> Cursor<'de> {
     pub(super) fn new(text: &'de str) -> Self {
-        Self { text, position: 0, depth: 0, at_key: false }
+        let position = if text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len_utf8() } else { 0 };
+        Self { text, position, depth: 0, at_key: false }
     }
 
     /// Sets the position of an error that serde created to where reading stopped.
@@ -45,16 +49,30 @@ impl<'de> Cursor<'de> {
         }
     }
 
-    /// The next byte behind whitespace, not consumed.
+    /// The next byte behind whitespace and comments, not consumed.
     pub(super) fn peek(&mut self) -> Option<u8> {
         let bytes = self.text.as_bytes();
         while let Some(&byte) = bytes.get(self.position) {
-            if !matches!(byte, b' ' | b'\t' | b'\r' | b'\n') {
-                return Some(byte);
+            match byte {
+                b' ' | b'\t' | b'\r' | b'\n' => self.position += 1,
+                b'/' => match self.comment() {
+                    Some(length) => self.position += length,
+                    None => return Some(byte),
+                },
+                _ => return Some(byte),
             }
-            self.position += 1;
         }
         None
+    }
+
+    /// Length of the comment that begins at the current position; `None` when none does, or it has no end.
+    fn comment(&self) -> Option<usize> {
+        let rest = &self.text[self.position..];
+        if rest.starts_with("//") {
+            return Some(rest.find('\n').unwrap_or(rest.len()));
+        }
+        let inside = rest.strip_prefix("/*")?;
+        inside.find("*/").map(|end| end + 4)
     }
 
     /// An error at the current position, with the expected text and what was found.
@@ -126,7 +144,7 @@ impl<'de> Cursor<'de> {
     /// Reads a scalar; `expected` describes it in error texts.
     pub(super) fn scalar(&mut self, expected: &str) -> Result<Scalar<'de>, JsonError> {
         match self.peek() {
-            Some(b'"') => Ok(Scalar::Text(self.string()?)),
+            Some(quote @ (b'"' | b'\'')) => Ok(Scalar::Text(self.string(quote)?)),
             Some(b'-' | b'0'..=b'9') => Ok(Scalar::Number(self.number()?)),
             Some(b'n') => self.word("null").map(|()| Scalar::Null),
             Some(b't') => self.word("true").map(|()| Scalar::Bool(true)),
@@ -189,12 +207,12 @@ impl<'de> Cursor<'de> {
         Ok(number)
     }
 
-    fn string(&mut self) -> Result<Cow<'de, str>, JsonError> {
+    fn string(&mut self, quote: u8) -> Result<Cow<'de, str>, JsonError> {
         let start = self.position + 1;
-        let length = quote_or_backslash(&self.text.as_bytes()[start..]);
+        let length = quote_or_backslash(quote, &self.text.as_bytes()[start..]);
         let end = start + length.ok_or_else(|| self.unclosed())?;
         if self.text.as_bytes()[end] == b'\\' {
-            return self.escaped(start, end).map(Cow::Owned);
+            return self.escaped(quote, start, end).map(Cow::Owned);
         }
         self.position = end + 1;
         Ok(Cow::Borrowed(&self.text[start..end]))
@@ -208,15 +226,15 @@ impl<'de> Cursor<'de> {
     }
 
     /// Reads the rest of a string that began at `start`, from its first backslash on.
-    fn escaped(&mut self, start: usize, backslash: usize) -> Result<String, JsonError> {
+    fn escaped(&mut self, quote: u8, start: usize, backslash: usize) -> Result<String, JsonError> {
         let bytes = self.text.as_bytes();
         let mut value = self.text[start..backslash].to_owned();
         let mut at = backslash;
         loop {
-            let run = quote_or_backslash(&bytes[at..]).ok_or_else(|| self.unclosed())?;
+            let run = quote_or_backslash(quote, &bytes[at..]).ok_or_else(|| self.unclosed())?;
             value.push_str(&self.text[at..at + run]);
             at += run;
-            if bytes[at] == b'"' {
+            if bytes[at] == quote {
                 self.position = at + 1;
                 return Ok(value);
             }
@@ -228,7 +246,7 @@ impl<'de> Cursor<'de> {
     fn escape(&mut self, at: usize, value: &mut String) -> Result<usize, JsonError> {
         let Some(&kind) = self.text.as_bytes().get(at + 1) else { return Err(self.unclosed()) };
         let plain = match kind {
-            b'"' | b'\\' | b'/' => char::from(kind),
+            b'"' | b'\'' | b'\\' | b'/' => char::from(kind),
             b'b' => '\u{8}',
             b'f' => '\u{c}',
             b'n' => '\n',
@@ -274,19 +292,19 @@ impl<'de> Cursor<'de> {
 }
 
 /// Where the first quote or backslash is; looks at eight bytes at once.
-fn quote_or_backslash(bytes: &[u8]) -> Option<usize> {
+fn quote_or_backslash(quote: u8, bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     // The lowest bit that is set belongs to the first byte that is zero.
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7);
     let (words, rest) = bytes.as_chunks();
     for (at, word) in words.iter().enumerate() {
         let word = u64::from_le_bytes(*word);
-        let found = zeros(word ^ (ONES * u64::from(b'"'))) | zeros(word ^ (ONES * u64::from(b'\\')));
+        let found = zeros(word ^ (ONES * u64::from(quote))) | zeros(word ^ (ONES * u64::from(b'\\')));
         if found != 0 {
             return Some(at * 8 + found.trailing_zeros() as usize / 8);
         }
     }
-    let at = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
+    let at = rest.iter().position(|byte| *byte == quote || *byte == b'\\')?;
     Some(words.len() * 8 + at)
 }
 
@@ -301,10 +319,14 @@ mod tests {
                 // Neighbours in value of both marks, and bytes of other letters.
                 for other in [b'!', b'#', b'[', b']', 0x00, 0x80, 0xa2, 0xdc, 0xff] {
                     let mut text = vec![other; 45];
-                    assert_eq!(quote_or_backslash(&text[..length]), None);
+                    assert_eq!(quote_or_backslash(b'"', &text[..length]), None);
                     text[length] = mark;
                     text[length + 2] = b'"';
-                    assert_eq!(quote_or_backslash(&text), Some(length), "{mark} behind {length} of {other}");
+                    assert_eq!(
+                        quote_or_backslash(b'"', &text),
+                        Some(length),
+                        "{mark} behind {length} of {other}"
+                    );
                 }
             }
         }

@@ -112,7 +112,7 @@ fn errors_name_the_position() {
     check_error(r#"{"text":"\x"}"#, 9, "expected an escape sequence, found another character");
     check_error("{} {}", 3, "expected the end of the text, found `{`");
     check_error("", 0, "expected an object, found the end of the text");
-    check_error("{'a':1}", 1, "expected text, found `'`");
+    check_error("{a:1}", 1, "expected text, found `a`");
     check_error(r#"{"list":[2147483648]}"#, 19, "invalid value: integer `2147483648`, expected i32");
     assert_eq!(from_slice::<Sample>(b"{\"a\":\"\xff\"}").unwrap_err().position, 6);
 }
@@ -166,4 +166,42 @@ proptest! {
             prop_assert_eq!(&from_slice::<serde_json::Value>(&to_vec_as(&value, dialect)).unwrap(), &value);
         }
     }
+}
+
+/// People write such files, and fastjson 2 reads them.
+#[test]
+fn comments_single_quotes_and_a_byte_order_mark_are_read() {
+    let read = |text: &str| from_str::<serde_json::Value>(text);
+    for text in [
+        "{\"a\": 1}",
+        "\u{feff}{\"a\": 1}",
+        "// ports\n{\"a\": 1} // the end",
+        "/* ports */ { /**/ 'a' /* \" */ : /* : */ 1 // }\n } /* * / */",
+        "{\"a\"://\n1}",
+        "\u{feff}// x\r\n{'a': '1'}",
+    ] {
+        assert_eq!(
+            read(text).map(|value| value["a"].to_string().replace('"', "")),
+            Ok("1".to_owned()),
+            "{text}"
+        );
+    }
+    let value =
+        read("{'it\\'s': 'a \"word\" // no comment /* */', \"b\": \"it's\", 'c': '\\u4e2d'}").unwrap();
+    let expected = serde_json::json!({"it's": "a \"word\" // no comment /* */", "b": "it's", "c": "中"});
+    assert_eq!(value, expected);
+    for text in [
+        "{a: 1}",
+        "{'a': 1,}",
+        "[1,]",
+        "{'a\": 1}",
+        "{\"a\": 1} /*",
+        "{\"a\": 1} /",
+        "/",
+        "{\"a\" / 1}",
+        "# x\n{}",
+    ] {
+        assert!(read(text).is_err(), "{text}");
+    }
+    assert!(from_slice::<serde_json::Value>(b"\xef\xbb\xbf").is_err());
 }

@@ -16,8 +16,8 @@ fn refused(list: &[(&str, &str)], expected: NotChanged) {
 }
 
 /// Texts of every kind of value a setting may have.
-const VALUES: [&str; 13] =
-    ["true", "false", "7", "11", "55", "77", "1001", "4097", "SYNC_FLUSH", "DROP", "05", "60", "50g"];
+const VALUES: [&str; 14] =
+    ["true", "false", "7", "11", "55", "77", "1001", "4097", "SYNC_FLUSH", "DROP", "05", "60", "50g", "h:1"];
 
 #[test]
 fn every_live_setting_can_be_changed_and_is_shown_and_written() {
@@ -47,35 +47,92 @@ fn no_live_setting_takes_nonsense_and_the_expected_type_is_told() {
 
 /// No request from the network may lead to a file or a program of its sender's choice.
 #[test]
-fn no_setting_that_names_a_path_a_command_or_an_address_can_be_changed() {
+fn no_setting_that_names_a_path_or_decides_who_is_believed_can_be_changed() {
     for property in PROPERTIES {
         let shown = property.value(&defaults());
-        let telling = ["Path", "Dir", "Addr", "IP", "Port", "Command", "Script"];
-        if telling.iter().any(|part| property.name.contains(part)) || shown.contains('/') {
-            assert_eq!(property.effect, Effect::Restart, "{}", property.name);
+        let is_path = ["Path", "Dir", "Command", "Script"].iter().any(|part| property.name.contains(part));
+        if is_path || shown.contains('/') {
+            assert!(is_of_the_file(property.name), "{}", property.name);
         }
     }
-    for key in [
+    let keys = [
         "storePathRootDir",
         "storePathCommitLog",
-        "listenPort",
-        "brokerIP1",
-        "namesrvAddr",
-        "brokerName",
+        "bindAddress",
+        "proxyProtocolTrustedAddresses",
         "tls.server.keyPath",
-    ] {
-        let result = update(&defaults(), changes(&[(key, "/etc")]));
-        assert!(matches!(result, Err(NotChanged::Forbidden(_))), "{key}");
+    ];
+    for key in keys {
+        let text = format!("{key} cannot be set by a request; write it into its file and start it again");
+        refused(&[(key, "/etc")], NotChanged::Forbidden(text));
     }
     for key in ["brokerConfigPath", "configBlackList", "rocketmqHome"] {
         refused(&[(key, "/etc")], NotChanged::Forbidden("Can not update config in black list.".to_owned()));
     }
 }
 
+/// Operators set such settings before a planned restart, as they do with RocketMQ.
+#[test]
+fn settings_that_need_a_restart_are_kept_for_the_next_start() {
+    let list =
+        [("traceTopicEnable", "true"), ("brokerIP2", "127.0.0.1"), ("mappedFileSizeCommitLog", "1048576")];
+    let update = update(&defaults(), changes(&list)).unwrap();
+    assert_eq!(update.written, changes(&list));
+    assert_eq!(update.notes.len(), 3);
+    assert_eq!(update.notes[0], "brokerIP2 is set and counts after the next start of the broker");
+    let config = &update.config;
+    assert!(!config.trace_topic_enable && config.replication.ip.is_empty(), "they do not count yet");
+    assert_eq!(config.store.segment_bytes, 1 << 30);
+    let shown = config.to_properties();
+    for line in [
+        "brokerIP2=127.0.0.1",
+        "traceTopicEnable=true",
+        "countsAfterRestart=brokerIP2;mappedFileSizeCommitLog;traceTopicEnable",
+    ] {
+        assert!(shown.lines().any(|shown| shown == line), "{line}: {shown}");
+    }
+    // Set again, and back to the value that counts.
+    let again =
+        self::update(config, changes(&[("brokerIP2", "127.0.0.1"), ("traceTopicEnable", "false")])).unwrap();
+    assert_eq!((again.written, again.notes), (changes(&[("traceTopicEnable", "false")]), Vec::new()));
+    assert!(again.config.to_properties().contains("countsAfterRestart=brokerIP2;mappedFileSizeCommitLog\n"));
+}
+
+#[test]
+fn what_the_next_start_would_refuse_is_not_kept() {
+    let text = "the next start would refuse it: setting brokerId=0 cannot be used: a slave (brokerRole=SLAVE) has an id above 0, which no other slave of its master has";
+    refused(&[("brokerRole", "SLAVE")], NotChanged::Invalid(text.to_owned()));
+    let both = update(&defaults(), changes(&[("brokerRole", "SLAVE"), ("brokerId", "1")])).unwrap();
+    assert_eq!(
+        both.config.to_properties().lines().filter(|line| line.starts_with("brokerRole=SLAVE")).count(),
+        1
+    );
+    assert!(matches!(
+        update(&both.config, changes(&[("brokerId", "0")])),
+        Err(NotChanged::Invalid(text)) if text.starts_with("the next start would refuse it: ")
+    ));
+    for (key, value) in
+        [("listenPort", "x"), ("brokerRole", "BOSS"), ("namesrvAddr", "host:Port"), ("brokerIP1", "a b")]
+    {
+        assert!(
+            matches!(update(&defaults(), changes(&[(key, value)])), Err(NotChanged::Invalid(_))),
+            "{key}"
+        );
+    }
+}
+
+#[test]
+fn the_name_server_of_the_process_stays_when_others_change() {
+    let running = Config { own_name_server: Some("127.0.0.1:9876".to_owned()), ..defaults() };
+    let update = update(&running, changes(&[("namesrvAddr", "a:1;:2")])).unwrap();
+    assert_eq!(update.config.name_servers(), ["127.0.0.1:9876", "a:1", "127.0.0.1:2"]);
+    assert_eq!(update.written, changes(&[("namesrvAddr", "a:1;:2")]));
+}
+
 #[test]
 fn all_changes_of_a_request_are_made_or_none() {
-    let list = [("maxMessageSize", "10"), ("traceOn", "false")];
-    let text = "traceOn cannot be changed while the broker runs; write it into its file and start it again";
+    let list = [("maxMessageSize", "10"), ("bindAddress", "10.0.0.1")];
+    let text = "bindAddress cannot be set by a request; write it into its file and start it again";
     refused(&list, NotChanged::Forbidden(text.to_owned()));
     let text = "setting longPollingEnable is \"maybe\", expected true or false; it stays true";
     refused(&[("longPollingEnable", "maybe")], NotChanged::Invalid(text.to_owned()));
@@ -97,8 +154,9 @@ fn settings_of_java_that_nobody_misses_are_taken_and_unknown_ones_left_out() {
     assert_eq!(update.notes.len(), 2);
     assert!(update.notes[0].contains("did you mean autoCreateTopicEnable?"), "{:?}", update.notes);
     assert_eq!(update.config.shown("sendMessageThreadPoolNums"), "8");
-    let missed = self::update(&defaults(), changes(&[("asyncLearner", "true")]));
-    assert!(matches!(missed, Err(NotChanged::Forbidden(_))), "its effect would be missed");
+    let missed = self::update(&defaults(), changes(&[("lockInStrictMode", "true")])).unwrap();
+    assert!(missed.notes[0].starts_with("lockInStrictMode has no effect: "), "{:?}", missed.notes);
+    assert_eq!(missed.written, changes(&[("lockInStrictMode", "true")]));
     let auth = self::update(&defaults(), changes(&[("enableDLegerCommitLog", "true")]));
     assert!(matches!(auth, Err(NotChanged::Forbidden(_))), "it must not be ignored");
 }
@@ -112,10 +170,14 @@ fn settings_of_authentication_cannot_be_changed_while_running() {
 }
 
 #[test]
-fn cve_2023_33246_no_setting_changed_while_running_names_a_path_an_address_or_a_command() {
-    // A name for regions, and compressions that only Java's RocksDB would read: none is opened, resolved or run.
-    const WORDS: [&str; 6] = [
+fn cve_2023_33246_no_setting_changed_while_running_names_a_path_or_a_command() {
+    // Names and labels, which are neither opened nor run, and compressions that only Java's RocksDB would read.
+    const WORDS: [&str; 10] = [
         "regionId",
+        "brokerName",
+        "brokerClusterName",
+        "metricsLabel",
+        "metricsGrpcExporterHeader",
         "bottomMostCompressionTypeForConsumeQueueStore",
         "rocksdbCompressionType",
         "configName",
@@ -123,11 +185,10 @@ fn cve_2023_33246_no_setting_changed_while_running_names_a_path_an_address_or_a_
         // A number whose default is empty.
         "clientCallbackExecutorThreads",
     ];
-    let is_text = |default: &str| default.parse::<f64>().is_err() && !["true", "false"].contains(&default);
     let effective = table::PROPERTIES.iter().map(|property| property.name.to_owned());
     let without_effect = unknown::defaults().into_iter().filter(|(_, default)| is_text(default));
     for name in effective.chain(without_effect.map(|(name, _)| name)) {
-        for value in ["/etc/passwd", "10.6.6.6:9876", "../x", "$(id)"] {
+        for value in ["/etc/passwd", "../x", "$(id)"] {
             let changed = update(&defaults(), changes(&[(&name, value)]));
             assert!(changed.is_err() || WORDS.contains(&name.as_str()), "{name} can be made {value}");
         }
@@ -138,7 +199,7 @@ fn cve_2023_33246_no_setting_changed_while_running_names_a_path_an_address_or_a_
 fn a_file_keeps_everything_but_the_changed_values() {
     let text = "# ours\nbrokerName = b\\\n  1\n! note\nmaxMessageSize : 1\n\nmapedFileSizeCommitLog=9\nmaxMessageSize=2\nx\\=y=1";
     let list = [("maxMessageSize", "77"), ("mappedFileSizeCommitLog", "8"), ("regionId", "a\\b")];
-    let expected = "# ours\nbrokerName = b\\\n  1\n! note\nmaxMessageSize=77\n\nmappedFileSizeCommitLog=8\nx\\=y=1\nregionId=a\\\\b\n";
+    let expected = "# ours\nbrokerName = b\\\n  1\n! note\nmaxMessageSize=77\n\nmapedFileSizeCommitLog=9\nx\\=y=1\nmappedFileSizeCommitLog=8\nregionId=a\\\\b\n";
     assert_eq!(merged(text, &changes(&list)), expected);
     assert_eq!(merged("", &changes(&[("a", "1")])), "a=1\n");
     let read = wire::body::parse_key_values(expected.as_bytes()).unwrap();

@@ -1,0 +1,160 @@
+//! The sizes of the files of a store that is already there.
+//!
+//! Files of one kind have one size, which the settings say for a new store. RocketMQ refuses a store whose files have another size
+//! (`MappedFileQueue.doLoad`); here the files that are there decide.
+
+use crate::config::Config;
+use crate::disk::{Disk, file_name};
+use crate::error::OpenError;
+use crate::queue::UNIT_BYTES;
+use crate::queue::batched::BATCH_UNIT_BYTES;
+use crate::timer::TimerConfig;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// A file size that the files of a store have and the settings do not say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundSize {
+    /// Name of the setting.
+    pub setting: &'static str,
+    /// The setting's value in bytes.
+    pub configured: u64,
+    /// The size of the files in bytes.
+    pub found: u64,
+}
+
+/// A file whose name is its start offset.
+struct File {
+    base: u64,
+    length: u64,
+    path: PathBuf,
+}
+
+/// Most queues that are looked at for the size of queue files.
+const QUEUES_MAX: usize = 4096;
+/// Bytes at the end of a single file that are zero while the file is not full.
+const TAIL_BYTES: u64 = 64;
+
+impl Config {
+    /// Takes over the sizes of the commit log and queue files that are already there, and returns those that differ from the settings.
+    ///
+    /// # Errors
+    /// [`OpenError::Io`] when a directory or a file cannot be read.
+    pub fn take_file_sizes(&mut self, disk: &dyn Disk) -> Result<Vec<FoundSize>, OpenError> {
+        let directories = [&self.commit_log].into_iter().chain(&self.commit_log_more);
+        let mut log = Vec::new();
+        for directory in directories.chain(&self.commit_log_read_only) {
+            log.extend(files(disk, directory)?);
+        }
+        log.sort_by_key(|file| file.base);
+        let queue = |directory: &str, bytes: u64, unit: u64| {
+            size_of_queues(disk, &self.root.join(directory), (bytes.next_multiple_of(unit), unit))
+        };
+        let found = [
+            ("mappedFileSizeCommitLog", size(disk, &log, (self.segment_bytes, 1))?),
+            ("mappedFileSizeConsumeQueue", queue("consumequeue", self.queue_file_bytes, UNIT_BYTES)?),
+            (
+                "mapperFileSizeBatchConsumeQueue",
+                queue("batchconsumequeue", self.batch_file_bytes, BATCH_UNIT_BYTES)?,
+            ),
+        ];
+        let fields = [&mut self.segment_bytes, &mut self.queue_file_bytes, &mut self.batch_file_bytes];
+        Ok(fields
+            .into_iter()
+            .zip(found)
+            .filter_map(|(field, (setting, size))| take(field, setting, size))
+            .collect())
+    }
+}
+
+impl TimerConfig {
+    /// Takes over the size of the timer log files that are already there, and returns it if it differs from the setting.
+    ///
+    /// # Errors
+    /// [`OpenError::Io`] when the directory or a file cannot be read.
+    pub fn take_file_size(&mut self, disk: &dyn Disk) -> Result<Option<FoundSize>, OpenError> {
+        let log = files(disk, &self.root.join("timerlog"))?;
+        let found = size(disk, &log, (self.log_file_bytes, 1))?;
+        Ok(take(&mut self.log_file_bytes, "mappedFileSizeTimerLog", found))
+    }
+}
+
+fn take(field: &mut u64, setting: &'static str, size: Option<u64>) -> Option<FoundSize> {
+    let found = size?;
+    Some(FoundSize { setting, configured: std::mem::replace(field, found), found })
+}
+
+/// The files of a directory that have messages or room for them, in the order of their offsets.
+fn files(disk: &dyn Disk, directory: &Path) -> Result<Vec<File>, OpenError> {
+    let entries = disk.list(directory).map_err(OpenError::io(directory))?;
+    let file = |entry: crate::disk::Entry| {
+        let base = entry.name.parse::<u64>().ok().filter(|base| file_name(*base) == entry.name)?;
+        let path = directory.join(&entry.name);
+        (!entry.is_dir && entry.length > 0).then_some(File { base, length: entry.length, path })
+    };
+    Ok(entries.into_iter().filter_map(file).collect())
+}
+
+/// The size of the queue files below a directory, if no file of the first queues has the configured size.
+fn size_of_queues(
+    disk: &dyn Disk,
+    directory: &Path,
+    (configured, unit): (u64, u64),
+) -> Result<Option<u64>, OpenError> {
+    let list = |path: &Path| disk.list(path).map_err(OpenError::io(path));
+    let (mut all, mut queues) = (Vec::new(), 0);
+    for topic in list(directory)?.into_iter().filter(|entry| entry.is_dir) {
+        let topic = directory.join(topic.name);
+        for queue in list(&topic)?.into_iter().filter(|entry| entry.is_dir) {
+            let found = files(disk, &topic.join(queue.name))?;
+            if found.iter().any(|file| file.length == configured) {
+                return Ok(None);
+            }
+            all.extend(found);
+            queues += 1;
+            if queues == QUEUES_MAX {
+                return size(disk, &all, (configured, unit));
+            }
+        }
+    }
+    size(disk, &all, (configured, unit))
+}
+
+/// The size of files of which each has `unit` bytes or a multiple, if it is known and differs from the configured size. A file
+/// that was cut off does not decide.
+fn size(disk: &dyn Disk, files: &[File], (configured, unit): (u64, u64)) -> Result<Option<u64>, OpenError> {
+    if files.iter().any(|file| file.length == configured) {
+        return Ok(None);
+    }
+    let mut counts = BTreeMap::<u64, usize>::new();
+    for file in files {
+        *counts.entry(file.length).or_default() += 1;
+    }
+    let is_size = |length: u64| {
+        length.is_multiple_of(unit) && files.iter().all(|file| file.base.is_multiple_of(length))
+    };
+    let most = counts.into_iter().filter(|(length, _)| is_size(*length)).max_by_key(|(_, count)| *count);
+    match (most, files) {
+        (Some((length, _)), [file]) => Ok(is_unfinished(disk, file)?.then_some(length)),
+        // A file that ends where the next begins has its whole size.
+        (Some((length, 1)), files) => {
+            let ends = |file: &File| files.iter().any(|next| next.base == file.base + file.length);
+            Ok(files.iter().any(|file| file.length == length && ends(file)).then_some(length))
+        }
+        (Some((length, _)), _) => Ok(Some(length)),
+        (None, _) => Ok(None),
+    }
+}
+
+/// Whether a file ends in zeros, as every file that is not full.
+fn is_unfinished(disk: &dyn Disk, file: &File) -> Result<bool, OpenError> {
+    let mut tail = [0; TAIL_BYTES as usize];
+    let count = file.length.min(TAIL_BYTES);
+    let tail = &mut tail[..usize::try_from(count).unwrap_or_default()];
+    let open = disk.open(&file.path).and_then(|open| open.read_at(tail, file.length - count));
+    open.map_err(OpenError::io(&file.path))?;
+    Ok(tail.iter().all(|byte| *byte == 0))
+}
+
+#[cfg(test)]
+mod tests;
