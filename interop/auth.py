@@ -61,7 +61,7 @@ def java(version, artifact):
     jars = downloads.jars(WORK / f"signed-{version}", SIGNED / "pom.xml", client_version=version, signing_artifact=artifact)
     sources = [SIGNED / f"{name}.java" for name in (("Signed", "Rules") if version == OLD else ("Signed",))]
     classes = downloads.classes(WORK / f"signed-classes-{version}", jars, sources)
-    return ["java", "-Xmx256m", *servers.SHORT_LIVED, "-Duser.home=.", "-Drocketmq.client.logLevel=WARN", "-cp", f"{classes}:{jars}/*"]
+    return ["java", "-Xmx256m", *servers.SHORT_LIVED, f"-Duser.home={WORK}", "-Drocketmq.client.logLevel=WARN", "-cp", f"{classes}:{jars}/*"]
 
 
 CLIENTS = {
