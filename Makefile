@@ -1,6 +1,6 @@
 # make run       builds and starts name server and broker on embedded defaults, data in ./data
 # make test      installs what the tests need and runs them, one real client of each language and protocol included
-# make test-all  every test in its full form; make test-all PART=grpc_clients,unit runs some parts
+# make test-all  every test in its full form; make test-all PART=grpc-clients,unit runs some parts
 # make bench     Vostok beside Apache RocketMQ and two limit servers; make bench-quick: about 4 minutes
 
 CARGO ?= cargo
@@ -40,7 +40,7 @@ N ?= 100
 SEED ?=
 powercut:
 	python3 -m tests.run --only build
-	unshare --mount target/debug/examples/crash powercut --cuts $(N) $(if $(SEED),--seed $(SEED))
+	$$(unshare --mount true 2>/dev/null && echo unshare --mount) target/debug/examples/crash powercut --cuts $(N) $(if $(SEED),--seed $(SEED))
 
 # Throttled disk, network, processor and client: does safe-tps name them? Needs root and an idle machine. RUNS=10 is the full form.
 RUNS ?= 1

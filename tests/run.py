@@ -2,15 +2,17 @@
 
     python3 -m tests.run                     the parts of `make test`
     python3 -m tests.run --all               every part in its full form
-    python3 -m tests.run --only grpc,unit    some parts; with --all in their full form
+    python3 -m tests.run --only grpc-clients,unit    some parts; with --all in their full form
     python3 -m tests.run --list              the parts, their commands and the sizes they exist in
     python3 -m tests.run --history           how often each check failed in the runs of this checkout
 
-`format` and `build` come first, one after the other. The other parts run side by side as long as the processors that they keep busy
-(`load`) are fewer than there are, and a bit: no part asserts anything about time. The output of a part is in target/tests and is
-printed when the part fails. Each part ends with lines `NAME: N passed, N failed, N skipped` or `test result: ...`, which are added up.
+`format` and `build` come first. The other parts run in parallel while the sum of their `load` is at most 1.5 times the number of
+processors, because no part asserts anything about time. The output of a part is in target/tests and is printed if the part fails.
+Each part ends with lines `NAME: N passed, N failed, N skipped` or `test result: ...`, which are added up. A part without an end after
+an hour is killed and has failed.
 """
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -34,6 +36,8 @@ PYTHON = f"{sys.executable} -m"
 TOOLS = TARGET / "debug" / "examples"
 CLOSING = re.compile(r"^([a-z0-9-]+): (\d+) passed, (\d+) failed, (\d+) skipped$", re.MULTILINE)
 RUST_CLOSING = re.compile(r"^test result: .*? (\d+) passed; (\d+) failed; (\d+) ignored", re.MULTILINE)
+# No part takes a tenth of this time.
+PART_SECONDS_MAX = 3_600
 # A failed or skipped check: `FAIL name`, `FAILED: name`, `test name ... FAILED`, `SKIPPED: why`.
 BAD = re.compile(r"^(?:test .* \.\.\. FAILED|(?:FAIL|FAILED|SKIP|SKIPPED)\b.*)$", re.MULTILINE)
 
@@ -48,13 +52,18 @@ class Part:
     load: float = 1.0
     # Debian packages as PROGRAM:PACKAGE, installed where that is possible.
     packages: tuple = ()
+    # Whether the command counts checks. The exit code of another command is its one check.
+    counts: bool = True
 
 
 FORMAT = "cargo fmt --all --check && cargo tree --locked --manifest-path fuzz/Cargo.toml >/dev/null"
 LINT = "nice -n 10 cargo clippy --quiet --workspace --all-targets --all-features --locked -- -D warnings"
-DISK_TOOLS = ("mkfs.ext4:e2fsprogs", "mkfs.xfs:xfsprogs", "losetup:mount", "unshare:util-linux", "nbdkit:nbdkit", "nbdfuse:libnbd-bin")
+# The target directory of the lint is in use meanwhile, so examples in doc comments are compiled here.
+DOC_TESTS = "nice -n 10 cargo test --quiet --doc --workspace --features vostok/planted-bugs --locked"
+FILE_SYSTEMS = ("mkfs.ext4:e2fsprogs", "mkfs.xfs:xfsprogs", "losetup:mount", "unshare:util-linux")
+DISK_FAULTS = (*FILE_SYSTEMS, "nbdkit:nbdkit", "nbdfuse:libnbd-bin", "fsfreeze:util-linux", "prlimit:util-linux")
 # Mounts in a namespace of their own, so that no other namespace keeps a file system that was shut down.
-MOUNTS = "unshare --mount" if os.geteuid() == 0 else ""
+MOUNTS = "$(unshare --mount true 2>/dev/null && echo unshare --mount)"
 SEQUENTIAL = ("format", "build")
 RELEASE = "nice -n 10 cargo build --quiet --release --locked && ! grep -q VOSTOK_PLANTED target/release/vostok"
 DENY = """cargo deny --version >/dev/null 2>&1 || {
@@ -72,22 +81,22 @@ def program(name, short="--short", full="", load=1.0, needs=()):
 
 
 PARTS = (
-    Part("format", FORMAT, FORMAT),
-    Part("build", f"{PYTHON} tests.unit --build", f"{PYTHON} tests.unit --build", 2),
-    Part("unit", f"{PYTHON} tests.unit", f"{PYTHON} tests.unit", 1.5, ("promtool:prometheus",)),
+    Part("format", FORMAT, FORMAT, counts=False),
+    Part("build", f"{PYTHON} tests.unit --build", f"{PYTHON} tests.unit --build", 2, counts=False),
+    Part("unit", f"{PYTHON} tests.unit", f"{PYTHON} tests.unit", 1.5, ("promtool:prometheus", "ip:iproute2")),
     program("interop.remoting_clients", load=1.5),
-    program("interop.grpc_clients", load=1.5),
-    Part("lint", LINT, LINT),
+    program("interop.grpc_clients", load=1.5, needs=("openssl:openssl",)),
+    Part("lint", LINT, LINT, counts=False),
     program("interop.mqadmin", load=0.7),
     program("interop.console", load=0.7, needs=("chromium:chromium",)),
     program("interop.store_both_ways"),
-    program("interop.auth"),
+    program("interop.auth", needs=("curl:curl",)),
     Part("sim", "target/debug/vostok-sim --seconds 30 --planted", "target/debug/vostok-sim --seconds 120 --planted"),
-    Part("powercut", f"{MOUNTS} {TOOLS}/crash powercut --cuts 10", f"{MOUNTS} {TOOLS}/crash powercut --cuts 100", 1, DISK_TOOLS),
+    Part("powercut", f"{MOUNTS} {TOOLS}/crash powercut --cuts 10", f"{MOUNTS} {TOOLS}/crash powercut --cuts 100", 1, FILE_SYSTEMS),
     Part("kill9", f"{TOOLS}/crash kill9 --rounds 4", f"{TOOLS}/crash kill9 --rounds 20"),
     program("interop.cluster"),
     program("tests.docs"),
-    Part("faults", None, f"{TOOLS}/faults", 1, DISK_TOOLS),
+    Part("faults", None, f"{TOOLS}/faults", 1, DISK_FAULTS),
     Part("churn", None, f"{TOOLS}/apps churn"),
     Part("transactions", None, f"{TOOLS}/apps transactions"),
     program("interop.metrics", needs=("prometheus:prometheus",)),
@@ -96,11 +105,12 @@ PARTS = (
     program("interop.ha", None),
     program("interop.controller", None),
     program("interop.switch", None),
-    program("interop.partition", None, needs=("ip:iproute2",)),
+    program("interop.partition", None, needs=("ip:iproute2", "tc:iproute2")),
     program("interop.admin_twin", None, load=0.7),
     Part("book", "ops/book/build --check", "ops/book/build --check", 0.2),
-    Part("release", None, RELEASE, 1.5),
-    Part("deny", None, DENY, 0.2),
+    Part("doc-tests", None, DOC_TESTS),
+    Part("release", None, RELEASE, 1.5, counts=False),
+    Part("deny", None, DENY, 0.2, counts=False),
 )
 
 
@@ -116,17 +126,19 @@ class Run:
         self.bad = []
 
     def close(self):
-        """Reads the result of a process that has ended."""
+        """Ends the processes that the part left behind, and reads its result."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.seconds, text = time.monotonic() - self.began, self.file.read_text(errors="replace")
-        code = self.process.returncode
+        code = self.process.wait()
         closing = [line[1:] for line in CLOSING.findall(text)] + RUST_CLOSING.findall(text)
         self.passed, self.failed, self.skipped = (sum(int(line[at]) for line in closing) for at in range(3))
         self.bad = [line[0].strip()[:400] for line in BAD.finditer(text)]
         # A unit test that cannot run on this machine says so and passes.
         self.skipped += len(re.findall(r"^SKIPPED\b", text, re.MULTILINE)) if RUST_CLOSING.search(text) else 0
-        if not closing:  # a command that only succeeds or fails
-            self.passed, self.failed = (1, 0) if code == 0 else (0, 1)
-        elif code != 0 and self.failed == 0:
+        if not self.part.counts and not closing and code == 0:
+            self.passed = 1
+        if (code != 0 and self.failed == 0) or self.passed + self.failed + self.skipped == 0:
             self.failed, self.bad = 1, [*self.bad, f"FAILED: {self.part.name} ended with code {code}"]
         print(f"{'ok  ' if self.failed == 0 else 'FAIL'} {self.part.name:<18} {self.seconds:>5.0f} s  "
               f"{self.passed:>5} passed {self.failed:>3} failed {self.skipped:>3} skipped", flush=True)
@@ -136,17 +148,27 @@ class Run:
             shown = text if len(text) < 60_000 else text[:5_000] + "\n[...]\n" + text[-55_000:]
             print(f"---- output of {self.part.name}\n{shown}\n---- end of the output of {self.part.name}", flush=True)
 
-    def kill(self):
-        if self.process.poll() is None:
+    def has_ended(self):
+        """Whether the process has ended. Kills a process that does not end."""
+        if time.monotonic() - self.began > PART_SECONDS_MAX:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        return self.process.poll() is not None
+
+    def interrupt(self):
+        """Ends the part with SIGINT, so that it removes its mounts and namespaces, and kills whatever is left of it."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(30)
             os.killpg(self.process.pid, signal.SIGKILL)
 
 
 def perform(parts, commands, most):
-    """Runs all parts and returns their results; ends with the first failure of a part that the others need."""
+    """Runs the parts and returns their results. Stops if `format` or `build` fails."""
     done, running, waiting = [], [], list(parts)
     try:
         while waiting or running:
-            for run in [run for run in running if run.process.poll() is not None]:
+            for run in [run for run in running if run.has_ended()]:
                 running.remove(run)
                 run.close()
                 done.append(run)
@@ -166,17 +188,22 @@ def perform(parts, commands, most):
             time.sleep(0.2)
     finally:
         for run in running:
-            run.kill()
+            run.interrupt()
     return done
 
 
 def history():
-    """Prints how many runs each failed check had, most frequent first."""
+    """Prints how often each check failed, most frequent first."""
     runs = [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
-    failures = Counter(f"{part['name']}: {line}" for run in runs for part in run["parts"] for line in part["bad"] if "FAIL" in line)
+    parts = [part for run in runs for part in run["parts"]]
+    times = Counter(part["name"] for part in parts)
+    # The name of a check stands before the first colon or bracket behind its outcome; seeds, times and values differ from run to run.
+    name = re.compile(r"^(?:FAIL|FAILED:?)\s+([^:\[(]*)|^test (\S+)")
+    failures = Counter((part["name"], next(filter(None, found.groups()), "").strip())
+                       for part in parts for line in part["bad"] if (found := name.match(line)))
     print(f"{len(runs)} runs")
-    for line, count in failures.most_common():
-        print(f"{count:>4} of {len(runs)}  {line[:200]}")
+    for (part, check), count in failures.most_common():
+        print(f"{count:>4} of {times[part]}  {part}: {check}")
 
 
 def record(done, suite):
@@ -220,7 +247,7 @@ def main():
     OUT.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     # Packages are installed beside the build, which needs none of them.
-    installing = threading.Thread(target=packages.need, args=[pair for part in parts for pair in part.packages])
+    installing = threading.Thread(target=packages.need, args=[pair for part in parts for pair in part.packages], daemon=True)
     installing.start()
     first = [part for part in parts if part.name in SEQUENTIAL]
     done = perform(first, commands, 1)

@@ -49,6 +49,9 @@ def main():
     if "--build" in sys.argv:
         return build()
     executables = json.loads(LIST.read_text())
+    if not executables:
+        print("FAILED: the build made no test programs")
+        return 1
     with ThreadPoolExecutor(2) as pool:
         # Programs with the most tests come first, so that none is left alone at the end.
         results = list(pool.map(run, sorted(executables, key=lambda it: -Path(it[0]).stat().st_size)))

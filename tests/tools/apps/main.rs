@@ -79,7 +79,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             Ok(note) => println!("{name}: ok, {note}"),
             Err(why) => {
                 failed += 1;
-                println!("{name}: FAILED (seed {}): {why}", arguments.seed);
+                println!("FAILED: {name} (seed {}): {why}", arguments.seed);
             }
         }
     }

@@ -102,6 +102,10 @@ impl Life {
         wrong.iter().for_each(|text| println!("FAILED: {text}"));
         let mut bad = !server.terminate().success() || self.judge.violations().0 != before;
         bad |= !wrong.is_empty();
+        if self.judge.counts().acknowledged == 0 {
+            println!("FAILED: no message was acknowledged in {rounds} rounds");
+            bad = true;
+        }
         self.report(rounds, &delayed);
         if bad {
             passed = passed.min(rounds - 1);
@@ -113,6 +117,7 @@ impl Life {
         let mix = Mix { round, queues: QUEUES, unwaited: UNWAITED, pause: Duration::ZERO, early: false };
         let load = Load::start(&self.setup, &mut self.random, mix, self.judge.ends());
         self.later.start(self.setup.broker());
+        load.await_position(1);
         sleep(Duration::from_micros(self.random.within(5_000, 400_000)));
         let result = if self.random.one_in(10) {
             load.stop();

@@ -106,6 +106,9 @@ impl<'a> Life<'a> {
         let (wrong, delayed) = self.later.check(&server)?;
         let before = self.violations();
         self.wrong.extend(wrong);
+        if self.judge.counts().acknowledged == 0 {
+            self.wrong.push("no message was acknowledged".to_owned());
+        }
         if self.kind.planted == Planted::Nothing {
             self.await_flush()?;
         }
@@ -171,8 +174,10 @@ impl<'a> Life<'a> {
         }
         let longest = if honest { self.random.one_of(&[3, 30, 100, 400]) } else { 300 };
         sleep(Duration::from_micros(self.random.within(1_000, longest * 1_000)));
-        if !honest {
+        if last || !honest {
             load.await_position(1);
+        }
+        if !honest {
             load.await_position(load.log_end() + PLANTED_BYTES);
         }
         let at = self.power_off(server, load.log_end())?;
