@@ -49,7 +49,7 @@ def _locked_block():
     """Locks a block that no other process holds and returns its ports."""
     for number in random.sample(range(BLOCKS), BLOCKS):
         with contextlib.suppress(OSError):
-            lock = os.open(os.path.join(tempfile.gettempdir(), f"vostok-test-ports-{number}"), os.O_RDONLY | os.O_CREAT, 0o644)
+            lock = _opened(os.path.join(tempfile.gettempdir(), f"vostok-test-ports-{number}"))
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
@@ -59,6 +59,19 @@ def _locked_block():
             first = PORTS_FROM + number * PORTS_OF_BLOCK
             return list(range(first, first + PORTS_OF_BLOCK))
     raise RuntimeError(f"all {BLOCKS} blocks of ports from {PORTS_FROM} on are locked by other test programs, or their files cannot be opened")
+
+
+def _opened(path):
+    """Opens a lock file, and creates the file if it is missing.
+
+    With `fs.protected_regular`, O_CREAT fails for a file of another user in a sticky directory such as /tmp. A lock needs no right to write.
+    """
+    try:
+        return os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        with contextlib.suppress(FileExistsError):
+            return os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        return os.open(path, os.O_RDONLY)
 
 
 def _all_free(ports):
