@@ -104,5 +104,6 @@ def node(directory, *packages):
 
 def cargo(manifest, target):
     """Builds a Rust program with its own Cargo.lock into the target directory `target`."""
-    run("cargo", "build", "--quiet", "--locked", "--manifest-path", manifest, "--target-dir", target, attempts=2)
+    run("cargo", "fetch", "--quiet", "--locked", "--manifest-path", manifest, attempts=3)
+    run("cargo", "build", "--quiet", "--locked", "--offline", "--manifest-path", manifest, "--target-dir", target, failure=RuntimeError)
     return target / "debug"
