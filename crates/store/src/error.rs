@@ -19,7 +19,7 @@ pub enum OpenError {
     },
     /// A file whose size must be that of the other files has another size.
     #[error(
-        "{path} is {found} bytes long, expected {expected} as the other files or the settings say: the file was cut off, or it is not of this store"
+        "{path} is {found} bytes long, expected {expected}, the size of the other files or of the setting: the file is truncated or belongs to another store"
     )]
     FileSize {
         /// Path of the file.

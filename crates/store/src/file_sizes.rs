@@ -34,6 +34,9 @@ struct File {
 const QUEUES_MAX: usize = 4096;
 /// Bytes at the end of a single file that are zero while the file is not full.
 const TAIL_BYTES: u64 = 64;
+/// Bytes of a page. A single file of the commit log has whole pages, and its last page is zero while the file is not full. A copy that
+/// broke off inside a message rarely looks like that.
+const PAGE_BYTES: u64 = 4096;
 
 impl Config {
     /// Takes over the sizes of the commit log and queue files that are already there, and returns those that differ from the settings.
@@ -51,7 +54,7 @@ impl Config {
             size_of_queues(disk, &self.root.join(directory), (bytes.next_multiple_of(unit), unit))
         };
         let found = [
-            ("mappedFileSizeCommitLog", size(disk, &log, (self.segment_bytes, 1))?),
+            ("mappedFileSizeCommitLog", size_of_log(disk, &log, self.segment_bytes)?),
             ("mappedFileSizeConsumeQueue", queue("consumequeue", self.queue_file_bytes, UNIT_BYTES)?),
             (
                 "mapperFileSizeBatchConsumeQueue",
@@ -95,6 +98,18 @@ fn files(disk: &dyn Disk, directory: &Path) -> Result<Vec<File>, OpenError> {
     Ok(entries.into_iter().filter_map(file).collect())
 }
 
+/// The size of the files of the commit log, if it is known and differs from the configured size.
+fn size_of_log(disk: &dyn Disk, log: &[File], configured: u64) -> Result<Option<u64>, OpenError> {
+    let found = size(disk, log, (configured, 1))?;
+    match (log, found) {
+        ([file], Some(length)) => {
+            let has_whole_pages = length.is_multiple_of(PAGE_BYTES);
+            Ok((has_whole_pages && ends_in_zeros(disk, file, PAGE_BYTES)?).then_some(length))
+        }
+        _ => Ok(found),
+    }
+}
+
 /// The size of the queue files below a directory, if no file of the first queues has the configured size.
 fn size_of_queues(
     disk: &dyn Disk,
@@ -135,7 +150,7 @@ fn size(disk: &dyn Disk, files: &[File], (configured, unit): (u64, u64)) -> Resu
     };
     let most = counts.into_iter().filter(|(length, _)| is_size(*length)).max_by_key(|(_, count)| *count);
     match (most, files) {
-        (Some((length, _)), [file]) => Ok(is_unfinished(disk, file)?.then_some(length)),
+        (Some((length, _)), [file]) => Ok(ends_in_zeros(disk, file, TAIL_BYTES)?.then_some(length)),
         // A file that ends where the next begins has its whole size.
         (Some((length, 1)), files) => {
             let ends = |file: &File| files.iter().any(|next| next.base == file.base + file.length);
@@ -146,10 +161,10 @@ fn size(disk: &dyn Disk, files: &[File], (configured, unit): (u64, u64)) -> Resu
     }
 }
 
-/// Whether a file ends in zeros, as every file that is not full.
-fn is_unfinished(disk: &dyn Disk, file: &File) -> Result<bool, OpenError> {
-    let mut tail = [0; TAIL_BYTES as usize];
-    let count = file.length.min(TAIL_BYTES);
+/// Whether the last `bytes` of a file, a page at most, are zeros, as at the end of every file that is not full.
+fn ends_in_zeros(disk: &dyn Disk, file: &File, bytes: u64) -> Result<bool, OpenError> {
+    let mut tail = [0; PAGE_BYTES as usize];
+    let count = file.length.min(bytes);
     let tail = &mut tail[..usize::try_from(count).unwrap_or_default()];
     let open = disk.open(&file.path).and_then(|open| open.read_at(tail, file.length - count));
     open.map_err(OpenError::io(&file.path))?;

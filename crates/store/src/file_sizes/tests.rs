@@ -49,8 +49,9 @@ fn a_file_that_was_cut_off_does_not_decide() {
     // Whole files say the size.
     check(&[(FIRST, 8192), (AT_8192, 1000)], &[("mappedFileSizeCommitLog", 8192)]);
     check(&[(FIRST, 4096), ("commitlog/00000000000000004096", 1000)], &[]);
-    // A single file that ends in a message does not.
+    // A single file that ends in a message does not, nor does a file of the log that ends inside a page.
     check(&[(FIRST, 16)], &[]);
+    check(&[(FIRST, 7000)], &[]);
     check(&[(FIRST, 8192), ("commitlog/00000000000000016384", 5000)], &[]);
     check(&[("consumequeue/T/0/00000000000000000000", 30)], &[]);
 }
