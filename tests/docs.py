@@ -4,7 +4,8 @@
 
 The commands run in a network namespace of their own, because the pages name RocketMQ's ports, and with `./data` and `./run` in a scratch
 directory. The program under test stands for `./target/release/vostok` and is the server that `make run` starts. A block that two pages
-have, such as the page in the other language, runs once.
+have, such as the page in the other language, runs once. Each block must end with code 0 and print something. A block that sends a message
+and consumes it must print the body.
 """
 import argparse
 import array
@@ -29,6 +30,8 @@ STOPPED = ("docs/operate.md", "docs/operate.zh-CN.md", "docs/migrate.md", "docs/
 START = "make run"
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCK_SECONDS = 600
+# A message that a block sends and consumes afterwards; the group is its body.
+CONSUMED = re.compile(r"message send \S+ .*?--body (\S+)(?=.*message consume)", re.DOTALL)
 
 
 def enter_namespace(report):
@@ -71,7 +74,10 @@ def run(report, place, block, directory):
         code, output = done.returncode, done.stdout
     except subprocess.TimeoutExpired as late:
         code, output = f"none within {BLOCK_SECONDS} s", str(late.stdout)
-    report.check(place, code == 0, f"exit code {code}\n{block}\n{output[-2000:]}")
+    bodies = CONSUMED.findall(block)
+    lacking = [body for body in bodies if not re.search(rf"\b{re.escape(body)}\b", output)]
+    wrong = f"exit code {code}" if code != 0 else f"the output lacks {lacking}" if lacking else "no output" if not output.strip() else None
+    report.check(place, wrong is None, f"{wrong}\n{block}\n{output[-2000:]}")
 
 
 def main():
@@ -86,6 +92,8 @@ def main():
     with scratch(report) as directory:
         server = Process("vostok", directory, [VOSTOK, "serve", "--data", directory / "data"], listens=[9876, 10911])
         every = list(blocks(served if options.short else served + STOPPED))
+        is_first = any(place.startswith("README.md:") and CONSUMED.search(block) for place, block in every)
+        report.check("README.md has a block that sends and consumes the first message", is_first, [place for place, _ in every])
         with server:
             for place, block in every:
                 if place.startswith(STOPPED) and server.runs():
