@@ -8,11 +8,12 @@ acknowledged message must be read exactly as it was sent; what was read at an of
 the logs of all three are equal. `--short` is one kill and one pause. Service gaps are printed. Ends with `cluster: N passed, N failed, N skipped`.
 """
 import argparse
+import re
 import signal
 import statistics
 import time
 
-from interop.cluster_load import NAME, Load
+from interop.cluster_load import Load
 from interop.local_cluster import Cluster
 from tests.kit.cases import Case
 from tests.kit.report import Report, scratch
@@ -38,7 +39,9 @@ def run(cluster, faults, case):
     kills = [gap for gap, fault in zip(gaps, faults) if fault == "kill"]
     if len(kills) > 1:
         print(f"service gap of {len(kills)} kills: median {statistics.median(kills):.2f} s, longest {max(kills):.2f} s", flush=True)
-    case.eventually("the parent says that a broker has ended", lambda: any(NAME in line for line in cluster.said()), cluster.said)
+    for name, pid in cluster.killed:
+        ended = re.compile(rf"\b{re.escape(name)} \(process {pid}\) ended: signal: 9\b")
+        case.eventually(f"the parent prints that {name} was killed", lambda: any(map(ended.search, cluster.said())), cluster.said)
     load.finish(case)
 
 

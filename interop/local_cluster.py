@@ -14,14 +14,20 @@ class Cluster(Watched):
     """`vostok serve --cluster KIND` and the brokers that were started by hand beside it."""
 
     def __init__(self, directory, kind="1m2s"):
-        self.data, self.by_hand = directory / "data", {}
+        # `killed` has name and process id of each killed broker that the parent had started.
+        self.data, self.by_hand, self.killed = directory / "data", {}, []
         # The ports of the brokers are ten apart.
         self.namesrv, self.controller, _, _, broker, *_ = ports.free_run(36)
         # Other programs may fill the disk meanwhile; nothing may be deleted for that.
         conf = properties(directory / "given.conf", {"mappedFileSizeCommitLog": 4_194_304, "slaveReadEnable": "true", "diskMaxUsedSpaceRatio": 95})
         self.parent = Process("parent", directory, [VOSTOK, "serve", "--cluster", kind, "--data", self.data, "--namesrv-port", self.namesrv,
                                                     "--broker-port", broker, "--controller-port", self.controller, "-c", conf])
-        self.parent.launch().await_ready(lambda: "\nClients:" in self.parent.text())
+        try:
+            self.parent.launch().await_ready(lambda: "\nClients:" in self.parent.text())
+        except BaseException:
+            # The parent stops its brokers.
+            self.parent.stop(clean=False)
+            raise
         table = [line.split() for line in self.parent.text().partition("\nClients:")[0].splitlines() if line.startswith("broker-")]
         self.members = {address: [name, int(pid)] for name, _, address, pid, *_ in table}
 
@@ -37,6 +43,7 @@ class Cluster(Watched):
         if address in self.by_hand:
             self.by_hand.pop(address).kill()
         else:
+            self.killed.append(tuple(self.members[address]))
             self.signal(address, signal.SIGKILL)
             eventually(lambda: not is_running(self.members[address][1]))
 
