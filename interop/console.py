@@ -32,6 +32,8 @@ WAYS = [(lang, theme, 1280) for lang in ("en", "zh") for theme in ("light", "dar
 SERIOUS = """axe.run({resultTypes: ['violations']}).then(found => found.violations.filter(it => ['serious', 'critical'].includes(it.impact))
     .map(it => it.id + ' ' + it.nodes[0].html.slice(0, 160)))"""
 WIDE = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+# Pages that links of the console lead to, at the least.
+PAGES_MIN = 20
 # Texts of a page on which a server answered later than the five seconds that the console waits.
 LATE = re.compile("no answer from|did not answer|cannot connect|no connection within")
 
@@ -111,7 +113,9 @@ class Browser:
 
     def open(self, address):
         before = self.loaded
-        self.call("Page.navigate", url=address)
+        error = self.call("Page.navigate", url=address).get("errorText")
+        if error:
+            raise RuntimeError(f"{address} does not load: {error}")
         self.await_load(before)
 
     def press(self, key, text=""):
@@ -208,7 +212,7 @@ def look(browser, address, lang, theme, width, axe, shots):
 
 def pages(report, browser, root, server, options):
     """Every page that a link leads to. The forms of operations are all made in one way: so many are opened as are wanted."""
-    waiting, known, forms = [root], {shape(root)}, options.forms
+    waiting, known, forms, opened = [root], {shape(root)}, options.forms, 0
     axe = None if options.short else (downloads.node(WORK / "axe-core-4.10.3", "axe-core@4.10.3") / "node_modules" / "axe-core" / "axe.min.js").read_text()
 
     def perform():
@@ -222,6 +226,7 @@ def pages(report, browser, root, server, options):
             if forms == 0:
                 continue
             forms -= 1
+        opened += 1
         case(report, browser, f"{server}: {urlsplit(address).path}", perform)
         for link in browser.value("[...document.querySelectorAll('main a[href], nav a[href]')].map(it => it.getAttribute('href'))"):
             found = urljoin(address, link).split("#")[0]
@@ -229,6 +234,7 @@ def pages(report, browser, root, server, options):
             if is_page and shape(found) not in known:
                 known.add(shape(found))
                 waiting.append(found)
+    report.check(f"{server}: links lead to {opened} pages", opened >= PAGES_MIN, f"expected at least {PAGES_MIN}")
 
 
 def tasks(report, browser, root, server, load):
@@ -344,6 +350,7 @@ def run(kind, browser, report, options, directory):
             load.leave()
             if options.pages:
                 pages(report, browser, f"http://127.0.0.1:{port}/", kind, options)
+            report.check(f"{kind}: the console still runs", console.runs(), console.text()[-2000:])
 
 
 def main():
