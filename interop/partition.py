@@ -10,11 +10,13 @@ Every member has a network namespace and an address of its own, and a bridge joi
     controller  nobody reaches the controller
     loss        one packet of five to and from the master is lost (needs the kernel's netem)
 
-What must hold: isolated and one-way, another broker takes over; without the controller, the master goes on; and in every case the set is
-whole again after the end and every producer goes on. In the end every acknowledged message is there as it was sent, nothing went back for
-the consumer, and the logs are equal. Times are printed. Needs root. Ends with `partition: N passed, N failed, N skipped`.
+What must hold: isolated and one-way, another broker takes over; split, the slaves leave the in-sync set; without the controller and with
+lost packets, the master goes on; and in every case the set is whole again after the end and every producer goes on. In the end every
+acknowledged message is there as it was sent, nothing went back for the consumer, and the logs are equal. Times are printed. Needs root.
+Ends with `partition: N passed, N failed, N skipped`.
 """
 import argparse
+import contextlib
 import os
 import subprocess
 import time
@@ -90,8 +92,12 @@ class Cluster(Watched):
     """A name server with a controller, and a broker set of three, each in a namespace."""
 
     def __init__(self, directory, network):
+        """Names the addresses; `launch` starts the processes, so that a failed start can be ended by `stop`."""
         self.data, self.network, self.processes, self.members, self.numbers = directory, network, [], {}, {}
         self.namesrv, self.controller = f"{network.address(0)}:{NAMESRV}", f"{network.address(0)}:{CONTROLLER}"
+
+    def launch(self):
+        network = self.network
         self.start(0, "namesrv", "namesrv,controller",
                    {"bindAddress": "0.0.0.0", "controllerDLegerPeers": f"n0-{self.controller}", "controllerDLegerSelfId": "n0"})
         for number in (1, 2, 3):
@@ -138,8 +144,10 @@ def suffer(cluster, fault, load, case):
         return
     if fault in ("isolated", "one-way"):
         load.taken_over(case, fault, old, before)
+    if fault == "split":
+        case.eventually("split: the slaves leave the in-sync set", lambda: cluster.set() == (old, {old}), cluster.set)
     time.sleep(max(0, before + DOWN - time.monotonic()))
-    if fault == "controller":
+    if fault in ("controller", "loss"):
         case.eventually(f"{fault}: the master goes on", load.goes_on(), cluster.set)
     inflict(cluster.network, fault, cluster.numbers[old], False)
     healed, goes_on = time.monotonic(), load.goes_on()
@@ -158,9 +166,11 @@ def main():
     except (OSError, subprocess.CalledProcessError) as error:
         report.skip("all partitions", f"no network namespaces here: {getattr(error, 'stderr', error)}")
         report.close()
-    with scratch(report, options.keep) as directory:
+    with contextlib.ExitStack() as running, scratch(report, options.keep) as directory:
+        running.callback(network.remove)
         cluster, case = Cluster(directory, network), Case(report)
         try:
+            cluster.launch()
             case.eventually("all three come into the in-sync set", cluster.is_whole, cluster.set)
             load = Load(cluster)
             for fault in FAULTS * options.rounds:
@@ -168,7 +178,6 @@ def main():
             load.finish(case)
         finally:
             cluster.stop()
-            network.remove()
     report.close()
 
 
