@@ -88,8 +88,9 @@ impl AuthConfig {
         if is_secret && !self.get(key).is_empty() { "***" } else { self.get(key) }
     }
 
+    /// Whether a switch is on. A misspelt value stops the start, because no other word may turn users off silently.
     fn is_on(&self, key: &str) -> Result<bool, ConfigError> {
-        match wire::settings::switch(self.get(key)) {
+        match wire::settings::exact_switch(self.get(key)) {
             Some(is_on) => Ok(is_on),
             None => Err(ConfigError(format!("{key} is {:?}, expected true or false", self.get(key)))),
         }

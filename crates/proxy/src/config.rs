@@ -5,7 +5,7 @@ use std::fmt::{Display, Write as _};
 use auth::AuthConfig;
 use client::Credentials;
 use serde_json::Value;
-use wire::settings::switch;
+use wire::settings::{exact_switch, switch};
 
 /// One setting as people read about it.
 struct Setting {
@@ -150,6 +150,18 @@ const WITHOUT_EFFECT: [&str; 10] = [
     "authorizationStrategy",
 ];
 
+/// Switches that decide about users. Only `true` and `false` are read, because no misspelt word may turn users off.
+const AUTH_SWITCHES: [&str; 2] = ["authenticationEnabled", "authorizationEnabled"];
+
+/// Note about a switch that another word than `false` turns off.
+fn off_by_another_word(name: &str, value: &Value) -> Option<String> {
+    let text = value.as_str()?.trim();
+    let is_switch = table().iter().any(|it| it.name == name && ["true", "false"].contains(&&*it.default));
+    let is_word = !text.is_empty() && !text.eq_ignore_ascii_case("false");
+    let is_off = is_switch && is_word && switch(text) == Some(false);
+    is_off.then(|| format!("{name} is {text:?} and counts as false; write true or false"))
+}
+
 /// The setting of Java's proxy that has brokers acknowledge the messages of a call together.
 const BATCH_ACK: &str = "enableBatchAck";
 
@@ -190,7 +202,15 @@ impl Config {
         let object = parsed.as_object().ok_or_else(|| ConfigError("expected a JSON object".to_owned()))?;
         let (mut config, mut notes) = (Self::default(), Vec::new());
         for (name, value) in object {
-            if !config.set(name, value)? {
+            if AUTH_SWITCHES.contains(&name.as_str())
+                && let Value::String(text) = value
+                && exact_switch(text.trim()).is_none()
+            {
+                return Err(ConfigError::value(name, "bool", value));
+            }
+            if config.set(name, value)? {
+                notes.extend(off_by_another_word(name, value));
+            } else {
                 let is_known = name == BATCH_ACK || WITHOUT_EFFECT.contains(&name.as_str());
                 notes.push(format!("{name} {}", if is_known { "has no effect here" } else { "is unknown" }));
             }

@@ -198,6 +198,15 @@ pub fn switch(text: &str) -> Option<bool> {
     }
 }
 
+/// Reads a switch that decides about users: `true`, `false` in any case, or nothing for `false`. A misspelt word may have meant either.
+pub fn exact_switch(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" => Some(true),
+        "" | "false" => Some(false),
+        _ => None,
+    }
+}
+
 /// The number of letters to change, add or remove to get from one word to the other.
 fn distance(word: &str, other: &str) -> usize {
     let mut row: Vec<usize> = (0..=other.len()).collect();

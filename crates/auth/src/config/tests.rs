@@ -49,6 +49,18 @@ fn settings_that_contradict_each_other_stop_the_start() {
 }
 
 #[test]
+fn only_the_word_false_turns_users_off() {
+    for key in SWITCHES {
+        for word in ["flase", "off", "no", "n", "none", "0", "disable", "f", "on", "1"] {
+            refused(&[(key, word)], &format!("{key} is {word:?}, expected true or false"));
+        }
+        for word in ["", "false", "FALSE"] {
+            check(&[(key, word)]).unwrap();
+        }
+    }
+}
+
+#[test]
 fn wrong_values_are_named_without_their_secrets() {
     refused(&[("authenticationEnabled", "yes")], "authenticationEnabled is \"yes\", expected true or false");
     let error = check(&[("initAuthenticationUser", "{\"username\":secret")]).unwrap_err();

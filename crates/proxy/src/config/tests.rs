@@ -13,7 +13,8 @@ fn a_file_of_people_is_taken_as_it_is() {
     let text = "\u{feff}{\n  // ports of this machine\n  \"rocketMQClusterName\": \"DefaultCluster\", /* the only one */\n\
         'grpcServerPort': \"18081\",\n  \"enableProxyAutoRenew\": \"no\"\n}";
     let (config, notes) = Config::from_json(text.as_bytes()).unwrap();
-    assert_eq!((config.port, config.renews, notes.len()), (18081, false, 0));
+    assert_eq!((config.port, config.renews), (18081, false));
+    assert_eq!(notes, ["enableProxyAutoRenew is \"no\" and counts as false; write true or false"]);
     let error = Config::from_json(b"{\n  \"grpcServerPort\": 1,\n}").unwrap_err().to_string();
     assert_eq!(error, "line 3: expected another element, found `}`");
 }
@@ -26,6 +27,20 @@ fn a_value_that_does_not_fit_is_refused() {
     check(r#"{"grpcServerPort": 70000}"#, "grpcServerPort: expected a number that fits, found 70000");
     check(r#"{"enableProxyAutoRenew": 1}"#, "enableProxyAutoRenew: expected true or false, found 1");
     check("[]", "expected a JSON object");
+}
+
+#[test]
+fn only_the_word_false_turns_users_off() {
+    for key in AUTH_SWITCHES {
+        for word in ["flase", "off", "no", "none", "0", "on"] {
+            let error = Config::from_json(format!("{{\"{key}\": \"{word}\"}}").as_bytes()).unwrap_err();
+            assert_eq!(error.to_string(), format!("{key}: expected true or false, found \"{word}\""));
+        }
+        for value in ["false", "\"\"", "\"False\""] {
+            let (config, notes) = Config::from_json(format!("{{\"{key}\": {value}}}").as_bytes()).unwrap();
+            assert!(!config.authenticates && !config.authorizes && notes.is_empty(), "{notes:?}");
+        }
+    }
 }
 
 /// To write the page after a change of the table, run with `VOSTOK_WRITE_DOCS=1`.
