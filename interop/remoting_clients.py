@@ -152,39 +152,62 @@ def started(words, home):
 
 
 def build(client, options):
-    """The words that start a client's program and the scenarios chosen of it, or the reason why it cannot be built."""
-    try:
-        words = client.build()
-        names = downloads.run(*started(words, WORK), "list").split()
-    except downloads.Unavailable as reason:
-        return str(reason), []
+    """Builds a client. Returns the words that start its program, the scenarios that the program lists, and the chosen scenarios.
+
+    Raises RuntimeError if the program ends with an error, lists no scenario, or lacks a scenario of `short`.
+    """
+    words = client.build()
+    names = downloads.run(*started(words, WORK), "list", failure=RuntimeError).split()
+    unknown = [name for name in client.short.replace("*", "").split() if name not in names]
+    if unknown or not names:
+        raise RuntimeError(f"the program lists {names}, without {unknown}")
     if options.only:
         chosen = options.only.split(",")
     elif options.short:
         chosen = [name.removesuffix("*") for name in client.short.split() if name.endswith("*") or not options.through_proxy]
     else:
         chosen = BY_PROXY if options.through_proxy else names
-    return words, [name for name in names if name in chosen]
+    return words, names, [name for name in names if name in chosen]
+
+
+def build_all(clients, report, options):
+    """Builds clients at the same time. Returns client, words and chosen scenarios of each; counts a client that cannot be built or run."""
+    with ThreadPoolExecutor() as pool:
+        tasks = [(client, pool.submit(build, client, options)) for client in clients]
+    builds, listed, is_complete = [], set(), True
+    for client, task in tasks:
+        try:
+            words, names, chosen = task.result()
+        except downloads.Unavailable as reason:
+            report.skip(f"all scenarios of {client.name}", reason)
+            is_complete = False
+        except RuntimeError as failure:
+            report.check(f"{client.name}: the program starts and lists its scenarios", False, failure)
+        else:
+            listed.update(names)
+            if chosen:
+                builds.append((client, words, chosen))
+    wanted = set(filter(None, options.only.split(",")))
+    if is_complete and wanted - listed:
+        report.check("the scenarios of --only exist", False, f"no client lists {sorted(wanted - listed)}")
+    return builds
 
 
 def run(directory, report, options):
     """Builds the clients, starts the servers and performs all phases."""
     names = set(filter(None, options.client.split(",")))
+    if unknown := names - {client.name for client in CLIENTS}:
+        raise RuntimeError(f"no client has the names {sorted(unknown)}")
     clients = [client for client in CLIENTS if client.name in names or not names and (not options.short or client.short)]
-    with ThreadPoolExecutor() as pool:
-        builds = list(zip(clients, pool.map(lambda client: build(client, options), clients)))
-    for client, (reason, _) in builds:
-        if isinstance(reason, str):
-            report.skip(f"all scenarios of {client.name}", reason)
-    builds = [(client, words, scenarios) for client, (words, scenarios) in builds if scenarios]
+    builds = build_all(clients, report, options)
     server = (Vostok if options.against == "vostok" else Java)(directory / "server", conf=SETTINGS)
-    entry, environment, proxy = server.namesrv, {}, None
-    try:
-        server.start()
+    entry, environment = server.namesrv, {}
+    with contextlib.ExitStack() as running:
+        running.enter_context(server)
         if options.through_proxy:
             grpc, port = ports.free_run(2)
-            proxy = Vostok(directory / "proxy", roles="proxy", namesrv=server.namesrv, arguments=["--grpc-port", grpc, "--proxy-port", port],
-                           listens=[grpc, port]).start()
+            running.enter_context(Vostok(directory / "proxy", roles="proxy", namesrv=server.namesrv, listens=[grpc, port],
+                                         arguments=["--grpc-port", grpc, "--proxy-port", port]))
             entry, environment = f"127.0.0.1:{port}", {"INTEROP_NAMESRV": server.namesrv}  # proxies create no topics
         for title in ("together", "restart", "kill9"):
             phase = Phase(title, server, entry, environment, directory / title, report)
@@ -197,11 +220,6 @@ def run(directory, report, options):
                 phase.perform()
             finally:
                 phase.kill()
-        if proxy:
-            proxy.stop()
-    finally:
-        for each in filter(None, (proxy, server)):
-            each.kill()
 
 
 def main():
