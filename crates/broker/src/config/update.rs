@@ -116,6 +116,10 @@ impl Update {
         let present = property.value(&self.config);
         let shown = self.config.after_restart.get(name).unwrap_or(&present).clone();
         if shown == value {
+            // The file keeps the value that an operator asked for, as RocketMQ's does, except a shown value that stands for a secret.
+            if !is_of_the_file(name) {
+                self.written.insert(name.to_owned(), value);
+            }
             return Ok(());
         }
         let invalid = |expected: &str| {
