@@ -328,58 +328,58 @@ properties! {
     "reviveQueueNum" Restart "queues of the topic that checkpoints of pops are delivered to" {
         pop.revive_queues = |text| number(text, 1..=512), show
     }
-    "enablePopBufferMerge" Restart "checkpoints of pops stay in memory for a while, and what is acknowledged until then is not stored" {
+    "enablePopBufferMerge" Live "checkpoints of pops stay in memory for a while, and what is acknowledged until then is not stored" {
         pop.buffer_merge = flag, show
     }
-    "popCkStayBufferTime" Restart "milliseconds checkpoints of pops stay in memory at most" {
+    "popCkStayBufferTime" Live "milliseconds checkpoints of pops stay in memory at most" {
         pop.stay_ms = |text| number(text, 1..=DAY_MS), show
     }
-    "popCkStayBufferTimeOut" Restart "milliseconds before their messages are visible again at which checkpoints of pops leave memory" {
+    "popCkStayBufferTimeOut" Live "milliseconds before their messages are visible again at which checkpoints of pops leave memory" {
         pop.rest_ms = |text| number(text, 0..=DAY_MS), show
     }
-    "popCkMaxBufferSize" Restart "most checkpoints in memory" {
+    "popCkMaxBufferSize" Live "most checkpoints in memory" {
         pop.held_max = |text| number(text, 0..=i64::from(i32::MAX)), show
     }
-    "popCkOffsetMaxQueueSize" Restart "most checkpoints of pops in memory of one queue and group" {
+    "popCkOffsetMaxQueueSize" Live "most checkpoints of pops in memory of one queue and group" {
         pop.in_flight_max = |text| number(text, 0..=i64::from(i32::MAX)), show
     }
-    "popFromRetryProbability" Restart "percentage of pops that look at the retry topic first; the others look at it last" {
+    "popFromRetryProbability" Live "percentage of pops that look at the retry topic first; the others look at it last" {
         pop.retry_probability = |text| number(text, 0..=100), show
     }
-    "popFromRetryProbabilityForPriority" Restart "percentage of pops of topics with message.type=PRIORITY that look at the retry topic first" {
+    "popFromRetryProbabilityForPriority" Live "percentage of pops of topics with message.type=PRIORITY that look at the retry topic first" {
         pop.retry_probability_for_priority = |text| number(text, 0..=100), show
     }
-    "priorityOrderAsc" Restart "of the priorities of messages larger numbers are delivered first" {
+    "priorityOrderAsc" Live "of the priorities of messages larger numbers are delivered first" {
         pop.priority_ascends = flag, show
     }
-    "enableRetryTopicV2" Restart "messages that come back to a group go to %RETRY%group+topic instead of %RETRY%group_topic" {
+    "enableRetryTopicV2" Live "messages that come back to a group go to %RETRY%group+topic instead of %RETRY%group_topic" {
         pop.retry_v2 = flag, show
     }
-    "retrieveMessageFromPopRetryTopicV1" Restart "with retry topics of version 2, those of version 1 are read as well" {
+    "retrieveMessageFromPopRetryTopicV1" Live "with retry topics of version 2, those of version 1 are read as well" {
         pop.retry_v1_too = flag, show
     }
-    "popResponseReturnActualRetryTopic" Restart "messages of a retry topic are returned as they lie there" {
+    "popResponseReturnActualRetryTopic" Live "messages of a retry topic are returned as they lie there" {
         pop.actual_retry_topic = flag, show
     }
-    "maxPopPollingSize" Restart "most pops that wait for messages" {
+    "maxPopPollingSize" Live "most pops that wait for messages" {
         pop.waiting_max = |text| number(text, 0..=i64::from(i32::MAX)), show
     }
-    "popPollingSize" Restart "most pops that wait at one topic, group and queue" {
+    "popPollingSize" Live "most pops that wait at one topic, group and queue" {
         pop.list_waiting_max = |text| number(text, 0..=i64::from(i32::MAX)), show
     }
-    "initPopOffsetByCheckMsgInMem" Restart "a new group on a young queue pops from its first message" {
+    "initPopOffsetByCheckMsgInMem" Live "a new group on a young queue pops from its first message" {
         pop.start_in_memory = flag, show
     }
-    "skipWhenCKRePutReachMaxTimes" Restart "a popped message that cannot be brought back is given up after 17 attempts" {
+    "skipWhenCKRePutReachMaxTimes" Live "a popped message that cannot be brought back is given up after 17 attempts" {
         pop.gives_up = flag, show
     }
-    "serverLoadBalancerEnable" Restart "queues are shared out among the clients that ask the broker for theirs" {
+    "serverLoadBalancerEnable" Live "queues are shared out among the clients that ask the broker for theirs" {
         pop.balances = flag, show
     }
-    "defaultMessageRequestMode" Restart "how groups consume unless setConsumeMode says otherwise: PULL or POP" {
+    "defaultMessageRequestMode" Live "how groups consume unless setConsumeMode says otherwise: PULL or POP" {
         pop.default_mode = |text| one_of(text, &Mode::WORDS), |mode: &Mode| mode.word().to_owned()
     }
-    "defaultPopShareQueueNum" Restart "of how many further clients a client pops the queues; -1 is all" {
+    "defaultPopShareQueueNum" Live "of how many further clients a client pops the queues; -1 is all" {
         pop.default_share = |text| number(text, i64::from(i32::MIN)..=i64::from(i32::MAX)), show
     }
     "recallMessageEnable" Live "producers may take back messages for a point in time" { timers.recall = flag, show }

@@ -55,6 +55,15 @@ fn the_lowest_number_may_be_the_highest_priority_and_what_comes_back_first() {
 }
 
 #[test]
+fn a_changed_order_of_priorities_counts_for_the_next_pop() {
+    let fixture = prioritized(|_| {});
+    assert_eq!(order(&fixture), [(0, 2), (0, 1), (0, 0)]);
+    let change = [("priorityOrderAsc".to_owned(), "false".to_owned())].into();
+    crate::admin::update_config(&fixture.broker, crate::testing::ADDRESS, change, |_| {}).unwrap();
+    assert_eq!(order(&fixture), [(0, 0), (0, 1), (0, 2)]);
+}
+
+#[test]
 fn a_group_may_pop_without_regard_to_priorities() {
     let fixture = prioritized(|_| {});
     let mut config = (*fixture.broker.groups.find("G").unwrap()).clone();
