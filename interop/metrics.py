@@ -177,7 +177,7 @@ class Load:
 
 
 def difference(java, vostok):
-    """Says what differs between two metrics; `None` if nothing does."""
+    """Returns the first difference of two metrics in words, or `None` if they are equal."""
     if java is None or vostok is None:
         return f"only {'Vostok' if java is None else 'Java'} has it"
     for part in ("type", "bounds", "labels"):

@@ -1,7 +1,7 @@
 """Client libraries and programs from the public registries, and what is compiled against them.
 
-Each function builds into a directory of `interop/.work` once and returns what was built. Programs that run at the same time may ask for
-the same directory: a lock file makes the second one wait. `Unavailable` says that a client cannot be built on this machine.
+Each function builds into a directory of `interop/.work` once and returns the path of the result. If two programs ask for the same directory
+at the same time, a lock file makes the second program wait. `Unavailable` is raised if a client cannot be built on this machine.
 """
 import contextlib
 import fcntl
