@@ -116,12 +116,14 @@ impl Group {
         if is_known && !was_acting && !broker.replicas.lacks_master() {
             return;
         }
+        // The slave may have stood by since it acted, because a slave with a smaller id came up.
+        let has_acted = self.handover_from.is_some();
         // From here on requests for the master are held until its address is known.
         broker.acting.set_acting(false);
         match self.hand_over(&master).await {
             Ok(ha) => {
-                tracing::info!(%master, ha, was_acting, "this slave follows its master");
-                if was_acting {
+                tracing::info!(%master, ha, has_acted, "this slave follows its master");
+                if has_acted {
                     // The master has the offsets now, and pops again what was not acknowledged here.
                     broker.pops.forget_all();
                 }

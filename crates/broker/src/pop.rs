@@ -41,8 +41,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use wire::body::Checkpoint;
+use wire::units::LogOffset;
 
 use crate::broker::Broker;
+use crate::refusal::PutError;
 use crate::state::{Cell, HeldCheckpoint, InFlightPatience, Pops};
 pub use ack::{Invisible, PoppedMessage};
 pub(crate) use ack::{ack, acks, batch_ack, change_invisible_time};
@@ -55,7 +57,7 @@ pub(crate) use time::due;
 /// The group whose offsets record how far the revive engine has processed the revive topic (`PopAckConstants.REVIVE_GROUP`).
 pub(crate) const REVIVE_GROUP: &str = "CID_RMQ_SYS_REVIVE_GROUP";
 
-/// Longest time that an acting slave keeps checkpoints in memory, in milliseconds.
+/// Longest time that a slave keeps checkpoints in memory, in milliseconds.
 const ACTING_MS: i64 = 365 * 24 * 3_600_000;
 
 /// An in-flight queue whose group offset waits for the log to be flushed is checked again after this many milliseconds.
@@ -121,22 +123,13 @@ impl Pops {
         }
     }
 
-    /// Appends checkpoints that were taken out of an in-flight queue to the log; on failure they are put back into it.
+    /// Appends checkpoints that were taken out of an in-flight queue to the log. On failure, and on a slave, which appends nothing,
+    /// they are put back into the queue.
     fn store_left(&self, broker: &Broker, cell: &Arc<Cell>, left: Vec<HeldCheckpoint>) {
         if left.is_empty() {
             return;
         }
-        let now_ms = broker.now_ms();
-        let mut records = ReviveRecords::new(&broker.store);
-        // The acknowledgements so far are stored within the checkpoint itself, so they need no records of their own.
-        let pushed = left
-            .iter()
-            .try_for_each(|held| records.checkpoint(broker, held.revive_queue, &held.checkpoint, now_ms));
-        let end = pushed.and_then(|()| records.append(broker, now_ms));
-        if let Err(error) = &end {
-            tracing::warn!(%error, "checkpoints of pops cannot be stored; it is tried again");
-        }
-        let end = end.ok();
+        let end = if broker.role.is_slave() { None } else { append_left(broker, &left) };
         let mut in_flight = cell.in_flight();
         for held in left {
             let is_kept = in_flight.left(held, end) && end.is_none();
@@ -147,9 +140,25 @@ impl Pops {
     }
 }
 
-/// How long checkpoints are kept in memory, by the broker's settings. An acting slave keeps them until its master is back.
+/// Appends checkpoints to the log and returns the log position behind them; `None` when they cannot be stored.
+fn append_left(broker: &Broker, left: &[HeldCheckpoint]) -> Option<LogOffset> {
+    let now_ms = broker.now_ms();
+    let mut records = ReviveRecords::new(&broker.store);
+    // The acknowledgements so far are stored within the checkpoint itself, so they need no records of their own.
+    let pushed = left
+        .iter()
+        .try_for_each(|held| records.checkpoint(broker, held.revive_queue, &held.checkpoint, now_ms));
+    let end = pushed.and_then(|()| records.append(broker, now_ms));
+    let warn = |error: &PutError| {
+        tracing::warn!(%error, "checkpoints of pops cannot be stored; it is tried again");
+    };
+    end.inspect_err(warn).ok()
+}
+
+/// How long checkpoints are kept in memory, by the broker's settings. A slave that acts, or has acted, keeps them until its master
+/// is back.
 fn patience(broker: &Broker) -> InFlightPatience {
-    if broker.acting.is_acting() {
+    if broker.role.is_slave() {
         return InFlightPatience { stay_ms: ACTING_MS, rest_ms: -ACTING_MS };
     }
     let settings = &broker.config.pop;

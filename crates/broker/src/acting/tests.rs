@@ -128,6 +128,26 @@ fn what_is_committed_while_the_master_is_away_comes_to_it() {
     assert_eq!((known.broker, known.ha), (Some(address), Some(master.broker.ha_address())));
 }
 
+/// A slave with a smaller id comes up, and later the master: the slave that acted first gives up its pops as well.
+#[test]
+fn pops_of_a_slave_that_acted_and_stood_by_end_when_the_master_is_back() {
+    let world = World::new();
+    let (slave, master) = (world.slave(), world.broker(|_| {}));
+    slave.broker.role.follow(2);
+    let mut group = world.group(&slave);
+    world.knows(&[(2, "h:2")]);
+    block_on(group.look());
+    assert!(slave.broker.acting.is_acting());
+    let pops = &slave.broker.pops.in_flight_queues;
+    pops.make("G", "T", 0);
+    world.knows(&[(1, "h:1"), (2, "h:2")]);
+    block_on(group.look());
+    assert!(!slave.broker.acting.is_acting() && pops.find("G", "T", 0).is_some());
+    world.knows(&[(0, &world.serve(&master)), (1, "h:1"), (2, "h:2")]);
+    block_on(group.look());
+    assert!(pops.find("G", "T", 0).is_none());
+}
+
 #[test]
 fn a_slave_with_a_larger_id_leaves_it_to_the_other_one() {
     let world = World::new();

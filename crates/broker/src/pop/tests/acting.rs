@@ -51,3 +51,21 @@ fn an_acting_slave_pops_and_acknowledges_from_memory() {
     assert_eq!(broker.offsets.committed("G", "T", 0), Some(3), "the master takes this offset over");
     assert_eq!(broker.store.appended(), end);
 }
+
+/// A slave that acted and stands by stores nothing and gives nothing up: its sweep would fail every time.
+#[test]
+fn a_slave_that_stands_by_keeps_its_checkpoints() {
+    let (fixture, clock) = acting();
+    let broker = &fixture.broker;
+    assert_eq!(popped(&fixture, INVISIBLE_MS).count, 3);
+    broker.acting.set_acting(false);
+    clock.set(1_000_000 + 2 * INVISIBLE_MS);
+    let cell = broker.pops.in_flight_queues.find("G", "T", 0).unwrap();
+    broker.pops.advance(broker, &cell, clock.now_ms());
+    let next = due(broker, clock.now_ms());
+    let crate::engine::Next::At(next_ms) = next else { panic!("{next:?}") };
+    assert!(next_ms > clock.now_ms() + 1_000_000, "{next_ms}");
+    broker.pops.store_all(broker);
+    assert!(broker.log_queue(crate::names::TIMER_TOPIC, 0).is_none(), "no record is made");
+    assert_eq!(broker.pops.in_flight_queues.held.load(Ordering::Relaxed), 1);
+}
