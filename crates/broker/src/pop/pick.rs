@@ -9,7 +9,7 @@ mod read;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use store::Numbered;
+use store::{AppendError, Numbered};
 use wire::body::Checkpoint;
 use wire::codes::response;
 use wire::pop::{Kind, ORDER_REVIVE_QUEUE};
@@ -354,14 +354,22 @@ impl Picking<'_> {
     /// Stores the checkpoints of all queues of the pop, in memory or in the log, and advances the in-flight queues.
     fn finish(self) -> Result<Picked, Unpopped> {
         let (broker, now_ms) = (self.broker, self.popped.pop_ms);
+        let may_hold =
+            |busy: &Busy, checkpoint: &Checkpoint| broker.pops.may_hold(broker, busy, checkpoint, now_ms);
+        let is_lost = |part: &Part| match &part.yields {
+            Yields::Checkpoint(checkpoint) => !may_hold(&part.busy, checkpoint),
+            Yields::Order | Yields::Nothing => false,
+        };
+        // Before a record is made, because that creates topics and marks messages as pending, and a slave would keep both.
+        if broker.role.is_slave() && self.parts.iter().any(is_lost) {
+            return Err(Unpopped::NotStored(AppendError::Following.into()));
+        }
         let mut records = ReviveRecords::new(&broker.store);
         let mut settled = Vec::with_capacity(self.parts.len());
         let (mut held, mut ordered) = (Vec::new(), Vec::new());
         for Part { busy, next, yields } in self.parts {
             match yields {
-                Yields::Checkpoint(checkpoint)
-                    if self.broker.pops.may_hold(broker, &busy, &checkpoint, now_ms) =>
-                {
+                Yields::Checkpoint(checkpoint) if may_hold(&busy, &checkpoint) => {
                     held.push((busy, next, checkpoint));
                 }
                 Yields::Checkpoint(checkpoint) => {

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use wire::pop::Handle;
 
-use super::pick::pick;
+use super::pick::{Unpopped, pick};
 
 use super::request::current_topic;
 use super::revive::Reviver;

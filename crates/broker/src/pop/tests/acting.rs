@@ -2,18 +2,23 @@
 
 use super::*;
 use crate::clock::Clock;
-use crate::config::Role;
+use crate::config::{Config, Role};
 use crate::testing::CALLER;
 
 const INVISIBLE_MS: i64 = 60_000;
 
 /// A slave that acts for its master, whose clock is returned, with three messages of topic `T`.
 fn acting() -> (Fixture, Clock) {
+    acting_with(|_| {})
+}
+
+fn acting_with(change: impl FnOnce(&mut Config)) -> (Fixture, Clock) {
     let (clock, directory) = (Clock::standing(1_000_000), tempfile::tempdir().unwrap());
     let fixture = Fixture::timed(Arc::new(store::RealDisk), clock.clone(), directory, |config| {
         config.replication.role = Role::Slave;
         config.replication.acting.is_enabled = true;
         config.broker_id = 1;
+        change(config);
     });
     fixture.broker.groups.make("G", 1).unwrap();
     fixture.queue("T", 0);
@@ -68,4 +73,20 @@ fn a_slave_that_stands_by_keeps_its_checkpoints() {
     broker.pops.store_all(broker);
     assert!(broker.log_queue(crate::names::TIMER_TOPIC, 0).is_none(), "no record is made");
     assert_eq!(broker.pops.in_flight_queues.held.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_pop_whose_checkpoint_an_acting_slave_cannot_hold_changes_nothing() {
+    let (fixture, _) = acting_with(|config| config.pop.held_max = 0);
+    let broker = &fixture.broker;
+    let ask = ask(&fixture, INVISIBLE_MS);
+    let Want::Pop(pop) = &ask.want else { unreachable!() };
+    let topic = broker.topics.find("T").unwrap();
+    let Err(Unpopped::NotStored(error)) = pick(broker, &topic, (&ask, pop), Source::Disk) else { panic!() };
+    let refusal = crate::send::not_put(broker, error);
+    assert_eq!(refusal.code, wire::codes::response::SERVICE_NOT_AVAILABLE);
+    assert!(broker.topics.find(crate::names::TIMER_TOPIC).is_none(), "no topic is created");
+    assert_eq!(broker.pops.pending(), []);
+    let cell = broker.pops.in_flight_queues.find("G", "T", 0).unwrap();
+    assert!(cell.in_flight().is_empty() && !cell.is_busy());
 }
