@@ -60,6 +60,15 @@ class Vostok(Process):
         """Starts the server and waits until its ports answer and, for a broker, until its name server knows it."""
         return self.launch().await_ready(lambda: not self.is_routed or is_routed(self.namesrv))
 
+    def __exit__(self, failure, *_):
+        """Stops the server; raises if it ends with an error or has panicked. After an exception, kills it."""
+        if failure is not None:
+            self.kill()
+            return
+        self.stop()
+        if "panicked at" in self.text():
+            raise RuntimeError(f"{self.name} panicked:\n{self.text()[-3000:]}")
+
 
 class Java:
     """A name server and a broker of Apache RocketMQ, each in a JVM of its own, with their data in `directory`.
