@@ -32,6 +32,7 @@ mod pick;
 mod request;
 pub(crate) mod revive;
 pub(crate) mod revive_records;
+mod search;
 mod serve;
 #[cfg(test)]
 mod tests;

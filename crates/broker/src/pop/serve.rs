@@ -16,6 +16,7 @@ use wire::pop::Kind as TopicKind;
 use super::order;
 use super::pick::{Picked, SLICE_BYTES, Unpopped, pick, position};
 use super::request::{self, Polling, PopRequest, PopTarget, current_topic};
+use super::search::{SEARCH_BYTES_MAX, Search};
 use crate::Refusal;
 use crate::broker::Broker;
 use crate::long_polling::{Ask, Bounds, NoWait, SuspendedPop, Want};
@@ -29,17 +30,14 @@ use crate::topics::{Queue, Topic};
 /// How often a request that did not advance is run again when there seem to be messages, before it is suspended anyway.
 const TRIES_MAX: usize = 3;
 
-/// Most bytes of index units and records that a request reads without a match before its client is answered.
-const SEARCH_BYTES_MAX: u64 = if cfg!(test) { 1 << 20 } else { 256 << 20 };
-
 /// The outcome of running a request for one slice.
 enum Run {
     /// The answer was written.
     Answered,
     /// There is no message to return.
     Nothing,
-    /// No message matched so far, and there are more. Contains the bytes that were read.
-    Passed(u64),
+    /// No message matched so far, and there are more.
+    Passed,
     /// The messages must be read from the disk.
     NotResident,
 }
@@ -72,8 +70,8 @@ pub(crate) fn notify(
     Ok(())
 }
 
-/// Runs a pop in the disk pool: its messages are not in memory, or it has used up its slice. `searched` bytes were read before.
-fn run_in_pool(broker: &Arc<Broker>, sink: Arc<dyn ReplySink>, ask: Arc<Ask>, searched: u64) {
+/// Runs a pop in the disk pool: its messages are not in memory, or it has used up its slice.
+fn run_in_pool(broker: &Arc<Broker>, sink: Arc<dyn ReplySink>, ask: Arc<Ask>, mut search: Search) {
     let (reader, asked, queued) = (broker.clone(), ask.clone(), broker.clock.steady());
     // Requests of the group that are woken now would search the same messages.
     let goes_on = Arc::new(AtomicBool::new(false));
@@ -81,13 +79,14 @@ fn run_in_pool(broker: &Arc<Broker>, sink: Arc<dyn ReplySink>, ask: Arc<Ask>, se
     let read = move |sink: &Arc<dyn ReplySink>| {
         reader.note_slow("pop", WaitCause::DiskPool, queued);
         let begin = reader.clock.steady();
-        sink.write(&mut |out| match run_slice(&reader, &asked, Source::Disk, out) {
-            Run::Nothing => wait(&reader, sink, &asked, out),
-            Run::Passed(bytes) => {
-                let is_answered = search_on(&reader, sink, &asked, searched + bytes, out);
-                is_going_on.store(!is_answered, Ordering::Relaxed);
-            }
-            Run::Answered | Run::NotResident => {}
+        sink.write(&mut |out| {
+            let run = run_slice(&reader, &asked, Source::Disk, &mut search, out);
+            let goes_on = match run {
+                Run::Nothing => wait(&reader, sink, &asked, std::mem::take(&mut search), out),
+                Run::Passed => search_on(&reader, sink, &asked, std::mem::take(&mut search), out),
+                Run::Answered | Run::NotResident => false,
+            };
+            is_going_on.store(goes_on, Ordering::Relaxed);
         });
         reader.note_slow("pop", WaitCause::DiskRead, begin);
     };
@@ -100,20 +99,20 @@ fn run_in_pool(broker: &Arc<Broker>, sink: Arc<dyn ReplySink>, ask: Arc<Ask>, se
     broker.disk_pool.answer(&broker.refused, sink, read, after);
 }
 
-/// Has a request go on with its search, or answers it when its time is over or it has read too much. True when it was answered.
+/// Has a request go on with its search, or answers it when its time is over or it has read too much. Returns whether it goes on.
 fn search_on(
     broker: &Arc<Broker>,
     sink: &Arc<dyn ReplySink>,
     ask: &Arc<Ask>,
-    searched: u64,
+    search: Search,
     out: &mut dyn ReplyWriter,
 ) -> bool {
-    let is_over = is_over(broker, ask) || searched >= SEARCH_BYTES_MAX;
-    match is_over {
-        true => give_up(ask, NoWait::TimedOut, out),
-        false => run_in_pool(broker, sink.clone(), ask.clone(), searched),
+    if is_over(broker, ask) || search.bytes >= SEARCH_BYTES_MAX {
+        give_up(ask, NoWait::TimedOut, out);
+        return false;
     }
-    is_over
+    run_in_pool(broker, sink.clone(), ask.clone(), search);
+    true
 }
 
 /// Whether a request is answered without a message now.
@@ -153,48 +152,68 @@ pub(super) fn expire(broker: &Arc<Broker>, now_ms: i64) {
 }
 
 fn start(broker: &Arc<Broker>, ask: Ask, out: &mut dyn ReplyWriter, later: &dyn Fn() -> Arc<dyn ReplySink>) {
-    let ask = Arc::new(ask);
-    match run_slice(broker, &ask, Source::Memory, out) {
-        Run::Answered => {}
-        Run::Nothing => wait(broker, &later(), &ask, out),
-        Run::Passed(_) if is_over(broker, &ask) => give_up(&ask, NoWait::TimedOut, out),
-        Run::Passed(bytes) => return run_in_pool(broker, later(), ask, bytes),
-        Run::NotResident => return run_in_pool(broker, later(), ask, 0),
+    let (ask, mut search) = (Arc::new(ask), Search::default());
+    let goes_on = match run_slice(broker, &ask, Source::Memory, &mut search, out) {
+        Run::Answered => false,
+        Run::Nothing => wait(broker, &later(), &ask, search, out),
+        Run::Passed => search_on(broker, &later(), &ask, search, out),
+        Run::NotResident => {
+            run_in_pool(broker, later(), ask.clone(), search);
+            true
+        }
+    };
+    if !goes_on {
+        drive(broker, left_over(broker, &ask));
     }
-    drive(broker, left_over(broker, &ask));
 }
 
-/// Suspends a request, or answers it when it cannot be suspended.
-fn wait(broker: &Arc<Broker>, sink: &Arc<dyn ReplySink>, ask: &Arc<Ask>, out: &mut dyn ReplyWriter) {
+/// Suspends a request, or answers it when it cannot be suspended. Returns whether the request goes on elsewhere, so that no other
+/// request is woken for the messages it looked at.
+pub(super) fn wait(
+    broker: &Arc<Broker>,
+    sink: &Arc<dyn ReplySink>,
+    ask: &Arc<Ask>,
+    mut search: Search,
+    out: &mut dyn ReplyWriter,
+) -> bool {
     let settings = &broker.config.pop;
     let bounds = Bounds { all: settings.waiting_max, list: settings.list_waiting_max };
     for round in 0..=TRIES_MAX {
         if is_over(broker, ask) {
-            return give_up(ask, NoWait::TimedOut, out);
+            give_up(ask, NoWait::TimedOut, out);
+            return false;
         }
         let id = match broker.pops.poll_timeouts.hold(sink, ask, bounds) {
             Ok(id) => {
                 sink.suspend();
                 id
             }
-            Err(why) => return give_up(ask, why, out),
+            Err(why) => {
+                give_up(ask, why, out);
+                return false;
+            }
         };
         if round == TRIES_MAX || !is_answered(broker, ask) {
-            return;
+            // A request that is suspended although there are messages leaves them to others.
+            return round < TRIES_MAX;
         }
         // A message came, or the topic was deleted, while the request was put into the list. If another thread took it out of
         // the list, that thread answers it.
         if broker.pops.poll_timeouts.take(ask, id).is_none() {
-            return;
+            return true;
         }
         broker.pops.poll_timeouts.forget(ask.deadline_ms, id);
-        match run_slice(broker, ask, Source::Memory, out) {
-            Run::Answered => return,
+        match run_slice(broker, ask, Source::Memory, &mut search, out) {
+            Run::Answered => return false,
             Run::Nothing => {}
-            Run::Passed(bytes) => return run_in_pool(broker, sink.clone(), ask.clone(), bytes),
-            Run::NotResident => return run_in_pool(broker, sink.clone(), ask.clone(), 0),
+            Run::Passed => return search_on(broker, sink, ask, search, out),
+            Run::NotResident => {
+                run_in_pool(broker, sink.clone(), ask.clone(), search);
+                return true;
+            }
         }
     }
+    false
 }
 
 /// Runs requests that were taken out of their lists, each on the thread of its own connection, so that the thread that woke
@@ -242,19 +261,20 @@ impl Drop for InHand {
 /// Runs a suspended request again, and suspends it again when there is no message for it. True when it was answered.
 fn resume(broker: &Arc<Broker>, held: SuspendedPop, out: &mut dyn ReplyWriter) -> bool {
     let SuspendedPop { sink, ask, id } = held;
+    let mut search = Search::default();
     for round in 0..=TRIES_MAX {
         if sink.is_closed() {
             break;
         }
-        match run_slice(broker, &ask, Source::Memory, out) {
+        match run_slice(broker, &ask, Source::Memory, &mut search, out) {
             Run::NotResident => {
                 broker.pops.poll_timeouts.forget(ask.deadline_ms, id);
-                run_in_pool(broker, sink, ask, 0);
+                run_in_pool(broker, sink, ask, search);
                 return false;
             }
-            Run::Passed(bytes) => {
+            Run::Passed => {
                 broker.pops.poll_timeouts.forget(ask.deadline_ms, id);
-                return search_on(broker, &sink, &ask, bytes, out);
+                return !search_on(broker, &sink, &ask, search, out);
             }
             // The sweep of timeouts may have passed while the request was out of its list, and would not find it again.
             Run::Nothing if ask.deadline_ms <= broker.now_ms() => give_up(&ask, NoWait::TimedOut, out),
@@ -291,20 +311,29 @@ fn left_over(broker: &Broker, ask: &Ask) -> Vec<SuspendedPop> {
 }
 
 /// Runs a request until it is answered, finds no further message, or has read as much as a slice allows.
-fn run_slice(broker: &Broker, ask: &Ask, source: Source, out: &mut dyn ReplyWriter) -> Run {
-    let mut searched = 0;
+fn run_slice(
+    broker: &Broker,
+    ask: &Ask,
+    source: Source,
+    search: &mut Search,
+    out: &mut dyn ReplyWriter,
+) -> Run {
+    let end = search.bytes.saturating_add(SLICE_BYTES);
     loop {
-        match run_once(broker, ask, source, out) {
-            Run::Passed(bytes) => searched += bytes,
+        match run_once(broker, ask, source, search, out) {
+            Run::Passed if search.bytes < end => {}
             run => return run,
-        }
-        if searched >= SLICE_BYTES {
-            return Run::Passed(searched);
         }
     }
 }
 
-fn run_once(broker: &Broker, ask: &Ask, source: Source, out: &mut dyn ReplyWriter) -> Run {
+fn run_once(
+    broker: &Broker,
+    ask: &Ask,
+    source: Source,
+    search: &mut Search,
+    out: &mut dyn ReplyWriter,
+) -> Run {
     let topic = match current_topic(broker, ask) {
         Ok(topic) => topic,
         Err(refusal) => {
@@ -321,7 +350,10 @@ fn run_once(broker: &Broker, ask: &Ask, source: Source, out: &mut dyn ReplyWrite
     };
     match pick(broker, &topic, (ask, pop), source) {
         Ok(Picked { popped, passed_bytes: 0 }) if popped.count == 0 => Run::Nothing,
-        Ok(Picked { passed_bytes, .. }) if passed_bytes > 0 => Run::Passed(passed_bytes),
+        Ok(Picked { passed_bytes, .. }) if passed_bytes > 0 => {
+            search.bytes += passed_bytes;
+            Run::Passed
+        }
         Ok(Picked { popped, .. }) => {
             out.popped(PopStatus::Found, popped, pop.invisible_ms);
             Run::Answered

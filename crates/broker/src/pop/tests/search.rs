@@ -4,6 +4,8 @@ use net::ConnectionHandle;
 use wire::codes::{request, response};
 use wire::record::RecordView;
 
+use super::super::search::{SEARCH_BYTES_MAX, Search};
+use super::super::serve::wait;
 use super::*;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -217,4 +219,28 @@ fn a_peek_passes_over_damaged_messages() {
     let target = PopTarget { caller: &crate::testing::CALLER, topic: "T", group: "G", queue_id: 0 };
     let peeked = peek(&fixture.broker, &target, 2).ok().unwrap();
     assert_eq!(bodies_of(&peeked.body), ["m36", "m37"]);
+}
+
+/// A pop of the group `G` by tag B that may wait for 20 seconds, and the connection that gets its answer.
+fn waiting_for_b(fixture: &Fixture) -> (Arc<Ask>, Arc<ConnectionHandle>) {
+    fixture.broker.groups.make("G", 1).unwrap();
+    let deadline_ms = fixture.broker.now_ms() + 20_000;
+    let mut ask = Ask { deadline_ms, wait_until_ms: Some(deadline_ms), ..ask(fixture, 60_000) };
+    let Want::Pop(pop) = &mut ask.want else { unreachable!() };
+    pop.filter = Arc::new(Subscription::parse("T", "B", 0).unwrap());
+    (Arc::new(ask), Arc::new(ConnectionHandle::detached(1, crate::testing::ADDRESS)))
+}
+
+/// A search that has read all that it may is over, also when the request was about to be suspended in between.
+#[test]
+fn a_request_that_is_not_suspended_after_all_does_not_search_anew() {
+    let fixture = backlog("T", TAG_A, |_| {});
+    fixture.put("T", 0, b"B", TAG_B);
+    let (ask, peer) = waiting_for_b(&fixture);
+    let sink = Call::first().later(&peer, &Arc::default());
+    sink.write(&mut |out| {
+        let search = Search { bytes: SEARCH_BYTES_MAX };
+        assert!(!wait(&fixture.broker, &sink, &ask, search, out), "it ends");
+    });
+    assert_eq!(crate::testing::answers(peer.pushed()), [(response::POLLING_TIMEOUT, 1)]);
 }
