@@ -43,6 +43,25 @@ impl Reservation {
         // The receiver is gone only after the pool has stopped; then nobody waits for an answer any more.
         let _ = self.jobs.send((self.waits, Box::new(job)));
     }
+
+    /// Has a thread of the disk pool answer a pull or pop: `read` reads the messages and writes the answer. For a caller that is gone
+    /// nothing is read. Whatever happens, `after` is called in the end.
+    pub(crate) fn answer(
+        self,
+        sink: Arc<dyn ReplySink>,
+        read: impl FnOnce(&Arc<dyn ReplySink>) + Send + 'static,
+        after: impl FnOnce() + Send + 'static,
+    ) {
+        let charge = sink.charge();
+        self.run(move || {
+            // Messages read for a caller that is gone would count as delivered, and popped ones be invisible for nothing.
+            if !sink.is_closed() {
+                read(&sink);
+            }
+            after();
+            drop(charge);
+        });
+    }
 }
 
 /// Counts a waiting job and its bytes until it is dropped.
@@ -142,7 +161,7 @@ impl DiskPool {
         Ok(Reservation { jobs, waits })
     }
 
-    /// Answers a pull or pop whose messages are not in memory: `read` reads them on a thread of the pool and writes the answer.
+    /// Answers a pull whose messages are not in memory: `read` reads them on a thread of the pool and writes the answer.
     /// When too many wait, the caller is told that the broker is busy, which `refused` counts; for a caller that is gone nothing
     /// is read. Whatever happens, `after` is called in the end.
     pub(crate) fn answer(
@@ -152,23 +171,14 @@ impl DiskPool {
         read: impl FnOnce(&Arc<dyn ReplySink>) + Send + 'static,
         after: impl FnOnce() + Send + 'static,
     ) {
-        let reservation = match self.reserve(Kind::Consumers, 0) {
-            Ok(reservation) => reservation,
+        match self.reserve(Kind::Consumers, 0) {
+            Ok(reservation) => reservation.answer(sink, read, after),
             Err(refusal) => {
                 refusal.cause.into_iter().for_each(|cause| refused.count(cause, 1));
                 sink.write(&mut |out| out.refused(&refusal));
-                return after();
+                after();
             }
-        };
-        let charge = sink.charge();
-        reservation.run(move || {
-            // Messages read for a caller that is gone would count as delivered, and popped ones be invisible for nothing.
-            if !sink.is_closed() {
-                read(&sink);
-            }
-            after();
-            drop(charge);
-        });
+        }
     }
 
     /// Takes no further jobs. The threads do what was queued, and end.

@@ -2,7 +2,8 @@
 //!
 //! A group may have a backlog of messages that do not match. A request searches it in slices: the first slice runs on the thread of
 //! the connection, further slices queue for a thread of the disk pool behind other requests. No queue is held between slices. The
-//! search ends with the polling time and after [`SEARCH_BYTES_MAX`]; the client is then answered and asks again.
+//! search ends with the polling time, after [`SEARCH_BYTES_MAX`](super::search::SEARCH_BYTES_MAX), and when the disk pool has no
+//! place for it; the client is then answered and asks again.
 //!
 //! A request that releases a queue, and an append to a queue, wake a suspended request; a request that is being suspended
 //! looks at the queues once more. So no request stays suspended while a message for it is there, except while another
@@ -16,9 +17,10 @@ use wire::pop::Kind as TopicKind;
 use super::order;
 use super::pick::{Picked, SLICE_BYTES, Unpopped, pick, position};
 use super::request::{self, Polling, PopRequest, PopTarget, current_topic};
-use super::search::{SEARCH_BYTES_MAX, Search};
+use super::search::Search;
 use crate::Refusal;
 use crate::broker::Broker;
+use crate::disk_pool::Kind;
 use crate::long_polling::{Ask, Bounds, NoWait, SuspendedPop, Want};
 use crate::pull::Source;
 use crate::reply_sink::{PopStatus, Popped, ReplySink, ReplyWriter};
@@ -70,8 +72,32 @@ pub(crate) fn notify(
     Ok(())
 }
 
-/// Runs a pop in the disk pool: its messages are not in memory, or it has used up its slice.
-fn run_in_pool(broker: &Arc<Broker>, sink: Arc<dyn ReplySink>, ask: Arc<Ask>, mut search: Search) {
+/// Runs a pop in the disk pool: its messages are not in memory, or it has used up its slice. Returns whether the pop goes on there.
+/// A search for which there is no place is answered without a message; a pop that has read nothing yet is refused as busy.
+fn run_in_pool(
+    broker: &Arc<Broker>,
+    sink: &Arc<dyn ReplySink>,
+    ask: &Arc<Ask>,
+    mut search: Search,
+    out: &mut dyn ReplyWriter,
+) -> bool {
+    let is_search = search.bytes > 0;
+    if is_search && !search.admit(&broker.pops.searches) {
+        give_up(ask, NoWait::TimedOut, out);
+        return false;
+    }
+    let reservation = match broker.disk_pool.reserve(Kind::Consumers, 0) {
+        Ok(reservation) => reservation,
+        Err(_) if is_search => {
+            give_up(ask, NoWait::TimedOut, out);
+            return false;
+        }
+        Err(refusal) => {
+            refusal.cause.into_iter().for_each(|cause| broker.refused.count(cause, 1));
+            out.refused(&refusal);
+            return false;
+        }
+    };
     let (reader, asked, queued) = (broker.clone(), ask.clone(), broker.clock.steady());
     // Requests of the group that are woken now would search the same messages.
     let goes_on = Arc::new(AtomicBool::new(false));
@@ -90,16 +116,17 @@ fn run_in_pool(broker: &Arc<Broker>, sink: Arc<dyn ReplySink>, ask: Arc<Ask>, mu
         });
         reader.note_slow("pop", WaitCause::DiskRead, begin);
     };
-    let waker = broker.clone();
+    let (waker, ask) = (broker.clone(), ask.clone());
     let after = move || {
         if !goes_on.load(Ordering::Relaxed) {
             drive(&waker, left_over(&waker, &ask));
         }
     };
-    broker.disk_pool.answer(&broker.refused, sink, read, after);
+    reservation.answer(sink.clone(), read, after);
+    true
 }
 
-/// Has a request go on with its search, or answers it when its time is over or it has read too much. Returns whether it goes on.
+/// Has a request go on with its search, or answers it when its time is over or the search may not go on. Returns whether it goes on.
 fn search_on(
     broker: &Arc<Broker>,
     sink: &Arc<dyn ReplySink>,
@@ -107,12 +134,11 @@ fn search_on(
     search: Search,
     out: &mut dyn ReplyWriter,
 ) -> bool {
-    if is_over(broker, ask) || search.bytes >= SEARCH_BYTES_MAX {
+    if is_over(broker, ask) {
         give_up(ask, NoWait::TimedOut, out);
         return false;
     }
-    run_in_pool(broker, sink.clone(), ask.clone(), search);
-    true
+    run_in_pool(broker, sink, ask, search, out)
 }
 
 /// Whether a request is answered without a message now.
@@ -157,10 +183,7 @@ fn start(broker: &Arc<Broker>, ask: Ask, out: &mut dyn ReplyWriter, later: &dyn 
         Run::Answered => false,
         Run::Nothing => wait(broker, &later(), &ask, search, out),
         Run::Passed => search_on(broker, &later(), &ask, search, out),
-        Run::NotResident => {
-            run_in_pool(broker, later(), ask.clone(), search);
-            true
-        }
+        Run::NotResident => run_in_pool(broker, &later(), &ask, search, out),
     };
     if !goes_on {
         drive(broker, left_over(broker, &ask));
@@ -207,10 +230,7 @@ pub(super) fn wait(
             Run::Answered => return false,
             Run::Nothing => {}
             Run::Passed => return search_on(broker, sink, ask, search, out),
-            Run::NotResident => {
-                run_in_pool(broker, sink.clone(), ask.clone(), search);
-                return true;
-            }
+            Run::NotResident => return run_in_pool(broker, sink, ask, search, out),
         }
     }
     false
@@ -269,8 +289,7 @@ fn resume(broker: &Arc<Broker>, held: SuspendedPop, out: &mut dyn ReplyWriter) -
         match run_slice(broker, &ask, Source::Memory, &mut search, out) {
             Run::NotResident => {
                 broker.pops.poll_timeouts.forget(ask.deadline_ms, id);
-                run_in_pool(broker, sink, ask, search);
-                return false;
+                return !run_in_pool(broker, &sink, &ask, search, out);
             }
             Run::Passed => {
                 broker.pops.poll_timeouts.forget(ask.deadline_ms, id);

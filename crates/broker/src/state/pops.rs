@@ -5,7 +5,7 @@ mod in_flight_queues;
 mod order_file;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
@@ -37,6 +37,8 @@ pub(crate) struct Pops {
     pub(crate) order_file: OrderFile,
     /// What is known of the revive engine.
     pub(crate) reviver: ReviverHandle,
+    /// Number of pops in the disk pool that search through messages that do not match.
+    pub(crate) searches: Arc<AtomicUsize>,
     revive_counter: AtomicU32,
 }
 
@@ -49,6 +51,7 @@ impl Pops {
             poll_timeouts: PopTimeouts::default(),
             order_file: OrderFile::default(),
             reviver: ReviverHandle::default(),
+            searches: Arc::default(),
             revive_counter: AtomicU32::new(0),
         }
     }

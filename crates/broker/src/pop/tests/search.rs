@@ -4,7 +4,7 @@ use net::ConnectionHandle;
 use wire::codes::{request, response};
 use wire::record::RecordView;
 
-use super::super::search::{SEARCH_BYTES_MAX, Search};
+use super::super::search::{SEARCH_BYTES_MAX, SEARCHES_MAX, Search};
 use super::super::serve::wait;
 use super::*;
 use crate::clock::Clock;
@@ -239,8 +239,32 @@ fn a_request_that_is_not_suspended_after_all_does_not_search_anew() {
     let (ask, peer) = waiting_for_b(&fixture);
     let sink = Call::first().later(&peer, &Arc::default());
     sink.write(&mut |out| {
-        let search = Search { bytes: SEARCH_BYTES_MAX };
+        let mut search = Search::default();
+        search.bytes = SEARCH_BYTES_MAX;
         assert!(!wait(&fixture.broker, &sink, &ask, search, out), "it ends");
     });
     assert_eq!(crate::testing::answers(peer.pushed()), [(response::POLLING_TIMEOUT, 1)]);
+}
+
+#[test]
+fn a_search_above_the_bound_is_answered_and_the_client_asks_again() {
+    let fixture = backlog("T", TAG_A, |_| {});
+    fixture.put("T", 0, b"B", TAG_B);
+    let searches = &fixture.broker.pops.searches;
+    searches.fetch_add(SEARCHES_MAX, Ordering::Relaxed);
+    assert_eq!(pop_of(&fixture, "T", "G", BY_TAG, false), (response::POLLING_TIMEOUT, vec![]));
+    let passed = fixture.broker.offsets.committed("G", "T", 0).unwrap();
+    assert!(passed > 0, "the next pop goes on behind");
+    assert_eq!(searches.load(Ordering::Relaxed), SEARCHES_MAX);
+    searches.fetch_sub(1, Ordering::Relaxed);
+    assert_eq!(pop_of(&fixture, "T", "H", BY_TAG, false), found_b());
+    until("its place is free again", || searches.load(Ordering::Relaxed) == SEARCHES_MAX - 1);
+}
+
+#[test]
+fn a_search_without_a_place_in_the_disk_pool_is_not_refused_as_busy() {
+    let fixture = backlog("T", TAG_A, |_| {});
+    fixture.stop_disk_pool();
+    assert_eq!(pop_of(&fixture, "T", "G", BY_TAG, false), (response::POLLING_TIMEOUT, vec![]));
+    assert_eq!(fixture.broker.pops.searches.load(Ordering::Relaxed), 0);
 }
