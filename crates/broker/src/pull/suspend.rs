@@ -121,18 +121,9 @@ fn resume(
     out: &mut dyn ReplyWriter,
 ) -> Option<SuspendedPull> {
     let mut units = Vec::new();
-    let is_served = check::renew(broker, queue, &mut held);
+    let ended = renew(broker, queue, &mut held);
     let mut pull = Pull { queue: queue.clone(), ask: held.ask };
-    if !is_served {
-        // The client pulls again, and the answer to that request says why it is refused.
-        let scan = Scan::again(broker, &pull);
-        write_empty(broker, &pull, &scan, out);
-        return None;
-    }
-    // An operator may have reset the group while the pull waited.
-    let group = held.group.group_name.as_deref().unwrap_or_default();
-    if let Some(offset) = broker.offsets.take_reset(group, queue.index.topic(), queue.index.queue_id()) {
-        let scan = Scan::moved(broker, &pull, offset, "OFFSET_RESET");
+    if let Some(scan) = ended {
         write_empty(broker, &pull, &scan, out);
         return None;
     }
@@ -150,6 +141,21 @@ fn resume(
     None
 }
 
+/// Updates a suspended pull before it is run again. Returns its answer when it is not to be run: it would be refused now, or its
+/// offset was reset.
+fn renew(broker: &Broker, queue: &Arc<Queue>, held: &mut SuspendedPull) -> Option<Scan> {
+    let is_served = check::renew(broker, queue, held);
+    let pull = |held: &SuspendedPull| Pull { queue: queue.clone(), ask: held.ask.clone() };
+    if !is_served {
+        // The client pulls again, and the answer to that request says why it is refused.
+        return Some(Scan::again(broker, &pull(held)));
+    }
+    // An operator may have reset the group while the pull waited.
+    let group = held.group.group_name.as_deref().unwrap_or_default();
+    let offset = broker.offsets.take_reset(group, queue.index.topic(), queue.index.queue_id())?;
+    Some(Scan::moved(broker, &pull(held), offset, "OFFSET_RESET"))
+}
+
 /// Whether a scan found no message that a suspended pull waits for.
 fn finds_nothing(scan: &Scan) -> bool {
     matches!(scan.code, response::PULL_NOT_FOUND | response::PULL_RETRY_IMMEDIATELY)
@@ -157,14 +163,22 @@ fn finds_nothing(scan: &Scan) -> bool {
 
 /// Runs a suspended pull again in the disk pool, because new messages are not in memory. The pull is suspended again when no
 /// message matched.
-fn search_on_disk(broker: &Arc<Broker>, queue: Arc<Queue>, held: SuspendedPull) {
+pub(super) fn search_on_disk(broker: &Arc<Broker>, queue: Arc<Queue>, mut held: SuspendedPull) {
     let (reader, sink, queued) = (broker.clone(), held.sink.clone(), broker.clock.steady());
     let read = move |sink: &Arc<dyn ReplySink>| {
         reader.note_slow("pull", WaitCause::DiskPool, queued);
         let mut units = Vec::new();
+        // Much may have changed while the pull waited for a thread.
+        let ended = renew(&reader, &queue, &mut held);
         let pull = Pull { queue: queue.clone(), ask: held.ask.clone() };
+        if let Some(scan) = ended {
+            return sink.write(&mut |out| write_empty(&reader, &pull, &scan, out));
+        }
         let Some(scan) = Scan::find_messages(&reader, &pull, Source::Disk, &mut units) else { return };
         if held.deadline_ms > reader.now_ms() && finds_nothing(&scan) {
+            if sink.is_closed() {
+                return;
+            }
             let mut held = held;
             held.ask.offset = scan.next;
             match hold(&reader, &queue, held) {

@@ -305,3 +305,39 @@ fn a_waiting_pull_outlasts_messages_on_the_disk_that_do_not_match() {
     let next = PullReply::decode(&command.fields).unwrap().next_offset;
     assert_eq!((command.code, next), (response::SUCCESS, 2));
 }
+
+/// A waiting pull that goes on in the disk pool is checked again there: the message that matches is not for it any more.
+#[test]
+fn a_waiting_pull_that_is_refused_or_reset_gets_no_messages_from_the_disk() {
+    let check = |change: fn(&Broker), expected: (i32, i64)| {
+        let fixture = Fixture::new();
+        let broker = &fixture.broker;
+        fill(&fixture, 4, b"hello");
+        broker.groups.make("g", 1).unwrap();
+        let peer = Arc::new(ConnectionHandle::detached(1, crate::testing::ADDRESS));
+        let held = SuspendedPull {
+            sink: Call::first().later(&peer, &Arc::default()),
+            ask: pull(&fixture, 1, "*").ask,
+            group: broker.groups.find("g").unwrap(),
+            brings_filter: true,
+            deadline_ms: broker.now_ms() + HOLD_MAX_MS,
+            id: 0,
+        };
+        change(broker);
+        suspend::search_on_disk(broker, fixture.queue("T", 0), held);
+        let mut answer = Vec::new();
+        crate::testing::until("an answer", || {
+            answer.extend(peer.pushed());
+            !answer.is_empty()
+        });
+        let command = Command::decode(&mut answer).unwrap();
+        let next = PullReply::decode(&command.fields).unwrap().next_offset;
+        assert_eq!((command.code, next, command.body.len()), (expected.0, expected.1, 0));
+    };
+    let remove = |broker: &Broker| {
+        let change = crate::change::GroupChange::Remove { group: "g".to_owned(), clean_offsets: false };
+        broker.groups.commit(vec![vec![change]], 1);
+    };
+    check(remove, (response::PULL_RETRY_IMMEDIATELY, 1));
+    check(|broker| broker.offsets.set_reset("g", "T", 0, 3), (response::PULL_OFFSET_MOVED, 3));
+}
