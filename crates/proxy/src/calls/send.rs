@@ -50,10 +50,11 @@ pub async fn send(call: Call, request: SendMessageRequest) -> Result<SendMessage
         None => expected(&call, topic).await?,
     };
     let queue = queue(&known, &request.messages, call.proxy.turn.fetch_add(1, Ordering::Relaxed))?;
+    let is_ordered = message_group(&request.messages).is_some();
     let mut entries: Vec<SendResultEntry> = Vec::with_capacity(outgoing.len());
     for (message, outgoing) in request.messages.iter().zip(&outgoing) {
-        let failed = entries.last().filter(|entry| !is_stored(entry)).cloned();
-        // A message behind a failed one would pass it in the queue when the failed one is sent again.
+        let failed = entries.last().filter(|entry| is_ordered && !is_stored(entry)).cloned();
+        // An ordered message behind a failed one would pass it in the queue when the failed one is sent again.
         entries.push(match failed {
             Some(failed) => failed,
             None => store(&call, message, outgoing, queue).await,

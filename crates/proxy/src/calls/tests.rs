@@ -317,19 +317,33 @@ fn the_messages_of_a_request_are_in_one_queue_in_its_order() {
     assert_eq!(bodies.concat(), "0123450012345012");
 }
 
-#[test]
-fn a_message_behind_a_failed_one_of_its_request_is_not_stored() {
-    let fixture = Fixture::made("maxMessageSize=100", |_| {});
-    let mut request = batch("T", &[Some("g"); 4]);
+/// Sends four messages, the third of which is too large. Returns the outcome of each: `O` for success, `R` for the refusal.
+fn sent_with_a_failure(fixture: &Fixture, group: Option<&str>) -> String {
+    let mut request = batch("T", &[group; 4]);
     request.messages[2].body = Bytes::from(vec![b'x'; 1000]);
     let sent = fixture.run(send(fixture.call(), request)).unwrap();
-    let codes: Vec<_> = sent.entries.iter().map(|entry| entry.status.as_ref().unwrap().code).collect();
-    let refused = codes[2];
-    assert_ne!(refused, Code::Ok as i32);
-    assert_eq!(codes, [Code::Ok as i32, Code::Ok as i32, refused, refused]);
     assert_eq!(sent.status.unwrap().code, Code::MultipleResults as i32);
+    let codes: Vec<_> = sent.entries.iter().map(|entry| entry.status.as_ref().unwrap().code).collect();
+    let name = |code: &i32| match *code {
+        ok if ok == Code::Ok as i32 => 'O',
+        refused if refused == codes[2] => 'R',
+        _ => '?',
+    };
+    codes.iter().map(name).collect()
+}
+
+#[test]
+fn a_message_behind_a_failed_one_of_its_message_group_is_not_stored() {
+    let fixture = Fixture::made("maxMessageSize=100", |_| {});
+    assert_eq!(sent_with_a_failure(&fixture, Some("g")), "OORR");
     let next = fixture.run(send(fixture.call(), batch("T", &[Some("g")]))).unwrap();
     assert_eq!(next.entries[0].offset, 2);
+}
+
+#[test]
+fn a_failed_message_leaves_others_of_its_request_when_there_is_no_message_group() {
+    let fixture = Fixture::made("maxMessageSize=100", |_| {});
+    assert_eq!(sent_with_a_failure(&fixture, None), "OORO");
 }
 
 #[test]
