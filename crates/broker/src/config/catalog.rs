@@ -175,6 +175,13 @@ mod tests {
     }
 
     #[test]
+    fn numbers_below_their_bound_are_refused() {
+        let text =
+            "fileReservedTime=-1\nconnectionsMax=0\nmaxMessageSize=0\ntransactionCheckMax=99999999999\n";
+        assert_eq!(refused_names(text), ["connectionsMax", "fileReservedTime", "maxMessageSize"]);
+    }
+
+    #[test]
     fn addresses_that_cannot_be_used_are_refused() {
         for key in ["namesrvAddr", "haMasterAddress", "controllerAddr"] {
             for address in

@@ -16,7 +16,7 @@ pub enum Finding {
         /// A known name that is spelled similarly.
         near: Option<&'static str>,
     },
-    /// The value does not count as it is written: a number out of bounds, an empty text, or a switch that is off.
+    /// The value does not count as it is written: a number above its bound, an empty text, or a switch that is off.
     #[error("setting {key} is {value:?}, expected {expected}; it counts as {counts}")]
     Invalid {
         /// Name of the setting.
@@ -101,8 +101,8 @@ impl ConfigError {
 }
 
 impl Config {
-    /// Reads a properties text over these settings. An empty value leaves its setting unchanged, and a number out of bounds counts as
-    /// the nearest one within.
+    /// Reads a properties text over these settings. An empty switch is off, an empty value leaves any other setting unchanged, and a
+    /// number above its upper bound counts as the bound.
     ///
     /// # Errors
     /// [`ConfigError`], as for [`Config::from_properties`].
@@ -190,20 +190,20 @@ impl Config {
 
     fn set_property(&mut self, property: &Property, value: String) -> Result<Option<Finding>, ConfigError> {
         let key = property.name.to_owned();
-        let (expected, nearest) = match (property.set)(self, &value) {
+        let (expected, bound) = match (property.set)(self, &value) {
             Ok(()) if property.value(self) == "false" && !value.eq_ignore_ascii_case("false") => {
                 ("true or false".to_owned(), None)
             }
             Ok(()) => return Ok(None),
-            Err(value::Fault::Bounds(nearest, expected)) => (expected, Some(nearest)),
+            Err(value::Fault::Above(bound, expected)) => (expected, Some(bound)),
             Err(value::Fault::Invalid(expected)) if value.is_empty() => (expected, None),
             Err(value::Fault::Invalid(expected)) => {
                 return Err(ConfigError::Refused { key, value, reason: format!("expected {expected}") });
             }
             Err(value::Fault::Refused(reason)) => return Err(ConfigError::Refused { key, value, reason }),
         };
-        if let Some(nearest) = nearest
-            && (property.set)(self, &nearest).is_err()
+        if let Some(bound) = bound
+            && (property.set)(self, &bound).is_err()
         {
             return Err(ConfigError::Refused { key, value, reason: format!("expected {expected}") });
         }

@@ -40,7 +40,8 @@ const VALUES: &str = "Values are read by these rules, at the start and by `vosto
 \x20 the log names all but `false`. Other words stop the start: RocketMQ takes `yes`, `on` and `1` for false without a word.\n\
 - A number, size, list, word or address that cannot be read stops the start with its line, its value and what is expected. RocketMQ keeps\n\
 \x20 the default without a word.\n\
-- A number out of bounds counts as the nearest one within, except a port or an id. An empty value counts as the default. The log names both.\n\
+- A number below its lower bound stops the start, too. A number above its upper bound counts as the bound, except a port or an id.\n\
+- An empty value of a setting that is no switch counts as the default. The log names such values.\n\
 - A variable that is left of a template, such as `${NAME}`, stops the start.\n";
 
 /// The text of `docs/settings.md`.

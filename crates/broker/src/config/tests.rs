@@ -147,6 +147,13 @@ fn values_that_cannot_be_read_stop_the_start() {
         ("listenPort=70000", "expected a number of 1 to 65535"),
         ("brokerPermission=8", "expected a number of 0 to 7"),
         ("fileReservedTime=48h", "expected a number of 0 to"),
+        // No number below the bound means the bound: 0 hours would delete all messages.
+        ("fileReservedTime=-1", "expected a number of 0 to"),
+        ("connectionsMax=0", "expected a number of 1 to"),
+        ("maxHaTransferByteInSecond=0", "expected a number of 1 to"),
+        ("maxMessageSize=0", "expected a number of 1 to"),
+        ("maxMessageSize=-1", "expected a number of 1 to"),
+        ("flushConsumerOffsetInterval=0", "expected a number of 1 to"),
         ("maxMessageSize=4m", "expected a number of 1 to 134217728"),
         ("maxMessageSize=4,194,304", "expected a number of 1 to"),
         ("commitLogRetentionBytes=20gb", "expected a number of bytes such as 1073741824, 500m or 20g"),
@@ -182,18 +189,17 @@ fn a_switch_that_is_not_true_is_off_as_in_java() {
 }
 
 #[test]
-fn numbers_out_of_bounds_count_as_the_nearest_and_empty_values_as_the_default() {
+fn numbers_above_their_bound_count_as_the_bound_and_empty_values_as_the_default() {
     let config = check(
-        "flushConsumerOffsetInterval=0\nfileReservedTime=99999999999\nmaxMessageSize=1073741824\nbrokerName=\ndeleteWhen=\n",
+        "fileReservedTime=99999999999\nmaxMessageSize=1073741824\nbrokerName=\ndeleteWhen=\n",
         &[
             "! setting brokerName is \"\", expected a name; it counts as host-1",
             "! setting deleteWhen is \"\", expected hours of the day such as 04 or 02;14; it counts as 04",
             "! setting fileReservedTime is \"99999999999\", expected a number of 0 to 2147483647; it counts as 2147483647",
-            "! setting flushConsumerOffsetInterval is \"0\", expected a number of 1 to 86400000; it counts as 1",
             "! setting maxMessageSize is \"1073741824\", expected a number of 1 to 134217728; it counts as 134217728",
         ],
     );
-    assert_eq!((config.max_message_size, config.flush_consumer_offset_interval_ms), (128 << 20, 1));
+    assert_eq!(config.max_message_size, 128 << 20);
 }
 
 #[test]

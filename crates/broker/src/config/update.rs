@@ -129,7 +129,7 @@ impl Update {
         let mut changed = self.config.clone();
         match (property.set)(&mut changed, &value) {
             Ok(()) => {}
-            Err(value::Fault::Invalid(expected) | value::Fault::Bounds(_, expected)) => {
+            Err(value::Fault::Invalid(expected) | value::Fault::Above(_, expected)) => {
                 return invalid(&expected);
             }
             Err(value::Fault::Refused(reason)) => return invalid(reason.trim_start_matches("expected ")),

@@ -13,28 +13,30 @@ use super::space::{bytes, show_bytes};
 pub(super) enum Fault {
     /// The text is not a value of the setting's type; holds what would be.
     Invalid(String),
-    /// The number is out of bounds; holds the nearest one within, and what was expected.
-    Bounds(String, String),
+    /// The number is above its upper bound; holds the bound, and what was expected.
+    Above(String, String),
     /// The value cannot be served and must not be ignored; holds why, and what to do instead.
     Refused(String),
 }
 
-/// Parses a number within bounds.
+/// Parses a number within bounds. A number below them may be a word of RocketMQ's for "none" or "any", which the lower bound is not.
 pub(super) fn number<T: TryFrom<i64>>(text: &str, bounds: RangeInclusive<i64>) -> Result<T, Fault> {
     let expected = || format!("a number of {} to {}", bounds.start(), bounds.end());
     let value = text.parse::<i128>().map_err(|_| Fault::Invalid(expected()))?;
-    let within = value.clamp(i128::from(*bounds.start()), i128::from(*bounds.end()));
-    if within != value {
-        return Err(Fault::Bounds(within.to_string(), expected()));
+    if value < i128::from(*bounds.start()) {
+        return Err(Fault::Invalid(expected()));
+    }
+    if value > i128::from(*bounds.end()) {
+        return Err(Fault::Above(bounds.end().to_string(), expected()));
     }
     let value = i64::try_from(value).ok().and_then(|value| T::try_from(value).ok());
     value.ok_or_else(|| Fault::Invalid(expected()))
 }
 
-/// Parses a number that means another thing than its neighbours, such as a port: the nearest one is no replacement.
+/// Parses a number that means another thing than its neighbours, such as a port: the upper bound is no replacement.
 pub(super) fn exact<T: TryFrom<i64>>(text: &str, bounds: RangeInclusive<i64>) -> Result<T, Fault> {
     number(text, bounds).map_err(|fault| match fault {
-        Fault::Bounds(_, expected) => Fault::Invalid(expected),
+        Fault::Above(_, expected) => Fault::Invalid(expected),
         fault => fault,
     })
 }
@@ -85,7 +87,7 @@ pub(super) fn address(text: &str) -> Result<IpAddr, Fault> {
 /// Makes a wrong value stop the start instead of being reported, because a promise depends on the setting.
 pub(super) fn must<T>(value: Result<T, Fault>) -> Result<T, Fault> {
     value.map_err(|fault| match fault {
-        Fault::Invalid(expected) | Fault::Bounds(_, expected) => {
+        Fault::Invalid(expected) | Fault::Above(_, expected) => {
             Fault::Refused(format!("expected {expected}; what is acknowledged depends on it"))
         }
         refused => refused,

@@ -17,7 +17,21 @@ fn refused(list: &[(&str, &str)], expected: NotChanged) {
 
 /// Texts of every kind of value a setting may have.
 const VALUES: [&str; 15] = [
-    "true", "false", "7", "11", "55", "77", "1001", "4097", "SYNC_FLUSH", "DROP", "05", "60", "50g", "h:1", "POP",
+    "true",
+    "false",
+    "7",
+    "11",
+    "55",
+    "77",
+    "1001",
+    "4097",
+    "SYNC_FLUSH",
+    "DROP",
+    "05",
+    "60",
+    "50g",
+    "h:1",
+    "POP",
 ];
 
 #[test]
