@@ -251,7 +251,7 @@ fn take_file_sizes(config: &mut Config, disk: &dyn Disk) -> Result<(), OpenError
 }
 
 /// The address of `brokerIP1`, for records and message ids.
-fn own_ip(host: &str) -> Result<IpAddr, StartError> {
+pub(crate) fn own_ip(host: &str) -> Result<IpAddr, StartError> {
     if let Ok(ip) = host.parse() {
         return Ok(ip);
     }

@@ -28,10 +28,17 @@ pub(crate) fn update_config(
 ) -> Result<(), Refusal> {
     // Held to the end, so that the file gets the changes in the order in which they take effect.
     let _changing = broker.settings_changing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let Update { config, written, notes } = update(&broker.config, changes).map_err(|error| match error {
+    let not_changed = |error| match error {
         NotChanged::Forbidden(text) => Refusal::new(response::NO_PERMISSION, text),
         NotChanged::Invalid(text) => Refusal::new(response::INVALID_PARAMETER, text),
-    })?;
+    };
+    let update = update(&broker.config, changes).map_err(not_changed)?;
+    let file = broker.files.at(update.config.file());
+    let text =
+        if update.written.is_empty() { String::new() } else { merged(&file.read_text()?, &update.written) };
+    // Checked before the file is written, so that the file never has settings that stop a start.
+    update.check_next_start(&text).map_err(not_changed)?;
+    let Update { config, written, notes } = update;
     for note in &notes {
         tracing::warn!(%from, note, "a remark on a change of settings");
     }
@@ -42,8 +49,7 @@ pub(crate) fn update_config(
     let refuse = |error: TooManySets| Refusal::error(error.to_string());
     // Checked before the file is written, so that the file never has settings that were not taken.
     broker.config.admits(&config).map_err(refuse)?;
-    let file = broker.files.at(config.file());
-    file.write(merged(&file.read_text()?, &written).as_bytes())?;
+    file.write(text.as_bytes())?;
     let (now, flush) = (broker.durability.mode(), config.store.flush);
     if flush == store::FlushMode::Async && broker.config.is_controlled() {
         replication::note_flushed_later(broker)?;

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use super::aliases::{self, present_name};
 use super::property::Property;
-use super::{Config, ConfigError, Effect, refused, table, unknown, value};
+use super::{Config, Effect, Exporter, refused, table, unknown, value};
+use crate::start::own_ip;
 
 /// Why a request changes no setting at all.
 #[derive(Debug, PartialEq, Eq)]
@@ -67,11 +68,52 @@ pub(crate) fn update(config: &Config, changes: BTreeMap<String, String>) -> Resu
         }
         update.change(name, value)?;
     }
-    update
-        .config
-        .next_start()
-        .map_err(|error| NotChanged::Invalid(format!("the next start would refuse it: {error}")))?;
     Ok(update)
+}
+
+/// Settings that decide which ports a broker listens on.
+const PORTS: [&str; 4] = ["haListenPort", "listenPort", "metricsExporterType", "metricsPromExporterPort"];
+
+impl Update {
+    /// Checks that the next start takes `text`, the configuration file after the change. May wait for the name of a machine.
+    pub(crate) fn check_next_start(&self, text: &str) -> Result<(), NotChanged> {
+        let refused = |error: &dyn std::fmt::Display| {
+            NotChanged::Invalid(format!("the next start would refuse it: {error}"))
+        };
+        let (next, _) = Config::from_properties(text.as_bytes()).map_err(|error| refused(&error))?;
+        if self.written.contains_key("brokerIP1") {
+            own_ip(&next.broker_ip1).map_err(|error| refused(&error))?;
+        }
+        if self.written.keys().any(|name| PORTS.contains(&name.as_str())) {
+            self.check_ports(&next).map_err(|error| refused(&error))?;
+        }
+        Ok(())
+    }
+
+    /// Checks that each port of the next start is used once. A port that the command line gave stays.
+    fn check_ports(&self, next: &Config) -> Result<(), String> {
+        let is_planned = self.config.after_restart.contains_key("listenPort");
+        let listen = if is_planned { next.listen_port } else { self.config.listen_port };
+        let mut ports = vec![(listen, "listenPort")];
+        if listen > 2 {
+            ports.push((listen - 2, "the second port, two below listenPort"));
+        }
+        ports.push(match next.replication.port {
+            0 => (listen.wrapping_add(1), "haListenPort, one above listenPort"),
+            port => (port, "haListenPort"),
+        });
+        if next.metrics.exporter == Exporter::Prom {
+            ports.push((next.metrics.port, "metricsPromExporterPort"));
+        }
+        // Any free port is used once.
+        ports.retain(|(port, _)| *port != 0);
+        for (place, (port, name)) in ports.iter().enumerate() {
+            if let Some((_, other)) = ports[..place].iter().find(|(other, _)| other == port) {
+                return Err(format!("{port} is the port of {name} and of {other}, expected different ports"));
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Update {
@@ -149,16 +191,6 @@ impl Update {
 }
 
 impl Config {
-    /// Checks the settings of the next start, among them those that a request has set meanwhile.
-    fn next_start(&self) -> Result<(), ConfigError> {
-        let mut next = self.clone();
-        for (name, value) in &self.after_restart {
-            // Each value was taken before.
-            let _ = table::property(name).map(|property| (property.set)(&mut next, value));
-        }
-        next.check().map(drop)
-    }
-
     /// Puts the name server of this process back among the others.
     fn keep_own_name_server(&mut self) {
         let Some(own) = &self.own_name_server else { return };

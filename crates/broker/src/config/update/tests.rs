@@ -115,17 +115,45 @@ fn settings_that_need_a_restart_are_kept_for_the_next_start() {
 
 #[test]
 fn what_the_next_start_would_refuse_is_not_kept() {
-    let text = "the next start would refuse it: setting brokerId=0 cannot be used: a slave (brokerRole=SLAVE) has an id above 0, which no other slave of its master has";
-    refused(&[("brokerRole", "SLAVE")], NotChanged::Invalid(text.to_owned()));
+    let next_start = |text: &str, list: &[(&str, &str)]| {
+        let update = update(&defaults(), changes(list)).unwrap();
+        match update.check_next_start(&merged(text, &update.written)) {
+            Err(NotChanged::Invalid(text)) => {
+                text.strip_prefix("the next start would refuse it: ").unwrap().to_owned()
+            }
+            taken => format!("{taken:?}"),
+        }
+    };
+    let text = "setting brokerId=0 cannot be used: a slave (brokerRole=SLAVE) has an id above 0, which no other slave of its master has";
+    assert_eq!(next_start("", &[("brokerRole", "SLAVE")]), text);
+    assert_eq!(next_start("brokerId=1\n", &[("brokerRole", "SLAVE")]), "Ok(())");
+    assert_eq!(next_start("brokerRole=SLAVE\nbrokerId=1\n", &[("brokerId", "0")]), text);
+    let found = next_start("", &[("regionId", "${REGION}")]);
+    assert!(found.ends_with("expected a value, found the variable ${REGION} of a template"), "{found}");
+    let found = next_start("", &[("brokerIP1", "no-such-host.invalid")]);
+    assert!(found.starts_with("brokerIP1=no-such-host.invalid does not resolve"), "{found}");
+    assert_eq!(next_start("", &[("brokerIP1", "10.0.0.1")]), "Ok(())");
+    for (text, list, is_taken) in [
+        ("", [("haListenPort", "10911")], false),
+        ("", [("haListenPort", "10909")], false),
+        ("", [("haListenPort", "10912")], true),
+        ("haListenPort=10921\n", [("listenPort", "10921")], false),
+        ("haListenPort=10921\n", [("listenPort", "10923")], false),
+        ("haListenPort=10921\n", [("listenPort", "10924")], true),
+        ("metricsPromExporterPort=10911\n", [("metricsExporterType", "PROM")], false),
+        ("metricsExporterType=PROM\n", [("metricsPromExporterPort", "10912")], false),
+        ("metricsExporterType=PROM\n", [("metricsPromExporterPort", "5558")], true),
+        ("", [("metricsPromExporterPort", "10912")], true),
+    ] {
+        let found = next_start(text, &list);
+        let expected = if is_taken { "Ok(())" } else { "expected different ports" };
+        assert!(found.ends_with(expected), "{text} {list:?}: {found}");
+    }
     let both = update(&defaults(), changes(&[("brokerRole", "SLAVE"), ("brokerId", "1")])).unwrap();
     assert_eq!(
         both.config.to_properties().lines().filter(|line| line.starts_with("brokerRole=SLAVE")).count(),
         1
     );
-    assert!(matches!(
-        update(&both.config, changes(&[("brokerId", "0")])),
-        Err(NotChanged::Invalid(text)) if text.starts_with("the next start would refuse it: ")
-    ));
     for (key, value) in
         [("listenPort", "x"), ("brokerRole", "BOSS"), ("namesrvAddr", "host:Port"), ("brokerIP1", "a b")]
     {
