@@ -91,6 +91,15 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
+    /// The error with `***` for the value of a secret.
+    fn without_secret(mut self) -> Self {
+        match &mut self {
+            Self::Refused { key, value, .. } if table::is_secret(key) => "***".clone_into(value),
+            _ => {}
+        }
+        self
+    }
+
     /// Name of the setting that is refused.
     pub fn key(&self) -> Option<&str> {
         match self {
@@ -165,11 +174,13 @@ impl Config {
     fn set(&mut self, key: &str, value: String) -> Result<Option<Finding>, ConfigError> {
         let key_owned = || key.to_owned();
         if let Some(property) = table::property(key) {
-            if let Some(variable) = wire::settings::variable(&value) {
+            if !table::is_secret(key)
+                && let Some(variable) = wire::settings::variable(&value)
+            {
                 let reason = format!("expected a value, found the variable {variable} of a template");
                 return Err(ConfigError::Refused { key: key_owned(), value, reason });
             }
-            return self.set_property(property, value);
+            return self.set_property(property, value).map_err(ConfigError::without_secret);
         }
         let finding = match unknown::lookup(key) {
             Some(known) if value::is_same(&known.default, &value) => None,

@@ -19,6 +19,17 @@ pub(super) fn property(key: &str) -> Option<&'static Property> {
     PROPERTIES.iter().find(|property| property.name == key)
 }
 
+/// Whether the value of a setting is a secret, which may have any letters and is never printed.
+pub(super) fn is_secret(key: &str) -> bool {
+    ["initAuthenticationUser", "innerClientAuthenticationCredentials", "metricsGrpcExporterHeader"]
+        .contains(&key)
+}
+
+/// The text that stands for a secret.
+fn show_secret(secret: &str) -> String {
+    if secret.is_empty() { String::new() } else { "***".to_owned() }
+}
+
 macro_rules! properties {
     ($($name:literal $effect:ident $doc:literal { $($field:ident).+ = $read:expr, $show:expr })*) => {
         /// Every setting that has an effect here.
@@ -233,7 +244,7 @@ properties! {
         metrics.otlp_target = Metrics::parse_target, show
     }
     "metricsGrpcExporterHeader" Restart "headers of every export to the collector, name:value separated by commas" {
-        metrics.otlp_headers = Metrics::parse_headers, show
+        metrics.otlp_headers = Metrics::parse_headers, |headers: &str| show_secret(headers)
     }
     "metricGrpcExporterTimeOutInMills" Restart "longest time for an export to the collector" {
         metrics.otlp_timeout = |text| milliseconds(text, 1..=600_000), show_milliseconds

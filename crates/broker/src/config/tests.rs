@@ -322,6 +322,25 @@ fn settings_of_authentication_are_checked_together() {
 }
 
 #[test]
+fn a_secret_may_look_like_a_variable_and_is_never_printed() {
+    let user = r#"{"username":"u","password":"p${x}q"}"#;
+    let keys = r#"{"accessKey":"u","secretKey":"p${x}q"}"#;
+    let config = check(
+        &format!(
+            "initAuthenticationUser={user}\ninnerClientAuthenticationCredentials={keys}\nmetricsGrpcExporterHeader=a:p${{x}}q\n"
+        ),
+        &[],
+    );
+    assert_eq!(config.auth.check().unwrap().first_user.unwrap().secret, "p${x}q");
+    assert_eq!(config.metrics.otlp_headers().collect::<Vec<_>>(), [("a", "p${x}q")]);
+    assert!(!config.to_properties().contains("p${x}q"), "{}", config.to_properties());
+    refused(
+        "metricsGrpcExporterHeader=hidden\n",
+        "setting metricsGrpcExporterHeader=*** cannot be used: expected name:value",
+    );
+}
+
+#[test]
 fn secrets_are_not_shown() {
     let secret = "{\"username\":\"root\",\"password\":\"hidden\"}";
     let (config, _) = Config::from_properties(format!("initAuthenticationUser={secret}").as_bytes()).unwrap();
