@@ -50,8 +50,8 @@ pub fn page() -> String {
     let mut text = "# Settings of the broker\n\n[简体中文](settings.zh-CN.md)\n\n\
         Names and defaults are those of Apache RocketMQ 5.5.0 and a few of Vostok's own. They stand in the file given with `-c`, or are changed\n\
         while the broker runs with `mqadmin updateBrokerConfig`: where the table says *at once* the change counts at once, otherwise after the next\n\
-        start, and until then getBrokerConfig lists the setting in `countsAfterRestart`. Paths, `bindAddress`, TLS, authentication and trusted proxies\n\
-        are changed in the file alone. A changed value goes to that file, or to `config/broker.properties` in the data directory of a broker that was\n\
+        start, and until then getBrokerConfig lists the setting in `countsAfterRestart`. Paths, `bindAddress`, TLS, authentication, trusted proxies, and\n\
+        the host, target and headers of metrics are changed in the file alone. A changed value goes to that file, or to `config/broker.properties` in the data directory of a broker that was\n\
         started without one. This page is made from the table the broker\n\
         itself uses.\n\n"
         .to_owned();

@@ -31,10 +31,13 @@ pub(crate) struct Update {
 /// Names that no request may change (`Configuration.isBlackListKey`, `BrokerConfig.configBlackList`).
 const BLACK_LIST: [&str; 3] = ["brokerConfigPath", "configBlackList", "rocketmqHome"];
 
-/// Settings that decide which files are opened, where the broker listens and whom it believes. A request from the network cannot set
-/// them (CVE-2023-33246, CVE-2023-37582).
-const OF_THE_FILE: [&str; 5] = [
+/// Settings that decide which files are opened, on which addresses ports listen, whose word counts and where metrics are sent. A
+/// request from the network cannot set them (CVE-2023-33246, CVE-2023-37582).
+const FILE_ONLY: [&str; 8] = [
     "bindAddress",
+    "metricsGrpcExporterHeader",
+    "metricsGrpcExporterTarget",
+    "metricsPromExporterHost",
     "proxyProtocolTrustedAddresses",
     "readOnlyCommitLogStorePaths",
     "storePathCommitLog",
@@ -42,8 +45,8 @@ const OF_THE_FILE: [&str; 5] = [
 ];
 
 /// Whether only the file itself can change a setting.
-fn is_of_the_file(name: &str) -> bool {
-    OF_THE_FILE.contains(&name) || auth::KEYS.contains(&name) || net::tls::TlsSettings::NAMES.contains(&name)
+fn is_file_only(name: &str) -> bool {
+    FILE_ONLY.contains(&name) || auth::KEYS.contains(&name) || net::tls::TlsSettings::NAMES.contains(&name)
 }
 
 /// Whether a setting with this default takes a text, such as a path or the name of a class.
@@ -118,7 +121,7 @@ impl Update {
 
 impl Update {
     fn change(&mut self, name: &str, value: String) -> Result<(), NotChanged> {
-        if is_of_the_file(name) && table::property(name).is_none_or(|it| it.value(&self.config) != value) {
+        if is_file_only(name) && table::property(name).is_none_or(|it| it.value(&self.config) != value) {
             let text =
                 format!("{name} cannot be set by a request; write it into its file and start it again");
             return Err(NotChanged::Forbidden(text));
@@ -159,7 +162,7 @@ impl Update {
         let shown = self.config.after_restart.get(name).unwrap_or(&present).clone();
         if shown == value {
             // The file keeps the value that an operator asked for, as RocketMQ's does, except a shown value that stands for a secret.
-            if !is_of_the_file(name) {
+            if !is_file_only(name) {
                 self.written.insert(name.to_owned(), value);
             }
             return Ok(());
