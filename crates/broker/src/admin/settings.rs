@@ -38,10 +38,14 @@ pub(crate) fn update_config(
         if update.written.is_empty() { String::new() } else { merged(&file.read_text()?, &update.written) };
     // Checked before the file is written, so that the file never has settings that stop a start.
     update.check_next_start(&text).map_err(not_changed)?;
-    let Update { config, written, notes } = update;
+    let Update { config, written, notes, planned } = update;
     for note in &notes {
         tracing::warn!(%from, note, "a remark on a change of settings");
     }
+    for note in &planned {
+        tracing::info!(%from, note, "a change of settings is planned");
+    }
+    let notes = [notes, planned].concat();
     if written.is_empty() {
         then(&notes);
         return Ok(());

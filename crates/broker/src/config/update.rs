@@ -24,8 +24,10 @@ pub(crate) struct Update {
     pub config: Config,
     /// The values for the configuration file, by present name.
     pub written: BTreeMap<String, String>,
-    /// What the operator who asked for the change is told beside success.
+    /// Remarks on changes without effect, for the operator who asked for the change.
     pub notes: Vec<String>,
+    /// Remarks on changes that count after the next start.
+    pub planned: Vec<String>,
 }
 
 /// Names that no request may change (`Configuration.isBlackListKey`, `BrokerConfig.configBlackList`).
@@ -56,7 +58,8 @@ fn is_text(default: &str) -> bool {
 
 /// The settings of a running broker after an operator's `changes`, by names of settings.
 pub(crate) fn update(config: &Config, changes: BTreeMap<String, String>) -> Result<Update, NotChanged> {
-    let mut update = Update { config: config.clone(), written: BTreeMap::new(), notes: Vec::new() };
+    let mut update =
+        Update { config: config.clone(), written: BTreeMap::new(), notes: Vec::new(), planned: Vec::new() };
     let listed = config.shown("configBlackList");
     for (key, value) in changes {
         let value = value.trim().to_owned();
@@ -186,7 +189,7 @@ impl Update {
             self.config.after_restart.remove(name);
         } else {
             self.config.after_restart.insert(name.to_owned(), value.clone());
-            self.notes.push(format!("{name} is set and counts after the next start of the broker"));
+            self.planned.push(format!("{name} is set and counts after the next start of the broker"));
         }
         self.written.insert(name.to_owned(), value);
         Ok(())
