@@ -1,12 +1,14 @@
 //! A start next to a running broker of the same name and id. Name servers know one address for each name and id, so the two
 //! would take each other's clients away, and what clients sent to one, consumers of the other would not find.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use client::Client;
 use net::tls::Security;
 use wire::body::{ClusterInfo, parse_key_values};
 use wire::codes::request;
+use wire::settings::counts_after_restart;
 
 use crate::call::{self, call, parse};
 use crate::roles::Error;
@@ -59,7 +61,32 @@ async fn running(client: &Client, name_server: &str, name: &str, id: i64) -> Opt
     // The address of a broker that stopped a moment ago may have gone to another one.
     let settings = call(client, address, PATIENCE, request::GET_BROKER_CONFIG, nothing).await.ok()?;
     let settings = parse_key_values(&settings.body).ok()?;
-    let is_same = settings.get("brokerName").is_some_and(|found| found == name)
-        && settings.get("brokerId").is_some_and(|found| *found == id.to_string());
-    is_same.then(|| address.clone())
+    is_named_so(&settings, name, id).then(|| address.clone())
+}
+
+/// Whether a broker that shows these settings may run under a name and id. A value that counts after its next start does not say
+/// what the broker is at present; then the word of the name server counts.
+fn is_named_so(settings: &BTreeMap<String, String>, name: &str, id: i64) -> bool {
+    let is = |key: &str, expected: &str| {
+        counts_after_restart(settings, key) || settings.get(key).is_some_and(|found| found == expected)
+    };
+    is("brokerName", name) && is("brokerId", &id.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_counts_after_a_restart_is_not_the_present_one() {
+        let check = |text: &str, expected| {
+            let settings = parse_key_values(text.as_bytes()).unwrap();
+            assert_eq!(is_named_so(&settings, "a", 0), expected, "{text}");
+        };
+        check("brokerName=a\nbrokerId=0\n", true);
+        check("brokerName=b\nbrokerId=0\n", false);
+        check("brokerName=b\nbrokerId=0\ncountsAfterRestart=brokerName\n", true);
+        check("brokerName=a\nbrokerId=1\ncountsAfterRestart=brokerId;brokerRole\n", true);
+        check("brokerName=b\nbrokerId=1\ncountsAfterRestart=brokerId\n", false);
+    }
 }

@@ -12,6 +12,7 @@ use wire::codes::{VERSION, request};
 use wire::names::{
     DLQ_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, SYSTEM_GROUP_PREFIX, SYSTEM_TOPIC_PREFIX,
 };
+use wire::settings::AFTER_RESTART;
 
 const CLUSTER: Argument = required("cluster", ("c", "clusterName"), "name of the cluster");
 const DIRECTORY: Argument =
@@ -127,14 +128,19 @@ async fn metadata(session: &Session, arguments: &Arguments) -> Result<Written, E
     write(arguments, name, &Value::Object(content))
 }
 
+/// The settings that are exported, and the list of those of them whose values do not count yet.
+fn chosen(settings: &BTreeMap<String, String>) -> BTreeMap<&String, &String> {
+    let is_chosen = |key: &str| key == AFTER_RESTART || SETTINGS.split(' ').any(|it| it == key);
+    settings.iter().filter(|(key, _)| is_chosen(key)).collect()
+}
+
 async fn configs(session: &Session, arguments: &Arguments) -> Result<Written, Error> {
     let members = session.targets(arguments).await?;
     let mut configs = serde_json::Map::new();
     let masters: Vec<_> = members.iter().filter(|member| member.id == 0).collect();
     for master in &masters {
         let settings = broker::settings_of(session, &master.address).await?;
-        let chosen: BTreeMap<_, _> =
-            settings.iter().filter(|(key, _)| SETTINGS.split(' ').any(|it| it == *key)).collect();
+        let chosen = chosen(&settings);
         configs.insert(master.name.clone(), json!(chosen));
     }
     let scale = json!({
@@ -208,4 +214,18 @@ async fn metrics(session: &Session, arguments: &Arguments) -> Result<Written, Er
     }
     let total = json!({"totalOneDayNum": day_sums, "totalTps": tps_sums});
     write(arguments, "metrics.json", &json!({"evaluateReport": report, "totalData": total}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_export_tells_values_that_do_not_count_yet() {
+        let shown =
+            ["brokerRole", "countsAfterRestart", "listenPort"].map(|key| (key.to_owned(), "x".to_owned()));
+        let shown = BTreeMap::from(shown);
+        let names: Vec<_> = chosen(&shown).into_keys().collect();
+        assert_eq!(names, ["brokerRole", "countsAfterRestart"]);
+    }
 }

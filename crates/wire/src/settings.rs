@@ -1,5 +1,6 @@
 //! Settings of a role in a properties file: what each is called, how values are read and shown, and what a file says that has no effect.
 
+use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
 
@@ -8,6 +9,11 @@ use crate::body::KeyValuesError;
 /// Name under which a broker lists the settings whose shown values count after its next start, separated by `;`
 /// (`GET_BROKER_CONFIG`). Apache RocketMQ shows such values, too, and does not tell them from those that count.
 pub const AFTER_RESTART: &str = "countsAfterRestart";
+
+/// Whether the value that a broker shows of a setting counts after its next start only.
+pub fn counts_after_restart(shown: &BTreeMap<String, String>, name: &str) -> bool {
+    shown.get(AFTER_RESTART).is_some_and(|names| names.split(';').any(|listed| listed == name))
+}
 
 /// Error: a value does not have its setting's type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

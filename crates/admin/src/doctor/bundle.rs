@@ -165,14 +165,21 @@ impl Broker {
 
     /// Whether the broker runs under its name and id by its own settings. In controller mode its settings do not say which id it has.
     pub fn is_named_so(&self) -> bool {
+        let is = |name, expected: &str| self.is_planned(name) || self.setting(name) == Some(expected);
         self.setting("enableControllerMode") != Some("true")
-            && self.setting("brokerName") == Some(self.name.as_str())
-            && self.setting("brokerId") == Some(self.id.to_string().as_str())
+            && is("brokerName", &self.name)
+            && is("brokerId", &self.id.to_string())
     }
 
-    /// A setting.
+    /// The present value of a setting; `None` when the broker shows the value of its next start.
     pub fn setting(&self, name: &str) -> Option<&str> {
-        self.settings.as_ref()?.get(name).map(String::as_str)
+        let shown = self.settings.as_ref()?.get(name).map(String::as_str);
+        shown.filter(|_| !self.is_planned(name))
+    }
+
+    /// Whether the broker shows the value of its next start.
+    fn is_planned(&self, name: &str) -> bool {
+        self.settings.as_ref().is_some_and(|shown| wire::settings::counts_after_restart(shown, name))
     }
 }
 

@@ -534,6 +534,21 @@ fn every_check_is_raised_by_its_fault_and_names_the_culprit() {
 }
 
 #[test]
+fn a_value_that_counts_after_a_restart_raises_no_finding() {
+    for (code, name, value) in [
+        ("too-few-in-sync", "inSyncReplicas", "3"),
+        ("too-few-in-sync", "minInSyncReplicas", "3"),
+        ("settings-differ", "maxMessageSize", "1000"),
+    ] {
+        let mut bundle = with_data(code);
+        setting(&mut bundle, name, value);
+        setting(&mut bundle, "countsAfterRestart", name);
+        let verdict = verdict_of(&bundle, code);
+        assert_ne!(verdict.state, State::Finding, "{code}: {:?}", verdict.findings);
+    }
+}
+
+#[test]
 fn no_check_finds_anything_in_a_healthy_cluster() {
     for (code, _, _) in FAULTS {
         let verdict = verdict_of(&with_data(code), code);
