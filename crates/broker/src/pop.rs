@@ -100,9 +100,11 @@ impl Pops {
     }
 
     /// Whether a checkpoint stays in memory. An acting slave appends nothing and keeps every checkpoint there.
+    /// A slave that does not act keeps none: it would never store it.
     fn may_hold(&self, broker: &Broker, cell: &Cell, checkpoint: &Checkpoint, now_ms: i64) -> bool {
         let settings = &broker.config.pop;
-        (settings.buffer_merge || broker.acting.is_acting())
+        let keeps = if broker.role.is_slave() { broker.acting.is_acting() } else { settings.buffer_merge };
+        keeps
             && patience(broker).holds(checkpoint, now_ms)
             && self.in_flight_queues.held.load(Ordering::Relaxed) < settings.held_max
             && cell.in_flight().len() < settings.in_flight_max

@@ -75,11 +75,10 @@ fn a_slave_that_stands_by_keeps_its_checkpoints() {
     assert_eq!(broker.pops.in_flight_queues.held.load(Ordering::Relaxed), 1);
 }
 
-#[test]
-fn a_pop_whose_checkpoint_an_acting_slave_cannot_hold_changes_nothing() {
-    let (fixture, _) = acting_with(|config| config.pop.held_max = 0);
+/// Pops at a slave that holds no checkpoint: the pop is refused, and leaves no trace.
+fn is_refused(fixture: &Fixture) {
     let broker = &fixture.broker;
-    let ask = ask(&fixture, INVISIBLE_MS);
+    let ask = ask(fixture, INVISIBLE_MS);
     let Want::Pop(pop) = &ask.want else { unreachable!() };
     let topic = broker.topics.find("T").unwrap();
     let Err(Unpopped::NotStored(error)) = pick(broker, &topic, (&ask, pop), Source::Disk) else { panic!() };
@@ -89,4 +88,16 @@ fn a_pop_whose_checkpoint_an_acting_slave_cannot_hold_changes_nothing() {
     assert_eq!(broker.pops.pending(), []);
     let cell = broker.pops.in_flight_queues.find("G", "T", 0).unwrap();
     assert!(cell.in_flight().is_empty() && !cell.is_busy());
+}
+
+#[test]
+fn a_pop_whose_checkpoint_an_acting_slave_cannot_hold_changes_nothing() {
+    is_refused(&acting_with(|config| config.pop.held_max = 0).0);
+}
+
+#[test]
+fn a_slave_that_does_not_act_holds_no_checkpoint() {
+    let (fixture, _) = acting_with(|config| config.pop.buffer_merge = true);
+    fixture.broker.acting.set_acting(false);
+    is_refused(&fixture);
 }
