@@ -38,6 +38,8 @@ pub fn settings_help() -> String {
 const VALUES: &str = "Values are read by these rules, at the start and by `vostok config lint FILE` alike; blanks around a value are ignored:\n\n\
 - A switch is on for `true` in any case. It is off for `false`, `no`, `off`, `0`, an empty value and misspellings of `false`, as in RocketMQ;\n\
 \x20 the log names all but `false`. Other words stop the start: RocketMQ takes `yes`, `on` and `1` for false without a word.\n\
+- A switch that decides about users (`authenticationEnabled`, `authorizationEnabled`, `authorizationStrict`, `migrateAuthFromV1Enabled`, `aclEnable`)\n\
+\x20 takes `true`, `false` or nothing. Every other word stops the start.\n\
 - A number, size, list, word or address that cannot be read stops the start with its line, its value and what is expected. RocketMQ keeps\n\
 \x20 the default without a word.\n\
 - A number below its lower bound stops the start, too. A number above its upper bound counts as the bound, except a port or an id.\n\
