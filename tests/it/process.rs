@@ -229,8 +229,12 @@ fn a_port_in_use_is_named() {
 
 #[test]
 fn values_that_cannot_be_read_stop_the_start() {
-    let lines =
-        ["flushDiskType=SYNC_FLUHS", "maxMessageSize=big", "autoCreateTopicEnable=yes", "namesrvAddr=host:Port"];
+    let lines = [
+        "flushDiskType=SYNC_FLUHS",
+        "maxMessageSize=big",
+        "autoCreateTopicEnable=yes",
+        "namesrvAddr=host:Port",
+    ];
     for line in lines {
         let (broken, _home) = setup(&[line]);
         let status = broken.spawn().expect("it can be started").wait();
