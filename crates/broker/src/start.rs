@@ -1,7 +1,7 @@
 //! Starting and stopping a broker.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use store::{Disk, FoundSize, OpenError, RealDisk, Store};
 
 use crate::assign;
 use crate::broker::{Arrivals, Broker, LoadError, Loaded};
-use crate::config::Config;
+use crate::config::{Config, own_ip};
 use crate::disk_pool::DiskPool;
 use crate::engine::{BLOCKING, Next, PUNCTUAL};
 use crate::housekeeping::{self, Housekeeping, Rereading, Saving};
@@ -78,7 +78,7 @@ impl RunningBroker {
     /// [`StartError::Store`] when the store cannot be opened, [`StartError::Persist`] when a configuration file cannot be read or
     /// written, [`StartError::Io`] when a port or thread fails, and [`StartError::Config`] when a setting cannot be used.
     pub fn start(mut config: Config, workers: Workers) -> Result<Self, StartError> {
-        let ip = own_ip(&config.broker_ip1)?;
+        let ip = own_ip(&config.broker_ip1).map_err(StartError::Config)?;
         let disk: Arc<dyn Disk> = Arc::new(RealDisk);
         take_file_sizes(&mut config, &*disk)?;
         let files = ConfigFiles::new(disk.clone(), config.store.root.join("config"));
@@ -248,25 +248,6 @@ fn take_file_sizes(config: &mut Config, disk: &dyn Disk) -> Result<(), OpenError
         );
     }
     Ok(())
-}
-
-/// The address of `brokerIP1`, for records and message ids.
-pub(crate) fn own_ip(host: &str) -> Result<IpAddr, StartError> {
-    if let Ok(ip) = host.parse() {
-        return Ok(ip);
-    }
-    let found = (host, 0).to_socket_addrs().map(|found| found.map(|address| address.ip()).collect());
-    let advice = "put an address of this machine there, or a name that resolves to one";
-    let failed =
-        |why: String| StartError::Config(format!("brokerIP1={host} does not resolve ({why}): {advice}"));
-    let found: Vec<IpAddr> = found.map_err(|error| failed(error.to_string()))?;
-    preferred(&found).ok_or_else(|| failed("no address".to_owned()))
-}
-
-/// The address to use of those a host name resolves to: an IPv4 address if there is one, because some clients cannot read
-/// IPv6 addresses in message ids.
-fn preferred(found: &[IpAddr]) -> Option<IpAddr> {
-    found.iter().find(|ip| ip.is_ipv4()).or(found.first()).copied()
 }
 
 fn io_error(what: &str) -> impl FnOnce(io::Error) -> StartError {

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 
 use super::aliases::{self, present_name};
 use super::property::Property;
-use super::{Config, Effect, Exporter, refused, table, unknown, value};
-use crate::start::own_ip;
+use super::{Config, Effect, Exporter, own_ip, refused, table, unknown, value};
 
 /// Why a request changes no setting at all.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,4 +1,3 @@
-use std::net::Ipv6Addr;
 use std::path::Path;
 
 use super::*;
@@ -60,16 +59,6 @@ fn the_files_of_a_store_keep_their_size() {
     let first = run(|config| config.store.queue_file_bytes = 2000);
     let again = run(|config| config.store.segment_bytes = 1 << 21);
     assert_eq!((first, again), ((1 << 20, 2000, 520_000), first));
-}
-
-#[test]
-fn the_name_of_a_broker_stands_for_an_address() {
-    assert_eq!(own_ip("10.1.2.3").unwrap(), IpAddr::from([10, 1, 2, 3]));
-    let (four, six) = (IpAddr::from([10, 1, 2, 3]), IpAddr::from(Ipv6Addr::LOCALHOST));
-    assert_eq!([preferred(&[six, four]), preferred(&[six]), preferred(&[])], [Some(four), Some(six), None]);
-    // The name is too long for a host name, so that no resolver is queried.
-    let refused = own_ip(&"a".repeat(300)).unwrap_err().to_string();
-    assert!(refused.contains(" does not resolve ("), "{refused}");
 }
 
 #[test]
