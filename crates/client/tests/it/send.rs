@@ -128,8 +128,10 @@ fn a_group_is_left_with_its_last_producer() {
 #[test]
 fn another_name_server_is_asked_when_one_is_gone() {
     let cluster = Cluster::start();
-    // The system gives this port to nobody.
-    let gone = "127.0.0.1:1";
+    // The port is taken, and nobody listens there.
+    let taken = tokio::net::TcpSocket::new_v4().unwrap();
+    taken.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let gone = &taken.local_addr().unwrap().to_string();
     block_on(async {
         let client = Client::start(client_config(&format!("{gone};{}", cluster.address))).unwrap();
         for _ in 0..3 {

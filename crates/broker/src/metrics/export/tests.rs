@@ -129,8 +129,12 @@ fn a_collector_that_refuses_or_is_away_is_told() {
     assert_eq!(outcome, Err("gRPC status 8: too much".to_owned()));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let away = runtime.block_on(async {
-        let otlp_target = "http://127.0.0.1:1".to_owned();
+        // The port is taken, and nobody listens there.
+        let taken = tokio::net::TcpSocket::new_v4().unwrap();
+        taken.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let otlp_target = format!("http://{}", taken.local_addr().unwrap());
         collector::export(&Metrics { otlp_target, ..Metrics::default() }, vec![Vec::new()]).await
     });
-    assert!(away.is_err_and(|text| text.contains("refused")));
+    let text = away.unwrap_err();
+    assert!(text.contains("refused"), "{text}");
 }
