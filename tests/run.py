@@ -64,6 +64,7 @@ FILE_SYSTEMS = ("mkfs.ext4:e2fsprogs", "mkfs.xfs:xfsprogs", "losetup:mount", "un
 DISK_FAULTS = (*FILE_SYSTEMS, "nbdkit:nbdkit", "nbdfuse:libnbd-bin", "fsfreeze:util-linux", "prlimit:util-linux")
 # Mounts in a namespace of their own, so that no other namespace keeps a file system that was shut down.
 MOUNTS = "$(unshare --mount true 2>/dev/null && echo unshare --mount)"
+SIM = f"nice -n 10 {TARGET}/debug/vostok-sim"
 SEQUENTIAL = ("format", "build")
 RELEASE = "nice -n 10 cargo build --quiet --release --locked && ! grep -q VOSTOK_PLANTED target/release/vostok"
 DENY = """cargo deny --version >/dev/null 2>&1 || {
@@ -84,14 +85,14 @@ PARTS = (
     Part("format", FORMAT, FORMAT, counts=False),
     Part("build", f"{PYTHON} tests.unit --build", f"{PYTHON} tests.unit --build", 2, counts=False),
     Part("unit", f"{PYTHON} tests.unit", f"{PYTHON} tests.unit", 1.5, ("promtool:prometheus", "ip:iproute2")),
+    Part("lint", LINT, LINT, 0.75, counts=False),
+    Part("sim", f"{SIM} --seconds 30 --planted", f"{SIM} --seconds 120 --planted", 0.75),
     program("interop.remoting_clients", load=1.5),
     program("interop.grpc_clients", load=1.5, needs=("openssl:openssl",)),
-    Part("lint", LINT, LINT, counts=False),
     program("interop.mqadmin", load=0.7),
     program("interop.console", load=0.7, needs=("chromium:chromium",)),
     program("interop.store_both_ways"),
     program("interop.auth", needs=("curl:curl",)),
-    Part("sim", "target/debug/vostok-sim --seconds 30 --planted", "target/debug/vostok-sim --seconds 120 --planted"),
     Part("powercut", f"{MOUNTS} {TOOLS}/crash powercut --cuts 10", f"{MOUNTS} {TOOLS}/crash powercut --cuts 100", 1, FILE_SYSTEMS),
     Part("kill9", f"{TOOLS}/crash kill9 --rounds 4", f"{TOOLS}/crash kill9 --rounds 20"),
     program("interop.cluster"),
