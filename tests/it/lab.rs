@@ -89,7 +89,7 @@ fn rows(out: &Path) -> usize {
     text.map_or(0, |text| text.lines().count())
 }
 
-/// How a process ended, which has to end.
+/// Exit status of a process, which has to end.
 fn ended(process: &mut Process) -> ExitStatus {
     await_end(&mut process.0).expect("the process ends")
 }

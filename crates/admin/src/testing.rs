@@ -15,7 +15,7 @@ use wire::codes::request;
 use wire::frame::{Command, FrameWriter};
 use wire::json;
 
-/// How long a test waits for an outcome. An outcome that comes late is as good as an early one.
+/// Longest wait of a test for an outcome. An outcome that comes late is as good as an early one.
 const OUTCOME_CAP: Duration = Duration::from_secs(120);
 
 /// Name of the cluster.

@@ -158,7 +158,7 @@ fn append_left(broker: &Broker, left: &[HeldCheckpoint]) -> Option<LogOffset> {
     end.inspect_err(warn).ok()
 }
 
-/// How long checkpoints are kept in memory, by the broker's settings. A slave that acts, or has acted, keeps them until its master
+/// Duration for which checkpoints stay in memory, by the broker's settings. A slave that acts, or has acted, keeps them until its master
 /// is back.
 fn patience(broker: &Broker) -> InFlightPatience {
     if broker.role.is_slave() {

@@ -29,7 +29,7 @@ use crate::remoting::Port;
 use crate::supervisor::SupervisedWork;
 use crate::topics::{Queue, Topics};
 
-/// How long a test waits for an outcome. An outcome that comes late is as good as an early one.
+/// Longest wait of a test for an outcome. An outcome that comes late is as good as an early one.
 pub(crate) const OUTCOME_CAP: Duration = Duration::from_secs(300);
 
 pub(crate) const ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10911);

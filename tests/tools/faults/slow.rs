@@ -28,7 +28,7 @@ const LINES: [&str; 4] = [
 ];
 /// Times that a reader gets everything while the disk does not answer.
 const PASSES: u32 = 20;
-/// How long a file system is frozen.
+/// Duration for which a file system is frozen.
 const FROZEN: Duration = Duration::from_secs(4);
 /// Messages that a load stores before something happens to the disk.
 const STORED: i64 = 40;

@@ -54,7 +54,7 @@ struct Part {
     yields: Yields,
 }
 
-/// What one queue contributes to a pop.
+/// Contribution of a queue to a pop.
 enum Yields {
     /// Messages with their checkpoint.
     Checkpoint(Checkpoint),

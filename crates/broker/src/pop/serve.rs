@@ -29,7 +29,7 @@ use crate::slow::WaitCause;
 use crate::state::Cell;
 use crate::topics::{Queue, Topic};
 
-/// How often a request that did not advance is run again when there seem to be messages, before it is suspended anyway.
+/// Number of times that a request that did not advance is run again when there seem to be messages, before it is suspended anyway.
 const TRIES_MAX: usize = 3;
 
 /// The outcome of running a request for one slice.

@@ -15,7 +15,7 @@ use crate::topics::Queue;
 /// long pulls of a client that went away are kept.
 pub(super) const HOLD_MAX_MS: i64 = 60_000;
 
-/// How often a pull whose queue grows faster than it is searched runs on the thread of its connection before other requests have
+/// Number of rounds that a pull whose queue grows faster than it is searched runs on the thread of its connection before other requests have
 /// their turn.
 const ROUNDS_MAX: u32 = 16;
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use client::{Config, ProducerConfig};
 
-/// How long a test waits for an outcome. An outcome that comes late is as good as an early one.
+/// Longest wait of a test for an outcome. An outcome that comes late is as good as an early one.
 const OUTCOME_CAP: Duration = Duration::from_secs(120);
 
 /// The configuration of a client whose calls get an answer, however late.

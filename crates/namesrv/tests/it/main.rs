@@ -10,7 +10,7 @@ use namesrv::{Config, NameServer, StartError};
 use tempfile::TempDir;
 use wire::frame::{Command, Encoding, FrameWriter, Head};
 
-/// How long a test waits for an outcome. An outcome that comes late is as good as an early one.
+/// Longest wait of a test for an outcome. An outcome that comes late is as good as an early one.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn serve(properties: &str) -> (NameServer, TempDir) {

@@ -37,7 +37,7 @@ fn identity() -> Option<Identity> {
     Some(Identity { certificate: golden("certificate.pem"), key: golden("key.pem"), password: None })
 }
 
-/// How long a test waits for an outcome. An outcome that comes late is as good as an early one.
+/// Longest wait of a test for an outcome. An outcome that comes late is as good as an early one.
 const OUTCOME_CAP: Duration = Duration::from_secs(120);
 
 fn started(settings: &TlsSettings) -> Workers {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use net::{CallError, ConnectionHandle, Limits, MemoryCharge, Service, Workers};
 use wire::frame::{Command, Encoding, FRAME_BYTES_MAX, FrameWriter, Head, frame_length};
 
-/// How long a test waits for an outcome. An outcome that comes late is as good as an early one.
+/// Longest wait of a test for an outcome. An outcome that comes late is as good as an early one.
 const OUTCOME_CAP: Duration = Duration::from_secs(120);
 
 const ECHO: i32 = 1;

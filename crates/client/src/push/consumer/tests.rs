@@ -11,7 +11,7 @@ use tokio::sync::mpsc::unbounded_channel;
 #[allow(dead_code, reason = "the integration tests use the rest")]
 mod cluster;
 
-/// How long a test waits for an outcome. An outcome that comes late is as good as an early one.
+/// Longest wait of a test for an outcome. An outcome that comes late is as good as an early one.
 const OUTCOME_CAP: Duration = Duration::from_secs(120);
 
 /// Waits until a condition holds that must become true.
