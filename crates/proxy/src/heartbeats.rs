@@ -6,18 +6,16 @@ use std::time::Duration;
 use crate::calls::Proxy;
 use crate::cluster::Cluster;
 
-/// Time between two heartbeats (`transactionHeartbeatPeriodSecond`).
-const PERIOD: Duration = Duration::from_secs(20);
-
 /// A client that was silent for so long is forgotten (`channelExpiredTimeout`).
 const SILENCE_MAX_MS: i64 = 120_000;
 
 /// Runs until the proxy stops.
 pub async fn run(proxy: Arc<Proxy>, cluster: Arc<Cluster>) {
     cluster.relay_requests(&proxy.registry);
+    let period = Duration::from_secs(u64::try_from(proxy.config.producers_told_s).unwrap_or(0).max(1));
     loop {
         tokio::select! {
-            () = tokio::time::sleep(PERIOD) => {}
+            () = tokio::time::sleep(period) => {}
             () = cluster.producers_changed.notified() => {}
             () = proxy.stopping() => return,
         }
