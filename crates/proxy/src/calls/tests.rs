@@ -59,7 +59,8 @@ impl Fixture {
         let broker = RunningBroker::start(config, workers).unwrap();
         let mut config = Config { checks_message_type: false, polling_ms_min: 0, ..Config::default() };
         change(&mut config);
-        let proxy = Proxy::new(Brokers::Local(broker.api()), config, 8081);
+        let brokers = Brokers::of_process(broker.api(), client::Config::new(""), &config).unwrap();
+        let proxy = Proxy::new(brokers, config, 8081);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let sends = proxy.brokers.sends();
         Self { broker: Some(broker), proxy, sends, runtime, _directory: directory }
