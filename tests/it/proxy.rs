@@ -238,6 +238,38 @@ fn proxies_tell_each_other_their_consumers_and_brokers_know_none() {
 }
 
 #[test]
+fn a_client_whose_calls_are_spread_over_proxies_is_served_by_each() {
+    let stage = Stage::start(&[]);
+    topic(&stage, "T", "NORMAL");
+    let [one, other] = ["one", "other"].map(|name| Proxy::start(&stage, name, r#"{"remotingListenPort":0}"#));
+    let group = || Fields::default().message(1, resource("G"));
+    // One client behind a balancer: its settings go to one proxy.
+    let mut client = Grpc::connect(one.address, "c");
+    consumer(&mut client);
+    let mut spread = Grpc::connect(other.address, "c");
+    send(&mut spread, "T", Fields::default().bytes(3, "id-1"));
+    let message = receive(&mut spread, "T");
+    assert_eq!(text(&message, &[3, 3]), "id-1");
+    let entry = Fields::default().bytes(1, "id-1").bytes(2, text(&message, &[3, 12]));
+    let [acked] = &*client.call("AckMessage", &group().message(2, resource("T")).message(3, entry)) else {
+        panic!()
+    };
+    assert_eq!(text(acked, &[1, 1]), OK, "{}", text(acked, &[1, 2]));
+    eventually("the other proxy takes heartbeats of the client", || {
+        let [beat] = &*client.call("Heartbeat", &group()) else { panic!() };
+        assert_eq!(text(beat, &[1, 1]), OK);
+        let [beat] = &*spread.call("Heartbeat", &group()) else { panic!() };
+        (text(beat, &[1, 1]) == OK).then_some(())
+    });
+    assert_eq!(other.consumers("G"), ["c"]);
+    // A client ends at one proxy, whichever had the last heartbeat.
+    let [left] = &*spread.call("NotifyClientTermination", &group()) else { panic!() };
+    assert_eq!(text(left, &[1, 1]), OK, "{}", text(left, &[1, 2]));
+    assert!(other.consumers("G").is_empty());
+    eventually("the first proxy forgets the client", || one.consumers("G").is_empty().then_some(()));
+}
+
+#[test]
 fn a40_a_proxy_signs_its_requests() {
     let provider = "org.apache.rocketmq.auth.authentication.provider.LocalAuthenticationMetadataProvider";
     let provider = format!("authenticationMetadataProvider={provider}");

@@ -251,6 +251,26 @@ impl Brokers {
         }
     }
 
+    /// Notes the heartbeat of a consumer that told another proxy its settings; false for a consumer that no proxy told of. In local mode
+    /// proxies tell each other nothing, as in RocketMQ.
+    pub(crate) async fn heard_elsewhere(&self, group: &str, client_id: &str) -> bool {
+        match self {
+            Self::Local(_) => false,
+            Self::Cluster(cluster) => Box::pin(cluster.heard_elsewhere(group, client_id)).await,
+        }
+    }
+
+    /// Forgets a consumer that told another proxy its settings; whether one told of the consumer.
+    pub(crate) fn left_elsewhere(&self, group: &str, client: &Client) -> bool {
+        match self {
+            Self::Cluster(cluster) if cluster.consumers.get(group, &client.id).is_some() => {
+                cluster.client_left(client, group);
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// A producer stated its topics: other brokers are to know before the producer is asked for a decision.
     pub(crate) fn producer_stated(&self) {
         if let Some(cluster) = self.cluster() {
@@ -262,7 +282,11 @@ impl Brokers {
     pub(crate) fn closed(&self, client: &Client) {
         match self {
             Self::Local(Local { api, .. }) => api.closed(client.link()),
-            Self::Cluster(cluster) => cluster.client_left(client),
+            Self::Cluster(cluster) => {
+                if let Some(group) = client.consumer_group() {
+                    cluster.client_left(client, &group);
+                }
+            }
         }
     }
 

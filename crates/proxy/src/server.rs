@@ -216,8 +216,7 @@ impl RunningProxy {
         workers.spawn(0, move || heartbeats::run(beating))?;
         if let Brokers::Cluster(cluster) = &proxy.brokers {
             let (syncing, synced) = (proxy.clone(), cluster.clone());
-            workers
-                .spawn(0, move || async move { heartbeat_sync::run(&synced, syncing.stopping()).await })?;
+            workers.spawn(0, move || heartbeat_sync::run(syncing, synced))?;
             let (reading, read) = (proxy.clone(), cluster.clone());
             workers.spawn(0, move || async move { read_users(&read, reading.stopping()).await })?;
         }

@@ -132,7 +132,13 @@ fn filter(expression: &Option<FilterExpression>) -> Result<(&str, &'static str, 
 }
 
 async fn found(call: &Call, request: &ReceiveMessageRequest) -> Result<Delivery, Failure> {
-    let (client, stated) = clients::known(call)?;
+    let (client, stated) = match clients::known(call) {
+        Err(failure) if failure.code == Code::UnrecognizedClientType => {
+            Box::pin(clients::implied(call, request)).await?
+        }
+        known => known?,
+    };
+    client.note_activity(call.proxy.brokers.now_ms());
     let poll_ms = polling_ms(call, request, &stated.settings)?;
     let topic = name(&request.message_queue.as_ref().and_then(|queue| queue.topic.clone())).to_owned();
     let group = name(&request.group);

@@ -481,6 +481,18 @@ fn a_heartbeat_needs_settings() {
 }
 
 #[test]
+fn a_receive_without_settings_is_served_as_its_group_is_configured() {
+    let fixture = Fixture::new();
+    fixture.send(|_| {});
+    let received = fixture.receive();
+    let Received::Status(status) = &received[0] else { panic!("{received:?}") };
+    assert_eq!(status.code, Code::UnrecognizedClientType as i32, "there is no group");
+    fixture.change_group(r#""retryMaxTimes":0"#);
+    let received = fixture.receive();
+    assert!(received.iter().any(|it| matches!(it, Received::Message(_))), "{received:?}");
+}
+
+#[test]
 fn a_broken_filter_is_refused_when_messages_are_received() {
     let outcome = |expression: &str| {
         let fixture = Fixture::new();
