@@ -167,3 +167,19 @@ fn masters_at_hosts_of_their_own_are_reached_there() {
     }
     assert_eq!(consume_all(&masters, 12), [4, 4, 4]);
 }
+
+#[test]
+fn a_master_whose_name_server_does_not_answer_serves_its_own_queues() {
+    let (mut setup, _home) = setup(&["brokerName=broker-a"]);
+    setup.roles = "broker".to_owned();
+    // Nothing listens at the port of the name server.
+    let name_server = setup.namesrv().to_string();
+    setup.arguments = ["-n", &name_server, "--grpc-port", "0"].map(str::to_owned).to_vec();
+    let _server = setup.spawn().unwrap();
+    let address = grpc_of(&setup);
+    topic_at(setup.broker(), "T", "NORMAL");
+    let mut client = Grpc::connect(address, "sender");
+    let own = ("broker-a".to_owned(), "127.0.0.1".to_owned(), address.port().to_string());
+    assert_eq!(route(&mut client), [own.clone(), own]);
+    send(&mut client, "T", Fields::default().bytes(3, "id"));
+}
