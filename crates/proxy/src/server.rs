@@ -216,7 +216,15 @@ impl RunningProxy {
         workers.spawn(0, move || heartbeats::run(beating))?;
         if let Brokers::Cluster(cluster) = &proxy.brokers {
             let (syncing, synced) = (proxy.clone(), cluster.clone());
-            workers.spawn(0, move || heartbeat_sync::run(syncing, synced))?;
+            workers.spawn(0, move || async move {
+                // The client may have received messages here.
+                let left = |client: &str| {
+                    if syncing.registry.forget(client) {
+                        syncing.renewals.given_back.notify_one();
+                    }
+                };
+                heartbeat_sync::run(&synced, syncing.stopping(), left).await;
+            })?;
             let (reading, read) = (proxy.clone(), cluster.clone());
             workers.spawn(0, move || async move { read_users(&read, reading.stopping()).await })?;
         }

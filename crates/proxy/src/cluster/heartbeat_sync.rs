@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use client::{Message, Producer, ProducerConfig, PullConsumer};
@@ -17,7 +17,6 @@ use wire::codes::{Language, response};
 use wire::json;
 
 use super::Cluster;
-use crate::calls::Proxy;
 use crate::registry::{Client, Stated};
 use grpc::messages::settings_json;
 
@@ -236,9 +235,9 @@ impl Cluster {
     }
 }
 
-/// Tells and hears until the proxy stops.
-pub async fn run(proxy: Arc<Proxy>, cluster: Arc<Cluster>) {
-    let mut stopping = pin!(proxy.stopping());
+/// Tells and hears until the proxy stops. Calls `left` with the id of each client that left by another proxy.
+pub async fn run(cluster: &Cluster, stopping: impl Future<Output = ()>, left: impl Fn(&str)) {
+    let mut stopping = pin!(stopping);
     let waiting = cluster.outbox.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
     let Some(mut waiting) = waiting.filter(|_| !cluster.sync_topic.is_empty()) else { return };
     let consumer = PullConsumer::new(&cluster.client, format!("CID_{}", cluster.sync_topic), "*");
@@ -271,12 +270,8 @@ pub async fn run(proxy: Arc<Proxy>, cluster: Arc<Cluster>) {
             }
             // What fails is asked again after a second.
             found = consumer.poll(POLL), if listens => {
-                for message in found.unwrap_or_default() {
-                    // The client may have received messages here.
-                    if cluster.hear(&message.body).is_some_and(|client| proxy.registry.forget(&client)) {
-                        proxy.renewals.given_back.notify_one();
-                    }
-                }
+                let found = found.unwrap_or_default();
+                found.iter().filter_map(|message| cluster.hear(&message.body)).for_each(|client| left(&client));
             }
             () = &mut stopping => return,
         }
