@@ -2,9 +2,9 @@
 crates/grpc with the descriptors in the Python package.
 
     python3 -m interop.grpc_clients [--short] [--client NAME[,NAME]] [--only NAME[,NAME]] [--before vostok|java]
-                                    [--java VERSION] [--go VERSION] [--cap SECONDS] [--keep]
+                                    [--masters] [--java VERSION] [--go VERSION] [--cap SECONDS] [--keep]
 
-With --before, gRPC is a process of its own (`--roles proxy -n ...`, cluster mode) before a broker of Vostok or Apache RocketMQ 5.5.0.
+With --masters, three masters of one cluster have gRPC each at an address of its own, and the clients know only the first. With --before, gRPC is a process of its own (`--roles proxy -n ...`, cluster mode) before a broker of Vostok or Apache RocketMQ 5.5.0.
 
 All clients run at the same time, each scenario on its own topic and group. A line per client and scenario is printed, then
 `grpc: N passed, N failed, N skipped`. A client that cannot be built on this machine is named and counts as skipped.
@@ -26,6 +26,7 @@ from tests.kit.cases import side_by_side
 from tests.kit.paths import ROOT, WORK
 from tests.kit.report import Report, scratch
 from tests.kit.servers import KINDS, Vostok
+from tests.kit.waiting import eventually
 
 INTEROP = ROOT / "interop"
 # Both are off by default. Receives with SQL will not need the second setting any more.
@@ -40,6 +41,12 @@ BESIDE_BROKER, BEFORE_BROKER = {"operators"}, {"proxies"}
 # Scenarios of --short, of every client that has them.
 SHORT = {"simple", "tls", "push", "fifo", "delay", "transactions", "tags", "sql", "dead-letters", "large-bodies", "first-message", "statuses",
          "pings", "reset-flood", "continuation-flood", "long-headers", "malformed", "large-requests", "reflection", "settings", "stop"}
+# The masters of --masters.
+HOSTS = {"broker-a": "127.0.0.1", "broker-b": "127.0.0.2", "broker-c": "127.0.0.3"}
+# Scenarios whose messages are on all masters.
+SPREAD = {"simple", "push"}
+# Scenarios of --masters, unless others are chosen.
+OF_MASTERS = SPREAD | {"fifo", "transactions", "tags", "dead-letters"}
 # Names of --only beside the scenarios of clients.
 PARTS = {"descriptors", "first-message", "stop"}
 JAVA, GO = "5.2.0", "5.1.4"
@@ -121,22 +128,29 @@ class Rust(Client):
 
 
 class Server:
-    """The gRPC port of Vostok, with the brokers behind it."""
+    """The gRPC port of Vostok, with the brokers behind it. `others` are further masters by the address of each."""
 
     def __init__(self, directory, options):
         self.directory, self.before, self.certificate, key = directory, options.before, directory / "certificate.pem", directory / "key.pem"
         # The Rust client takes no certificate of an authority for that of a server.
         downloads.run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext",
-                      "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE", "-keyout", key, "-out", self.certificate)
+                      f"subjectAltName={','.join(f'IP:{host}' for host in HOSTS.values())}", "-addext", "basicConstraints=critical,CA:FALSE", "-keyout", key, "-out", self.certificate)
         tls = {"tls.server.certPath": self.certificate, "tls.server.keyPath": key}
         port, remoting = ports.free_run(2)
-        self.endpoint, arguments = f"127.0.0.1:{port}", ["--grpc-port", port]
+        self.endpoint, arguments, self.others = f"127.0.0.1:{port}", ["--grpc-port", port], {}
         if not options.short:
             (directory / "rmq-proxy.json").write_text(json.dumps({"grpcClientIdleTimeMills": IDLE_MS}))
             arguments += ["--proxy-config", directory / "rmq-proxy.json"]
         if self.before is None:
-            self.brokers = self.vostok = Vostok(directory, PROPERTIES | tls, arguments=arguments, listens=[port])
+            at = {"bindAddress": HOSTS["broker-a"]} if options.masters else {}
+            self.brokers = self.vostok = Vostok(directory, PROPERTIES | tls | at, arguments=arguments, listens=[port])
             self.proxy = ""
+            for name, host in list(HOSTS.items())[1:] if options.masters else ():
+                conf = PROPERTIES | tls | {"brokerName": name, "brokerIP1": host, "bindAddress": host}
+                other = Vostok(directory / name, conf, "broker", self.brokers.namesrv, arguments)
+                # Readiness is asked of 127.0.0.1, where this broker does not listen; `topics.await_brokers` waits for its route.
+                other.ports = []
+                self.others[f"{host}:{other.broker_port}"] = other
         else:
             self.brokers = KINDS[self.before](directory / "brokers", PROPERTIES)
             self.vostok = Vostok(directory, tls, "proxy", self.brokers.namesrv, [*arguments, "--proxy-port", remoting], [port, remoting])
@@ -146,11 +160,21 @@ class Server:
         self.brokers.start()
         if self.before is not None:
             self.vostok.start()
-        topics.topic(self.brokers.broker, "Hello")
+        for other in self.others.values():
+            other.start()
+        for broker in self.masters:
+            eventually(lambda: topics.topic(broker, "Hello") is None, refused=OSError)
+        topics.await_brokers(self.brokers.namesrv, "Hello", len(self.masters))
         return self
+
+    @property
+    def masters(self):
+        return [self.brokers.broker, *self.others]
 
     def __exit__(self, *failure):
         try:
+            for other in self.others.values():
+                other.__exit__(*failure)
             self.vostok.__exit__(*failure)
         finally:
             self.brokers.__exit__(*failure)
@@ -165,10 +189,17 @@ class Server:
         """Makes the topics and the groups of scenarios."""
         for name in names:
             suffix = f"{client.language}_{name.replace('-', '_')}_{run}"
-            topics.topic(self.brokers.broker, f"T_{suffix}", KINDS_OF_TOPICS.get(name, "NORMAL"))
-            topics.group(self.brokers.broker, f"G_{suffix}", **GROUPS.get(name, {}))
+            for broker in self.masters:
+                topics.topic(broker, f"T_{suffix}", KINDS_OF_TOPICS.get(name, "NORMAL"))
+                topics.group(broker, f"G_{suffix}", **GROUPS.get(name, {}))
+            topics.await_brokers(self.brokers.namesrv, f"T_{suffix}", len(self.masters))
             if name == "both-protocols":
                 topics.pop_mode(self.brokers.broker, f"T_{suffix}", f"G_{suffix}")
+
+    def counts(self, client, run, name):
+        """The messages of a scenario's topic on each master."""
+        topic = f"T_{client.language}_{name.replace('-', '_')}_{run}"
+        return [sum(topics.end(broker, topic, queue) for queue in range(4)) for broker in self.masters]
 
     @contextlib.contextmanager
     def started(self, client, run, names):
@@ -202,6 +233,9 @@ def perform(case, server, client, names, cap):
         timer.cancel()
     for name in missing:
         case.check(name, False, "no result")
+    for name in SPREAD.intersection(names) if server.others else ():
+        counts = server.counts(client, run, name)
+        case.check(f"{name}: each master has messages {counts}", all(counts), counts)
 
 
 def is_late(output):
@@ -245,6 +279,8 @@ def test(case, server, client, options):
     client.build()
 
     def is_wanted(name):
+        if options.masters and not options.only:
+            return name in OF_MASTERS
         absent = client.lacks | (BESIDE_BROKER if options.before else BEFORE_BROKER)
         return name not in absent and (name in options.only if options.only else name in SHORT or not options.short)
     client.listed = subprocess.run([str(word) for word in (*client.program, "list")], stdout=subprocess.PIPE, text=True, check=True,
@@ -254,7 +290,7 @@ def test(case, server, client, options):
     names = list(filter(is_wanted, client.listed))
     with ThreadPoolExecutor(8) as pool:
         tasks = [pool.submit(perform, case, server, client, part, options.cap) for part in client.runs(names) if part]
-        if client.hello and is_wanted("first-message"):
+        if client.hello and not options.masters and is_wanted("first-message"):
             tasks.append(pool.submit(first_message, case, server, client, options.cap))
     for task in tasks:
         task.result()
@@ -292,6 +328,7 @@ def main():
     parser.add_argument("--java", default=JAVA, metavar="VERSION", help="version of the Java client, such as 5.0.3")
     parser.add_argument("--go", default=GO, metavar="VERSION", help="version of the Go client, such as 5.1.3")
     parser.add_argument("--before", choices=["vostok", "java"], help="the brokers of another process")
+    parser.add_argument("--masters", action="store_true", help="three masters with gRPC each")
     parser.add_argument("--cap", type=int, default=900, metavar="SECONDS", help="time after which a client program is ended")
     parser.add_argument("--keep", action="store_true", help="keep the logs")
     options = parser.parse_args()
@@ -305,7 +342,7 @@ def main():
     with scratch(report, options.keep) as directory, Server(directory, options) as server:
         side_by_side(report, {client.name: functools.partial(test, server=server, client=client, options=options) for client in clients})
         check_names(report, clients, options.only or (SHORT if options.short and not wanted else ()))
-        for part in (descriptors, stop):
+        for part in () if options.masters else (descriptors, stop):
             if raw in clients and raw.program and (not options.only or part.__name__ in options.only):
                 part(report, server, raw)
     report.close()

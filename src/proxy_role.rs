@@ -122,10 +122,12 @@ fn config(settings: &Settings) -> Result<proxy::Config, Error> {
 pub fn start_beside(
     settings: &Settings,
     config: proxy::Config,
-    (broker, bind): (&RunningBroker, IpAddr),
+    (broker, bind, reach): (&RunningBroker, IpAddr, client::Config),
     workers: &Workers,
 ) -> Result<Option<Running>, Error> {
-    match RunningProxy::start(config, Brokers::Local(broker.api()), bind, workers) {
+    let brokers = Brokers::of_process(broker.api(), reach, &config)
+        .map_err(|error| Error::new("gRPC does not start", error))?;
+    match RunningProxy::start(config, brokers, bind, workers) {
         Ok(proxy) => Ok(Some(Running { proxy, workers: None })),
         Err(error) if error.is_port_taken() && !settings.wants_grpc() => {
             tracing::warn!(

@@ -454,6 +454,11 @@ async fn start_broker(
         None => Budget::limited(config.connection_bytes_max, config.connection_limits),
     };
     config.replication.tls = ReplicationTls::new(&security, &budget);
+    let reach = client::Config {
+        security: security.clone(),
+        credentials: config.own_credentials(),
+        ..client::Config::new(&name_servers.join(";"))
+    };
     let workers = Workers::start_within("broker", threads, Limits::default(), security, budget)
         .map_err(|error| Error::new("the broker's threads cannot be started", error))?;
     let bind = config.bind_address;
@@ -464,7 +469,7 @@ async fn start_broker(
             return Err(Error::new("the broker does not start", error));
         }
     };
-    let start = |config| proxy_role::start_beside(settings, config, (&broker, bind), &workers);
+    let start = |config| proxy_role::start_beside(settings, config, (&broker, bind, reach.clone()), &workers);
     match proxy_config.map(start).transpose() {
         Ok(proxy) => {
             Ok(StartedBroker { broker, proxy: proxy.flatten(), name_servers: name_servers.join(";") })

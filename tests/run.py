@@ -89,6 +89,7 @@ PARTS = (
     Part("sim", f"{SIM} --seconds 30 --planted", f"{SIM} --seconds 120 --planted", 0.75),
     program("interop.remoting_clients", load=1.5),
     program("interop.grpc_clients", load=1.5, needs=("openssl:openssl",)),
+    Part("grpc-masters", None, f"{PYTHON} interop.grpc_clients --masters --client java,go", 1.5, ("openssl:openssl",)),
     program("interop.mqadmin", load=0.7),
     program("interop.console", load=0.7, needs=("chromium:chromium",)),
     program("interop.store_both_ways"),

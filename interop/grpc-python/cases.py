@@ -59,7 +59,7 @@ class Stage(scenarios.Stage):
 
 
 def take(consumer):
-    """Receives once. This client does not wait until the server has its settings, without which a receive is refused (40015)."""
+    """Receives once. This client does not wait until the server has its settings, without which a receive of an unknown group is refused (40015)."""
     def receive():
         try:
             return [consumer.receive(32, INVISIBLE_S) or []]

@@ -45,11 +45,21 @@ impl Fields {
     }
 }
 
-/// What is at a path of fields: a number, or the bytes of a text or message. The first one counts where there are several.
+/// The value at a path of fields: a number, or the bytes of a text or message. The first value counts where there are several.
 pub fn at(message: &[u8], path: &[u64]) -> Option<Vec<u8>> {
-    let (mut rest, Some((&wanted, path))) = (message, path.split_first()) else {
-        return Some(message.to_vec());
-    };
+    let Some((wanted, path)) = path.split_first() else { return Some(message.to_vec()) };
+    at(all(message, *wanted).first()?, path)
+}
+
+/// The values of a repeated field.
+pub fn all(message: &[u8], wanted: u64) -> Vec<Vec<u8>> {
+    let mut rest = message;
+    let fields = std::iter::from_fn(|| field(&mut rest));
+    fields.filter(|(number, _)| *number == wanted).map(|(_, value)| value).collect()
+}
+
+/// Takes the next field: its number and value.
+fn field(rest: &mut &[u8]) -> Option<(u64, Vec<u8>)> {
     let varint = |rest: &mut &[u8]| {
         let mut number = 0_u64;
         for shift in 0..10 {
@@ -62,23 +72,17 @@ pub fn at(message: &[u8], path: &[u64]) -> Option<Vec<u8>> {
         }
         None
     };
-    while let Some(tag) = varint(&mut rest) {
-        let value = match tag & 7 {
-            0 => varint(&mut rest)?.to_string().into_bytes(),
-            2 => {
-                let length = usize::try_from(varint(&mut rest)?).ok()?;
-                let (value, others) = rest.split_at_checked(length)?;
-                rest = others;
-                value.to_vec()
-            }
-            5 => rest.split_off(..4)?.to_vec(),
-            _ => rest.split_off(..8)?.to_vec(),
-        };
-        if tag >> 3 == wanted {
-            return at(&value, path);
+    let tag = varint(rest)?;
+    let value = match tag & 7 {
+        0 => varint(rest)?.to_string().into_bytes(),
+        2 => {
+            let length = usize::try_from(varint(rest)?).ok()?;
+            rest.split_off(..length)?.to_vec()
         }
-    }
-    None
+        5 => rest.split_off(..4)?.to_vec(),
+        _ => rest.split_off(..8)?.to_vec(),
+    };
+    Some((tag >> 3, value))
 }
 
 /// The text or number at a path; empty when there is none.

@@ -29,6 +29,7 @@ mod judge;
 mod lab;
 mod lab_grpc;
 mod many;
+mod masters;
 mod metrics;
 mod mtls;
 mod pops;

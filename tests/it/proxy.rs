@@ -57,22 +57,35 @@ impl Proxy {
 }
 
 /// The address in a line that a server writes when it serves.
-fn address_of(setup: &Setup, prefix: &str) -> SocketAddr {
+pub fn address_of(setup: &Setup, prefix: &str) -> SocketAddr {
     eventually(&format!("\"{prefix}\" is in {}", setup.log().display()), || {
         let log = std::fs::read_to_string(setup.log()).unwrap();
         log.lines().find_map(|line| line.strip_prefix(prefix)).map(port)
     })
 }
 
-/// Where a proxy is reached that listens on all addresses.
+/// The address at which a proxy is reached that listens at one address, or at all.
 fn port(listens: &str) -> SocketAddr {
     let listens: SocketAddr = listens.parse().unwrap();
-    SocketAddr::from(([127, 0, 0, 1], listens.port()))
+    match listens.ip().is_unspecified() {
+        true => SocketAddr::from(([127, 0, 0, 1], listens.port())),
+        false => listens,
+    }
 }
 
 /// Creates a topic on the broker, and waits until the name server knows it.
 pub fn topic(stage: &Stage, name: &str, kind: &str) {
-    let made = stage.connect().call(
+    topic_at(stage.server.setup().broker(), name, kind);
+    eventually(&format!("{name} has a route"), || {
+        let code = request::GET_ROUTEINFO_BY_TOPIC;
+        let answer = stage.name_server().call(code, |writer| writer.text("topic", name), b"");
+        (answer.code == 0).then_some(())
+    });
+}
+
+/// Creates a topic with two queues on a broker.
+pub fn topic_at(broker: SocketAddr, name: &str, kind: &str) {
+    let made = open(broker).call(
         request::UPDATE_AND_CREATE_TOPIC,
         |writer| {
             writer
@@ -89,14 +102,9 @@ pub fn topic(stage: &Stage, name: &str, kind: &str) {
         &[],
     );
     assert_eq!(made.code, 0, "{made:?}");
-    eventually(&format!("{name} has a route"), || {
-        let code = request::GET_ROUTEINFO_BY_TOPIC;
-        let answer = stage.name_server().call(code, |writer| writer.text("topic", name), b"");
-        (answer.code == 0).then_some(())
-    });
 }
 
-fn resource(name: &str) -> Fields {
+pub fn resource(name: &str) -> Fields {
     Fields::default().bytes(2, name)
 }
 
@@ -111,7 +119,7 @@ fn settings(client: &mut Grpc, settings: Fields) -> u32 {
 }
 
 /// Sends a message; the entry of the answer.
-fn send(client: &mut Grpc, topic: &str, system: Fields) -> Vec<u8> {
+pub fn send(client: &mut Grpc, topic: &str, system: Fields) -> Vec<u8> {
     let message = Fields::default().message(1, resource(topic)).message(3, system).bytes(4, "body");
     let [answer] = &*client.call("SendMessage", &Fields::default().message(1, message)) else { panic!() };
     assert_eq!(text(answer, &[1, 1]), OK, "{}", text(answer, &[2, 1, 2]));
@@ -132,7 +140,7 @@ fn receive(client: &mut Grpc, topic: &str) -> Vec<u8> {
     })
 }
 
-fn consumer(client: &mut Grpc) {
+pub fn consumer(client: &mut Grpc) {
     let subscription = Fields::default().message(1, resource("G"));
     settings(client, Fields::default().number(1, 3).message(6, subscription));
 }
@@ -227,6 +235,38 @@ fn proxies_tell_each_other_their_consumers_and_brokers_know_none() {
     assert_eq!(text(left, &[1, 1]), OK);
     assert!(one.consumers("G").is_empty());
     eventually("the other proxy forgets it", || other.consumers("G").is_empty().then_some(()));
+}
+
+#[test]
+fn a_client_whose_calls_are_spread_over_proxies_is_served_by_each() {
+    let stage = Stage::start(&[]);
+    topic(&stage, "T", "NORMAL");
+    let [one, other] = ["one", "other"].map(|name| Proxy::start(&stage, name, r#"{"remotingListenPort":0}"#));
+    let group = || Fields::default().message(1, resource("G"));
+    // One client behind a balancer: its settings go to one proxy.
+    let mut client = Grpc::connect(one.address, "c");
+    consumer(&mut client);
+    let mut spread = Grpc::connect(other.address, "c");
+    send(&mut spread, "T", Fields::default().bytes(3, "id-1"));
+    let message = receive(&mut spread, "T");
+    assert_eq!(text(&message, &[3, 3]), "id-1");
+    let entry = Fields::default().bytes(1, "id-1").bytes(2, text(&message, &[3, 12]));
+    let [acked] = &*client.call("AckMessage", &group().message(2, resource("T")).message(3, entry)) else {
+        panic!()
+    };
+    assert_eq!(text(acked, &[1, 1]), OK, "{}", text(acked, &[1, 2]));
+    eventually("the other proxy takes heartbeats of the client", || {
+        let [beat] = &*client.call("Heartbeat", &group()) else { panic!() };
+        assert_eq!(text(beat, &[1, 1]), OK);
+        let [beat] = &*spread.call("Heartbeat", &group()) else { panic!() };
+        (text(beat, &[1, 1]) == OK).then_some(())
+    });
+    assert_eq!(other.consumers("G"), ["c"]);
+    // A client ends at one proxy, whichever had the last heartbeat.
+    let [left] = &*spread.call("NotifyClientTermination", &group()) else { panic!() };
+    assert_eq!(text(left, &[1, 1]), OK, "{}", text(left, &[1, 2]));
+    assert!(other.consumers("G").is_empty());
+    eventually("the first proxy forgets the client", || one.consumers("G").is_empty().then_some(()));
 }
 
 #[test]

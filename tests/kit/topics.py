@@ -37,6 +37,12 @@ def pop_mode(broker, topic_name, group_name):
     ask(broker, 401, {}, json.dumps({"topic": topic_name, "consumerGroup": group_name, "mode": "POP", "popShareQueueNum": 0}).encode())
 
 
+def end(broker, topic_name, queue):
+    """Returns the offset behind the last message of a queue (30 GET_MAX_OFFSET)."""
+    fields, _ = ask(broker, 30, {"topic": topic_name, "queueId": queue})
+    return int(fields["offset"])
+
+
 def await_brokers(namesrv, topic_name, count):
     """Waits until the route of a topic has `count` brokers (105 GET_ROUTEINFO_BY_TOPIC)."""
     def is_routed():

@@ -1,7 +1,8 @@
-//! The brokers that calls are performed by: that of this process, or those of a cluster.
+//! The brokers that calls are performed by: that of this process and the others that its name servers know, or those of a cluster.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use broker::api::{
     Api, Decision, EndTransaction, Identity, Metadata, Need, PopRequest, PopStatus, Popped, RecallRequest,
@@ -18,19 +19,70 @@ use crate::registry::{Client, Stated};
 use crate::topic::{QueuesOf, Stored, Topic, message_type};
 use crate::transaction_id::TransactionId;
 
-/// The brokers that perform the calls of 5.x clients: that of this process, or those of a cluster over remoting.
+/// Longest wait for the name servers when a route is asked for. Until they answer, the route is that of the broker of this process.
+const ROUTE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The brokers that perform the calls of 5.x clients: that of this process by typed requests, other brokers over remoting.
 ///
 /// The frequent requests to a cluster are boxed: without that, every call to the broker of the process would take as much memory as one over
 /// the network.
 #[derive(Clone)]
 pub enum Brokers {
-    /// The broker of this process (local mode).
-    Local(Api),
+    /// The broker of this process, and the other brokers that its name servers know (local mode).
+    Local(Local),
     /// The brokers that the name servers know (cluster mode).
     Cluster(Arc<Cluster>),
 }
 
+/// The brokers of local mode.
+#[derive(Clone)]
+pub struct Local {
+    pub(crate) api: Api,
+    /// The cluster of the broker; `None` without a name server.
+    cluster: Option<Arc<Cluster>>,
+}
+
+/// The performer of requests for one broker.
+enum Performer<'a> {
+    Own(&'a Api),
+    Cluster(&'a Arc<Cluster>),
+}
+
+impl Local {
+    /// A topic with the queues of the broker of this process, and those of other brokers as far as they are known.
+    fn topic(&self, name: &str) -> Option<Arc<Topic>> {
+        let api = &self.api;
+        let own = api.topic_as(name, |config| {
+            let queues = QueuesOf {
+                broker: api.name().to_owned(),
+                ids: vec![api.id()],
+                host: String::new(),
+                perm: config.perm,
+                read: config.read_queue_nums,
+                write: config.write_queue_nums,
+            };
+            Topic { queues: vec![queues], message_type: message_type(config) }
+        });
+        match self.cluster.as_ref().and_then(|cluster| cluster.known_topic(name)) {
+            Some(whole) => Topic::merged((api.name(), own), &whole),
+            None => own,
+        }
+    }
+}
+
 impl Brokers {
+    /// The broker of this process, and the other brokers of the name servers that `reach` names, if it names any.
+    ///
+    /// # Errors
+    /// [`client::Error::System`] when no threads can be started.
+    pub fn of_process(api: Api, reach: client::Config, config: &Config) -> Result<Self, client::Error> {
+        let cluster = match reach.name_servers.is_empty() {
+            true => None,
+            false => Some(Cluster::new(client::Client::start(reach)?, None, config)),
+        };
+        Ok(Self::Local(Local { api, cluster }))
+    }
+
     /// The brokers of a cluster, which are reached as `reach` says.
     ///
     /// # Errors
@@ -43,23 +95,55 @@ impl Brokers {
     /// The wall clock, milliseconds since the epoch.
     pub(crate) fn now_ms(&self) -> i64 {
         match self {
-            Self::Local(api) => api.now_ms(),
+            Self::Local(Local { api, .. }) => api.now_ms(),
             Self::Cluster(_) => client::now_ms(),
         }
     }
 
-    /// The name of the only broker; `None` in a cluster.
-    pub(crate) fn only(&self) -> Option<&str> {
+    /// The name of the broker of this process; `None` in cluster mode.
+    pub(crate) fn own(&self) -> Option<&str> {
         match self {
-            Self::Local(api) => Some(api.name()),
+            Self::Local(Local { api, .. }) => Some(api.name()),
             Self::Cluster(_) => None,
+        }
+    }
+
+    /// The host that the broker of this process told the name servers; `None` in cluster mode.
+    pub(crate) fn own_host(&self) -> Option<&str> {
+        match self {
+            Self::Local(Local { api, .. }) => Some(api.host()),
+            Self::Cluster(_) => None,
+        }
+    }
+
+    /// The name of the only broker that requests can be made to; `None` when name servers know others.
+    pub(crate) fn only(&self) -> Option<&str> {
+        self.own().filter(|_| self.cluster().is_none())
+    }
+
+    /// The brokers that the name servers know; `None` for a broker without a name server.
+    pub(crate) fn cluster(&self) -> Option<&Arc<Cluster>> {
+        match self {
+            Self::Local(Local { cluster, .. }) => cluster.as_ref(),
+            Self::Cluster(cluster) => Some(cluster),
+        }
+    }
+
+    /// The performer of requests for the broker of this name.
+    fn performer(&self, broker: &str) -> Performer<'_> {
+        match self {
+            Self::Local(Local { api, cluster: Some(cluster) }) if api.name() != broker => {
+                Performer::Cluster(cluster)
+            }
+            Self::Local(Local { api, .. }) => Performer::Own(api),
+            Self::Cluster(cluster) => Performer::Cluster(cluster),
         }
     }
 
     /// The host that clients are told when neither they nor their requests say which they dialled.
     pub(crate) fn host(&self) -> String {
         match self {
-            Self::Local(api) => api.host().to_owned(),
+            Self::Local(Local { api, .. }) => api.host().to_owned(),
             Self::Cluster(cluster) => cluster.client.ip().to_string(),
         }
     }
@@ -72,7 +156,7 @@ impl Brokers {
         mark: &AtomicU64,
     ) -> Result<Identity, Refused> {
         match self {
-            Self::Local(api) => api.authenticate(metadata, remote, mark),
+            Self::Local(Local { api, .. }) => api.authenticate(metadata, remote, mark),
             Self::Cluster(cluster) => match &cluster.users {
                 Some(users) => users.authenticate(self.now_ms(), metadata, remote, mark),
                 None => Ok(Identity::Off),
@@ -88,7 +172,7 @@ impl Brokers {
         needs: impl FnOnce() -> Result<Vec<Need<'n>>, Failure>,
     ) -> Result<(), Failure> {
         match self {
-            Self::Local(api) if api.is_authorizing() => {
+            Self::Local(Local { api, .. }) if api.is_authorizing() => {
                 let needs = needs().inspect_err(|failure| {
                     api.log_refusal((user, message), remote, &failure.message);
                 })?;
@@ -105,32 +189,38 @@ impl Brokers {
     /// The sends of one thread, where those that come together are stored together.
     pub(crate) fn sends(&self) -> Option<Arc<Sends>> {
         match self {
-            Self::Local(api) => Some(Arc::new(api.sends())),
+            Self::Local(Local { api, .. }) => Some(Arc::new(api.sends())),
             Self::Cluster(_) => None,
         }
     }
 
-    /// A topic; `None` when it does not exist.
+    /// A topic; `None` when it does not exist. In local mode the name servers are not waited for.
     pub(crate) async fn topic(&self, name: &str) -> Result<Option<Arc<Topic>>, Failure> {
         match self {
-            Self::Local(api) => Ok(api.topic_as(name, |config| {
-                let queues = QueuesOf {
-                    broker: api.name().to_owned(),
-                    ids: vec![api.id()],
-                    perm: config.perm,
-                    read: config.read_queue_nums,
-                    write: config.write_queue_nums,
-                };
-                Topic { queues: vec![queues], message_type: message_type(config) }
-            })),
+            Self::Local(local) => Ok(local.topic(name)),
             Self::Cluster(cluster) => Box::pin(cluster.topic(name)).await,
         }
+    }
+
+    /// A topic with the queues of all its brokers (`LocalTopicRouteService.getTopicRouteForProxy`); in local mode with those of the broker
+    /// of this process when no name server answers.
+    pub(crate) async fn whole_topic(&self, name: &str) -> Result<Option<Arc<Topic>>, Failure> {
+        if let Self::Local(Local { cluster: Some(cluster), .. }) = self {
+            let asked = tokio::time::timeout(ROUTE_TIMEOUT, Box::pin(cluster.topic(name))).await;
+            if !matches!(asked, Ok(Ok(_))) {
+                tracing::debug!(
+                    topic = name,
+                    "the route names no other broker, because no name server answers"
+                );
+            }
+        }
+        self.topic(name).await
     }
 
     /// The configuration of a consumer group; `None` when the group does not exist.
     pub(crate) async fn group(&self, name: &str) -> Result<Option<Arc<SubscriptionGroupConfig>>, Failure> {
         match self {
-            Self::Local(api) => Ok(api.group(name)),
+            Self::Local(Local { api, .. }) => Ok(api.group(name)),
             Self::Cluster(cluster) => cluster.group(name).await,
         }
     }
@@ -145,7 +235,7 @@ impl Brokers {
         data: &HeartbeatData,
     ) -> Result<(), Failure> {
         match self {
-            Self::Local(api) => Ok(api.heartbeat(member, data).await?),
+            Self::Local(Local { api, .. }) => Ok(api.heartbeat(member, data).await?),
             // The brokers learn of producers by the heartbeats of `cluster`.
             Self::Cluster(cluster) => {
                 let heartbeat = ConsumerHeartbeat {
@@ -161,9 +251,29 @@ impl Brokers {
         }
     }
 
-    /// A producer stated its topics: the brokers of a cluster are to know before it is asked for a decision.
+    /// Notes the heartbeat of a consumer that told another proxy its settings; false for a consumer that no proxy told of. In local mode
+    /// proxies tell each other nothing, as in RocketMQ.
+    pub(crate) async fn heard_elsewhere(&self, group: &str, client_id: &str) -> bool {
+        match self {
+            Self::Local(_) => false,
+            Self::Cluster(cluster) => Box::pin(cluster.heard_elsewhere(group, client_id)).await,
+        }
+    }
+
+    /// Forgets a consumer that told another proxy its settings; whether one told of the consumer.
+    pub(crate) fn left_elsewhere(&self, group: &str, client: &Client) -> bool {
+        match self {
+            Self::Cluster(cluster) if cluster.consumers.get(group, &client.id).is_some() => {
+                cluster.client_left(client, group);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// A producer stated its topics: other brokers are to know before the producer is asked for a decision.
     pub(crate) fn producer_stated(&self) {
-        if let Self::Cluster(cluster) = self {
+        if let Some(cluster) = self.cluster() {
             cluster.producers_changed.notify_one();
         }
     }
@@ -171,8 +281,12 @@ impl Brokers {
     /// Forgets a client.
     pub(crate) fn closed(&self, client: &Client) {
         match self {
-            Self::Local(api) => api.closed(client.link()),
-            Self::Cluster(cluster) => cluster.client_left(client),
+            Self::Local(Local { api, .. }) => api.closed(client.link()),
+            Self::Cluster(cluster) => {
+                if let Some(group) = client.consumer_group() {
+                    cluster.client_left(client, &group);
+                }
+            }
         }
     }
 
@@ -183,8 +297,8 @@ impl Brokers {
         request: &SendRequest<'_>,
         first: impl Fn(Arc<Sends>),
     ) -> Result<Stored, Failure> {
-        match (self, sends) {
-            (Self::Local(_), Some(sends)) => {
+        match (self.performer(broker), sends) {
+            (Performer::Own(_), Some(sends)) => {
                 let sent = sends.send(request, || first(sends.clone())).await?;
                 Ok(Stored {
                     queue_offset: sent.queue_offset,
@@ -192,8 +306,8 @@ impl Brokers {
                     recall_handle: sent.recall_handle,
                 })
             }
-            (Self::Cluster(cluster), _) => Box::pin(cluster.send(broker, request)).await,
-            (Self::Local(_), None) => unreachable!("the threads of local mode have sends"),
+            (Performer::Cluster(cluster), _) => Box::pin(cluster.send(broker, request)).await,
+            (Performer::Own(_), None) => unreachable!("the threads of local mode have sends"),
         }
     }
 
@@ -204,9 +318,9 @@ impl Brokers {
         broker: &str,
         request: &RecallRequest<'_>,
     ) -> Result<String, Failure> {
-        match self {
-            Self::Local(api) => Ok(api.recall(caller, request).await?.unique_key),
-            Self::Cluster(cluster) => cluster.recall(broker, request).await,
+        match self.performer(broker) {
+            Performer::Own(api) => Ok(api.recall(caller, request).await?.unique_key),
+            Performer::Cluster(cluster) => cluster.recall(broker, request).await,
         }
     }
 
@@ -217,24 +331,48 @@ impl Brokers {
         request: &PopRequest<'_>,
         lite: Option<&str>,
     ) -> Result<(PopStatus, Popped), Failure> {
-        match self {
-            Self::Local(api) => {
+        match self.performer(broker) {
+            Performer::Own(api) => {
                 // Boxed: the state of `Api::pop` is freed before the wait.
                 let mut held = Box::pin(api.pop(request)).await?;
                 Ok(held.answer().await?)
             }
-            Self::Cluster(cluster) => Box::pin(cluster.pop(broker, request, lite)).await,
+            Performer::Cluster(cluster) => Box::pin(cluster.pop(broker, request, lite)).await,
         }
     }
 
     /// Acknowledges popped messages. The outcomes are in the order of the messages.
     pub(crate) async fn acks(&self, messages: &[Held<'_>]) -> Vec<Result<(), Failure>> {
+        let own = async |api: &Api, messages: &[Held<'_>]| {
+            let messages: Vec<_> = messages.iter().map(|held| held.message).collect();
+            api.acks(&messages).await.into_iter().map(|acked| Ok(acked?)).collect()
+        };
+        let others = async |cluster: &Arc<Cluster>, messages: &[Held<'_>]| cluster.acks(messages).await;
+        self.apart(messages, |held| held.broker, own, others).await
+    }
+
+    /// Performs the same request for each item at the item's broker: together for those of the broker of this process, and together for
+    /// all others. The outcomes are in the order of the items.
+    async fn apart<I: Copy, O>(
+        &self,
+        items: &[I],
+        broker: impl Fn(&I) -> &str,
+        own: impl AsyncFnOnce(&Api, &[I]) -> Vec<O>,
+        others: impl AsyncFnOnce(&Arc<Cluster>, &[I]) -> Vec<O>,
+    ) -> Vec<O> {
+        let is_own = |item: &I| matches!(self.performer(broker(item)), Performer::Own(_));
         match self {
-            Self::Local(api) => {
-                let messages: Vec<_> = messages.iter().map(|held| held.message).collect();
-                api.acks(&messages).await.into_iter().map(|acked| Ok(acked?)).collect()
+            Self::Local(Local { api, cluster: Some(cluster) }) if !items.iter().all(is_own) => {
+                let (here, there): (Vec<I>, Vec<I>) = items.iter().copied().partition(is_own);
+                let mut there = Box::pin(others(cluster, &there)).await.into_iter();
+                let mut here = own(api, &here).await.into_iter();
+                items
+                    .iter()
+                    .filter_map(|item| if is_own(item) { here.next() } else { there.next() })
+                    .collect()
             }
-            Self::Cluster(cluster) => Box::pin(cluster.acks(messages)).await,
+            Self::Local(Local { api, .. }) => own(api, items).await,
+            Self::Cluster(cluster) => Box::pin(others(cluster, items)).await,
         }
     }
 
@@ -248,22 +386,23 @@ impl Brokers {
         &self,
         changes: &[ChangeInvisibleTime<'_>],
     ) -> Vec<Result<Option<Changed>, Failure>> {
-        match self {
-            Self::Local(api) => {
-                let changes: Vec<_> = changes.iter().map(|it| (it.held.message, it.invisible_ms)).collect();
-                let outcomes = api.change_invisible_times(&changes).await;
-                let changed = |outcome: Result<Option<_>, broker::Refusal>| Ok(outcome?.map(Changed::from));
-                outcomes.into_iter().map(changed).collect()
-            }
-            Self::Cluster(cluster) => cluster.change_invisible_times(changes).await,
-        }
+        let own = async |api: &Api, changes: &[ChangeInvisibleTime<'_>]| {
+            let changes: Vec<_> = changes.iter().map(|it| (it.held.message, it.invisible_ms)).collect();
+            let outcomes = api.change_invisible_times(&changes).await;
+            let changed = |outcome: Result<Option<_>, broker::Refusal>| Ok(outcome?.map(Changed::from));
+            outcomes.into_iter().map(changed).collect()
+        };
+        let others = async |cluster: &Arc<Cluster>, changes: &[ChangeInvisibleTime<'_>]| {
+            cluster.change_invisible_times(changes).await
+        };
+        self.apart(changes, |change| change.held.broker, own, others).await
     }
 
     /// Puts a copy of a message into the dead letter topic of its group.
     pub(crate) async fn dead_letter(&self, held: &Held<'_>, log_offset: LogOffset) -> Result<(), Failure> {
-        match self {
-            Self::Local(api) => Ok(api.dead_letter(held.message.group, log_offset).await?),
-            Self::Cluster(cluster) => cluster.dead_letter(held, log_offset).await,
+        match self.performer(held.broker) {
+            Performer::Own(api) => Ok(api.dead_letter(held.message.group, log_offset).await?),
+            Performer::Cluster(cluster) => cluster.dead_letter(held, log_offset).await,
         }
     }
 
@@ -274,8 +413,8 @@ impl Brokers {
         (topic, decision): (&str, Decision),
         is_checked: bool,
     ) -> Result<(), Failure> {
-        match self {
-            Self::Local(api) => {
+        match self.performer(id.broker) {
+            Performer::Own(api) => {
                 let end = EndTransaction {
                     producer_group: topic,
                     half_offset: id.half_offset.to_i64(),
@@ -285,7 +424,7 @@ impl Brokers {
                 };
                 Ok(api.end_transaction(caller, &end).await?)
             }
-            Self::Cluster(cluster) => cluster.end_transaction(id, (topic, decision), is_checked).await,
+            Performer::Cluster(cluster) => cluster.end_transaction(id, (topic, decision), is_checked).await,
         }
     }
 }

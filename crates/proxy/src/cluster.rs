@@ -1,5 +1,5 @@
-//! Cluster mode: calls performed by the brokers that the name servers know, over remoting (`ClusterMessageService`,
-//! `ClusterMetadataService`).
+//! Calls performed by the brokers that the name servers know, over remoting (`ClusterMessageService`, `ClusterMetadataService`): all of
+//! them in cluster mode, the other brokers in local mode.
 //!
 //! Handles, transaction ids and recall handles name the broker they are of, so no table of messages is kept here and any other
 //! proxy can go on with them. What is known of topics, groups and brokers is in caches with the times of RocketMQ's proxy.
@@ -22,6 +22,7 @@ use client::Client;
 use grpc::messages::Code;
 use net::Reply;
 use tokio::sync::{Notify, Semaphore};
+use tokio::task::JoinSet;
 use wire::body::{BrokerData, QueueData, SubscriptionGroupConfig, TopicConfig, TopicRouteData};
 use wire::codes::{request, response};
 use wire::frame::FrameWriter;
@@ -42,6 +43,9 @@ pub(crate) use users::{Users, run as read_users};
 /// Longest time for a request that does not wait for messages (`DefaultMQAdminExt`, `mqClientApiTimeout`).
 const TIMEOUT: Duration = Duration::from_secs(3);
 
+/// Longest wait for a connection to the gRPC port of another broker.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// Most pulls and pops of remoting clients that wait at brokers, and as many pops of gRPC clients. Each takes a few kilobytes.
 const HELD_MAX: usize = 100_000;
 
@@ -57,6 +61,8 @@ pub struct Cluster {
     groups: Arc<Cache<SubscriptionGroupConfig>>,
     /// All brokers, under the empty name.
     addresses: Arc<Cache<Addresses>>,
+    /// Whether something listens at an address (`host:port`).
+    listeners: Arc<Cache<bool>>,
     /// Name of the cluster that configurations of groups are read from; that of any broker when there is no such cluster.
     name: String,
     /// Pops that may wait at brokers.
@@ -113,6 +119,7 @@ impl Cluster {
             routes: Arc::new(Cache::of_what_is_there()),
             groups: Arc::default(),
             addresses: Arc::default(),
+            listeners: Arc::default(),
             name: config.cluster.clone(),
             pops: Arc::new(Semaphore::new(HELD_MAX)),
             held: Arc::new(Semaphore::new(HELD_MAX)),
@@ -132,6 +139,26 @@ impl Cluster {
     /// A topic by the route of the name server, and its configuration at one of its brokers (105, 351).
     pub(crate) async fn topic(self: &Arc<Self>, name: &str) -> Found<Topic> {
         self.topics.get(name, |name| self.clone().fetch_topic(name)).await
+    }
+
+    /// The topic as far as it is known, without waiting for an answer.
+    pub(crate) fn known_topic(self: &Arc<Self>, name: &str) -> Option<Arc<Topic>> {
+        self.topics.peek(name, |name| self.clone().fetch_topic(name))
+    }
+
+    /// Whether something listened at an address when it was last tried; false for an address that was not tried yet.
+    pub(crate) fn listens(&self, address: &str) -> bool {
+        self.listeners.peek(address, connects).is_some_and(|listens| *listens)
+    }
+
+    /// Waits until all these addresses have been tried for [`Cluster::listens`].
+    pub(crate) async fn try_listeners(&self, addresses: impl Iterator<Item = String>) {
+        let mut tries = JoinSet::new();
+        for address in addresses {
+            let listeners = self.listeners.clone();
+            tries.spawn_local(async move { listeners.get(&address, connects).await });
+        }
+        tries.join_all().await;
     }
 
     /// The route of a topic as the name server tells it (105); `None` when the topic does not exist.
@@ -270,6 +297,12 @@ impl Cluster {
     }
 }
 
+/// Whether a connection to an address can be made in a short time.
+async fn connects(address: String) -> Result<Option<bool>, Failure> {
+    let connection = tokio::time::timeout(CONNECT_TIMEOUT, tokio::net::TcpStream::connect(&address)).await;
+    Ok(Some(matches!(connection, Ok(Ok(_)))))
+}
+
 /// An answer with the code of success.
 fn accepted(reply: Reply) -> Result<Reply, Failure> {
     match reply.code {
@@ -310,10 +343,12 @@ fn queues(route: TopicRouteData) -> Vec<QueuesOf> {
     let brokers: BTreeMap<&str, &BrokerData> =
         route.broker_datas.iter().map(|broker| (broker.broker_name.as_str(), broker)).collect();
     let of = |data: &QueueData| {
-        let ids = brokers.get(data.broker_name.as_str())?.broker_addrs.keys();
+        let broker = brokers.get(data.broker_name.as_str())?;
+        let host = preferred(broker).and_then(|address| address.rsplit_once(':')).map(|(host, _)| host);
         Some(QueuesOf {
             broker: data.broker_name.clone(),
-            ids: ids.filter_map(|id| i32::try_from(*id).ok()).collect(),
+            ids: broker.broker_addrs.keys().filter_map(|id| i32::try_from(*id).ok()).collect(),
+            host: host.unwrap_or_default().trim_matches(['[', ']']).to_owned(),
             perm: data.perm,
             read: data.read_queue_nums,
             write: data.write_queue_nums,

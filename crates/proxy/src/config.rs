@@ -122,6 +122,7 @@ settings! {
     renew_period_ms: i64 = 5000, "renewSchedulePeriodMillis", "time between two looks for messages to renew";
     renew_retries_max: u32 = 3, "maxRenewRetryTimes", "a message whose renewal fails so often in a row is not renewed any more";
     cleared_invisible_ms: i64 = 1000, "invisibleTimeMillisWhenClear", "messages of a client that left come again after so long";
+    producers_told_s: i64 = 20, "transactionHeartbeatPeriodSecond", "time between two heartbeats by which brokers of other processes know the producers of transactions here, in seconds";
     cluster: String = "DefaultCluster".to_owned(), "rocketMQClusterName", "cluster that configurations of consumer groups are read from, for a proxy without a broker; any when there is no such cluster";
     sync_topic: String = "DefaultHeartBeatSyncerTopic".to_owned(), "heartbeatSyncerTopicName", "topic on which proxies without a broker tell each other their consumers, those of Apache RocketMQ included; empty for none";
     name_servers: String = String::new(), "namesrvAddr", "name servers of a proxy without a broker; `-n` stands above it";
@@ -135,20 +136,9 @@ settings! {
     names_dialled_port: bool = true, "useEndpointPortFromRequest", "routes name host and port that the client dialled; RocketMQ: false";
 }
 
-/// Settings of Java's proxy whose work the broker of the same process does, or its own settings say, and classes of which there is
-/// one each.
-const WITHOUT_EFFECT: [&str; 10] = [
-    "proxyClusterName",
-    "proxyName",
-    "proxyMode",
-    "localServeAddr",
-    "brokerConfigPath",
-    "tlsTestModeEnable",
-    "authenticationProvider",
-    "authenticationStrategy",
-    "authorizationProvider",
-    "authorizationStrategy",
-];
+/// Settings of Java's proxy whose work the broker of the same process does, or its own settings say, classes of which there is one each,
+/// and sizes of thread pools and caches that are not there. RocketMQ 5.5.0 itself does not read `longPollingReserveTimeInMillis`.
+const WITHOUT_EFFECT: &str = include_str!("config/without_effect.txt");
 
 /// Switches that decide about users. Only `true` and `false` are read, because no misspelt word may turn users off.
 const AUTH_SWITCHES: [&str; 2] = ["authenticationEnabled", "authorizationEnabled"];
@@ -211,7 +201,7 @@ impl Config {
             if config.set(name, value)? {
                 notes.extend(off_by_another_word(name, value));
             } else {
-                let is_known = name == BATCH_ACK || WITHOUT_EFFECT.contains(&name.as_str());
+                let is_known = name == BATCH_ACK || WITHOUT_EFFECT.lines().any(|it| it == name);
                 notes.push(format!("{name} {}", if is_known { "has no effect here" } else { "is unknown" }));
             }
         }
@@ -272,9 +262,9 @@ impl Config {
         }
         let _ = writeln!(
             text,
-            "\nWithout effect, because the settings of the broker say it or there is one class only: {}. TLS is that of the broker's port (`tls.server.*`).\n\n\
+            "\nWithout effect, because the settings of the broker say it, there is one class only, or no such thread pool or cache is here: {}. RocketMQ 5.5.0 itself does not read `longPollingReserveTimeInMillis`. TLS is that of the broker's port (`tls.server.*`).\n\n\
             `{BATCH_ACK}`, which RocketMQ has off, has no effect: a call may acknowledge many messages, and each is acknowledged for itself.",
-            WITHOUT_EFFECT.join(", ")
+            WITHOUT_EFFECT.lines().collect::<Vec<_>>().join(", ")
         );
         text
     }

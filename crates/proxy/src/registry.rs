@@ -88,7 +88,7 @@ impl Registry {
         locked(&self.clients).get(id).filter(|client| client.stated().is_some()).cloned()
     }
 
-    /// The client that sends its settings, a new one when it is not known.
+    /// The client that sends its settings, or told another proxy; a new one when it is not known.
     ///
     /// # Errors
     /// `UNAUTHORIZED` when the id is that of another user, `TOO_MANY_REQUESTS` when as many clients as the settings allow are
@@ -120,6 +120,12 @@ impl Registry {
         });
         clients.insert(id.to_owned(), client.clone());
         Ok(client)
+    }
+
+    /// Forgets the client of an id that left by another proxy; whether there was one.
+    pub fn forget(&self, id: &str) -> bool {
+        let client = locked(&self.clients).get(id).cloned();
+        client.inspect(|client| self.remove(client)).is_some()
     }
 
     /// Forgets the clients that were last heard of before a time; whether there were any.

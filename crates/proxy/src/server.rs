@@ -188,7 +188,7 @@ impl RunningProxy {
             let mut ports = vec![port(grpc.try_clone()?, Speaks::Grpc)];
             if let Some(remoting) = &remoting {
                 let frames = match &proxy.brokers {
-                    Brokers::Local(api) => api.frames(workers, index, advertised.clone())?,
+                    Brokers::Local(own) => own.api.frames(workers, index, advertised.clone())?,
                     Brokers::Cluster(cluster) => {
                         workers.adopter(index, Arc::new(Answers::new(cluster.clone(), advertised.clone())))?
                     }
@@ -212,14 +212,21 @@ impl RunningProxy {
             renewer::run(renewed, end).await;
             drop(ended);
         })?;
+        let beating = proxy.clone();
+        workers.spawn(0, move || heartbeats::run(beating))?;
         if let Brokers::Cluster(cluster) = &proxy.brokers {
             let (syncing, synced) = (proxy.clone(), cluster.clone());
-            workers
-                .spawn(0, move || async move { heartbeat_sync::run(&synced, syncing.stopping()).await })?;
+            workers.spawn(0, move || async move {
+                // The client may have received messages here.
+                let left = |client: &str| {
+                    if syncing.registry.forget(client) {
+                        syncing.renewals.given_back.notify_one();
+                    }
+                };
+                heartbeat_sync::run(&synced, syncing.stopping(), left).await;
+            })?;
             let (reading, read) = (proxy.clone(), cluster.clone());
             workers.spawn(0, move || async move { read_users(&read, reading.stopping()).await })?;
-            let (beating, cluster) = (proxy.clone(), cluster.clone());
-            workers.spawn(0, move || heartbeats::run(beating, cluster))?;
         }
         Ok(Self { address, remoting: remoting_address, proxy, connections, renewals_end, renewals_ended })
     }
@@ -251,7 +258,7 @@ impl RunningProxy {
         drop((count, self.renewals_end));
         // Nothing is sent: the wait ends when the rounds do.
         let _ = self.renewals_ended.recv_timeout(LAST_ROUND);
-        if let Brokers::Cluster(cluster) = &self.proxy.brokers {
+        if let Some(cluster) = self.proxy.brokers.cluster() {
             cluster.client.shutdown();
         }
     }

@@ -1,5 +1,7 @@
 //! Topics and stored messages as calls see them, whoever performs the calls.
 
+use std::sync::Arc;
+
 use wire::body::TopicConfig;
 use wire::body::topic::{PERM_READ, PERM_WRITE};
 use wire::units::{LogOffset, QueueOffset};
@@ -14,6 +16,8 @@ pub struct QueuesOf {
     pub broker: String,
     /// Ids of its brokers.
     pub ids: Vec<i32>,
+    /// Host of its master as the name servers know it; empty for the broker of this process.
+    pub host: String,
     pub perm: i32,
     pub read: i32,
     pub write: i32,
@@ -38,6 +42,23 @@ pub struct Topic {
     pub queues: Vec<QueuesOf>,
     /// The type of messages that the topic takes (`message.type`).
     pub message_type: String,
+}
+
+impl Topic {
+    /// The topic with the queues of `own`, the broker of this process, as that broker knows them; all others are those of the `whole`
+    /// route. `None` without any queue data.
+    pub fn merged((broker, own): (&str, Option<Arc<Self>>), whole: &Self) -> Option<Arc<Self>> {
+        let mut queues: Vec<_> =
+            whole.queues.iter().filter(|queues| queues.broker != broker).cloned().collect();
+        if queues.is_empty() {
+            return own;
+        }
+        let message_type = own.as_ref().map_or(&whole.message_type, |own| &own.message_type).clone();
+        queues.extend(own.iter().flat_map(|own| own.queues.iter().cloned()));
+        // All proxies of the cluster list queues in one order, so that producers choose alike.
+        queues.sort_by(|one, other| one.broker.cmp(&other.broker));
+        Some(Arc::new(Self { queues, message_type }))
+    }
 }
 
 /// The type of messages that the topic of a configuration takes.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use broker::api::Member;
 use grpc::messages::{
     ClientType, Code, FilterType, HeartbeatRequest, HeartbeatResponse, NotifyClientTerminationRequest,
-    NotifyClientTerminationResponse, PubSub, Settings, Status, Subscription, SubscriptionEntry, name,
+    NotifyClientTerminationResponse, PubSub, ReceiveMessageRequest, Settings, Status, Subscription,
+    SubscriptionEntry, name,
 };
 use wire::body::{ConsumeFromWhere, ConsumeType, MessageModel};
 use wire::body::{ConsumerData, HeartbeatData, ProducerData, SubscriptionData};
@@ -16,6 +17,7 @@ use super::{Call, group_missing, lite};
 use crate::checks;
 use crate::failure::Failure;
 use crate::registry::{Client, Stated};
+use crate::settings;
 
 fn unrecognized() -> Failure {
     Failure::new(Code::UnrecognizedClientType, "cannot find client settings for this client")
@@ -32,14 +34,54 @@ pub fn known(call: &Call) -> Result<(Arc<Client>, Arc<Stated>), Failure> {
     Ok((client, stated))
 }
 
+/// The client of a call that did not send its settings here. Behind a balancer, another server may have them.
+fn entered(call: &Call) -> Result<Arc<Client>, Failure> {
+    let client = call.proxy.registry.enter(&call.client_id, &call.caller)?;
+    client.note_activity(call.proxy.brokers.now_ms());
+    Ok(client)
+}
+
+/// The client of a receive that did not send its settings here, with the settings that the receive and its group imply.
+///
+/// # Errors
+/// `UNRECOGNIZED_CLIENT_TYPE` when there is no such group, `UNAUTHORIZED` for the client of another user.
+pub async fn implied(
+    call: &Call,
+    request: &ReceiveMessageRequest,
+) -> Result<(Arc<Client>, Arc<Stated>), Failure> {
+    checks::group(name(&request.group)).map_err(|_| unrecognized())?;
+    let group = call.proxy.brokers.group(name(&request.group)).await?.ok_or_else(unrecognized)?;
+    let kind = match (lite::bound_topic(&group), request.auto_renew) {
+        (None, true) => ClientType::PushConsumer,
+        (None, false) => ClientType::SimpleConsumer,
+        (Some(_), true) => ClientType::LitePushConsumer,
+        (Some(_), false) => ClientType::LiteSimpleConsumer,
+    };
+    let subscription = Subscription { group: request.group.clone(), ..Default::default() };
+    let implied = Settings {
+        client_type: Some(kind.into()),
+        pub_sub: Some(PubSub::Subscription(subscription)),
+        ..Default::default()
+    };
+    let implied = settings::of_consumer(&call.proxy.config, implied, &group);
+    Ok((entered(call)?, Arc::new(Stated { settings: implied, at_ms: 0 })))
+}
+
 /// Heartbeat.
 pub async fn heartbeat(call: Call, request: HeartbeatRequest) -> Result<HeartbeatResponse, Failure> {
-    let (client, stated) = known(&call)?;
+    let done = HeartbeatResponse { status: Some(Status::ok()) };
+    let (client, stated) = match known(&call) {
+        Err(failure) if failure.code == Code::UnrecognizedClientType => {
+            let heard = call.proxy.brokers.heard_elsewhere(name(&request.group), &call.client_id);
+            return if heard.await { entered(&call).map(|_| done) } else { Err(failure) };
+        }
+        known => known?,
+    };
     if let Some(PubSub::Subscription(_)) = &stated.settings.pub_sub {
         checks::group(name(&request.group))?;
     }
     register(&call, &client, &stated).await?;
-    Ok(HeartbeatResponse { status: Some(Status::ok()) })
+    Ok(done)
 }
 
 /// NotifyClientTermination.
@@ -47,7 +89,17 @@ pub async fn terminate(
     call: Call,
     request: NotifyClientTerminationRequest,
 ) -> Result<NotifyClientTerminationResponse, Failure> {
-    let (client, stated) = known(&call)?;
+    let done = NotifyClientTerminationResponse { status: Some(Status::ok()) };
+    let (client, stated) = match known(&call) {
+        Err(failure) if failure.code == Code::UnrecognizedClientType => {
+            let client = entered(&call)?;
+            let was_known = call.proxy.brokers.left_elsewhere(name(&request.group), &client);
+            call.proxy.registry.remove(&client);
+            call.proxy.renewals.given_back.notify_one();
+            return if was_known { Ok(done) } else { Err(failure) };
+        }
+        known => known?,
+    };
     if let Some(PubSub::Subscription(subscription)) = &stated.settings.pub_sub {
         let (expected, found) = (name(&subscription.group), name(&request.group));
         checks::group(found)?;
@@ -62,7 +114,7 @@ pub async fn terminate(
     call.proxy.renewals.given_back.notify_one();
     // Last, because it waits for brokers.
     lite::unsubscribe(&call.proxy.brokers, &client).await;
-    Ok(NotifyClientTerminationResponse { status: Some(Status::ok()) })
+    Ok(done)
 }
 
 /// Registers a client with the broker as its settings say.

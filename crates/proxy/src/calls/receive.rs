@@ -36,7 +36,7 @@ const EARLY_MS_MAX: i64 = 1000;
 )]
 pub fn receive(call: Call, request: ReceiveMessageRequest) -> impl Future<Output = Delivery> {
     async move {
-        if call.proxy.brokers.only().is_some() {
+        if is_of_own(&call, &request) {
             return received(&call, &request).await;
         }
         // A pop that waits at another broker cannot be taken back. When the call is cancelled or the server stops, the messages of the
@@ -55,6 +55,18 @@ pub fn receive(call: Call, request: ReceiveMessageRequest) -> impl Future<Output
             () = proxy.stopping() => none(),
         }
     }
+}
+
+/// The broker that the client names; empty for none.
+fn named(request: &ReceiveMessageRequest) -> &str {
+    let broker = request.message_queue.as_ref().and_then(|queue| queue.broker.as_ref());
+    broker.map_or("", |broker| &broker.name)
+}
+
+/// Whether the messages can only come from the broker of this process.
+fn is_of_own(call: &Call, request: &ReceiveMessageRequest) -> bool {
+    let brokers = &call.proxy.brokers;
+    brokers.only().is_some() || brokers.own() == Some(named(request))
 }
 
 async fn received(call: &Call, request: &ReceiveMessageRequest) -> Delivery {
@@ -120,7 +132,13 @@ fn filter(expression: &Option<FilterExpression>) -> Result<(&str, &'static str, 
 }
 
 async fn found(call: &Call, request: &ReceiveMessageRequest) -> Result<Delivery, Failure> {
-    let (client, stated) = clients::known(call)?;
+    let (client, stated) = match clients::known(call) {
+        Err(failure) if failure.code == Code::UnrecognizedClientType => {
+            Box::pin(clients::implied(call, request)).await?
+        }
+        known => known?,
+    };
+    client.note_activity(call.proxy.brokers.now_ms());
     let poll_ms = polling_ms(call, request, &stated.settings)?;
     let topic = name(&request.message_queue.as_ref().and_then(|queue| queue.topic.clone())).to_owned();
     let group = name(&request.group);
@@ -154,7 +172,7 @@ async fn found(call: &Call, request: &ReceiveMessageRequest) -> Result<Delivery,
     };
     let (status, popped) = tokio::select! {
         answer = brokers.pop(broker, &pop, is_lite.then_some(&*client.id)) => answer?,
-        () = call.proxy.stopping(), if brokers.only().is_some() => return Err(no_message("no new message")),
+        () = call.proxy.stopping(), if is_of_own(call, request) => return Err(no_message("no new message")),
     };
     match status {
         PopStatus::Found => {
@@ -180,14 +198,17 @@ async fn found(call: &Call, request: &ReceiveMessageRequest) -> Result<Delivery,
 /// The broker that messages are taken from: the one that the client names, or one whose turn it is when the topic cannot be read from
 /// that one (`ReceiveMessageActivity.ReceiveMessageQueueSelector`).
 fn broker<'t>(call: &Call, request: &ReceiveMessageRequest, topic: &'t Topic) -> Result<&'t str, Failure> {
-    let named = request.message_queue.as_ref().and_then(|queue| queue.broker.as_ref());
+    let named = named(request);
     let readable = topic.queues.iter().filter(|queues| queues.is_readable());
     let mut readable: Vec<&str> = readable.map(|queues| queues.broker.as_str()).collect();
     if readable.is_empty() {
         return Err(Failure::new(Code::Forbidden, "no readable queue"));
     }
-    if let Some(index) = readable.iter().position(|broker| named.is_some_and(|named| named.name == *broker)) {
+    if let Some(index) = readable.iter().position(|broker| named == *broker) {
         return Ok(readable[index]);
+    }
+    if call.proxy.brokers.own() == Some(named) {
+        return Err(Failure::new(Code::Forbidden, "no readable queue"));
     }
     let turn = call.proxy.turn.fetch_add(1, Ordering::Relaxed);
     Ok(readable.swap_remove(turn % readable.len()))

@@ -13,18 +13,18 @@ use super::{Call, lite, topic_missing};
 use crate::checks;
 use crate::convert::accepted_types;
 use crate::failure::Failure;
-use crate::topic::QueuesOf;
+use crate::topic::{QueuesOf, Topic};
 
 /// QueryRoute.
 pub async fn query_route(call: Call, request: QueryRouteRequest) -> Result<QueryRouteResponse, Failure> {
     let topic = name(&request.topic);
     checks::topic(topic)?;
-    let known = call.proxy.brokers.topic(topic).await?.ok_or_else(|| topic_missing(topic))?;
+    let known = call.proxy.brokers.whole_topic(topic).await?.ok_or_else(|| topic_missing(topic))?;
     let types = accepted_types(Some(&known.message_type));
     let accept_message_types: Vec<i32> = types.into_iter().map(i32::from).collect();
-    let endpoints = endpoints(&call, &request.endpoints);
+    let endpoints = Reached::by(&call, &request.endpoints, &known).await;
     let queues = |(of, id): (&QueuesOf, i32)| {
-        let broker = Broker { name: of.broker.clone(), id, endpoints: Some(endpoints.clone()) };
+        let broker = Broker { name: of.broker.clone(), id, endpoints: Some(endpoints.of(of)) };
         let queue = |(id, permission): (i32, Permission)| MessageQueue {
             topic: request.topic.clone(),
             id,
@@ -59,22 +59,79 @@ fn permissions(topic: &QueuesOf) -> Vec<Permission> {
     parts.into_iter().flat_map(|(permission, count)| std::iter::repeat_n(permission, count)).collect()
 }
 
-/// Where the client reaches every broker: at the endpoints it dialled when it says which, else where its request went, else at the
-/// host of the server.
+/// The endpoints at which a client reaches the brokers of a topic.
+struct Reached<'a> {
+    call: &'a Call,
+    /// Endpoints of this proxy.
+    here: Endpoints,
+}
+
+impl<'a> Reached<'a> {
+    /// Finds out which brokers have endpoints of their own.
+    async fn by(call: &'a Call, dialled: &Option<Endpoints>, topic: &Topic) -> Self {
+        let reached = Self { call, here: endpoints(call, dialled) };
+        let addresses = topic.queues.iter().filter_map(|of| direct(call, reached.hosts(), of));
+        if let Some(cluster) = call.proxy.brokers.cluster() {
+            cluster.try_listeners(addresses).await;
+        }
+        reached
+    }
+
+    fn hosts(&self) -> impl Iterator<Item = &str> {
+        self.here.addresses.iter().map(|address| address.host.as_str())
+    }
+
+    /// The endpoints of a broker.
+    fn of(&self, queues: &QueuesOf) -> Endpoints {
+        match is_direct_from(self.call, self.hosts(), queues) {
+            true => endpoints_at(queues.host.clone(), self.call.proxy.port),
+            false => self.here.clone(),
+        }
+    }
+}
+
+/// Whether the client of a call reaches a broker at endpoints of that broker's own.
+pub fn is_direct(call: &Call, queues: &QueuesOf) -> bool {
+    let dialled = call.authority.as_ref().map(|authority| authority.host().trim_matches(['[', ']']));
+    is_direct_from(call, dialled.into_iter(), queues)
+}
+
+fn is_direct_from<'h>(call: &Call, dialled: impl Iterator<Item = &'h str>, queues: &QueuesOf) -> bool {
+    let (address, cluster) = (direct(call, dialled, queues), call.proxy.brokers.cluster());
+    address.zip(cluster).is_some_and(|(address, cluster)| cluster.listens(&address))
+}
+
+/// The address of another broker's own gRPC, whose port is that of this proxy (`ProxyTopicRouteData`). `None` for a client that did not
+/// dial the host which the broker of this process told the name servers: behind a balancer or a translation of addresses, only the
+/// dialled address can be reached for certain.
+fn direct<'h>(call: &Call, mut dialled: impl Iterator<Item = &'h str>, queues: &QueuesOf) -> Option<String> {
+    let own = call.proxy.brokers.own_host()?;
+    let is_other = !queues.host.is_empty() && queues.host != own;
+    let bracketed = || match queues.host.contains(':') {
+        true => format!("[{}]:{}", queues.host, call.proxy.port),
+        false => format!("{}:{}", queues.host, call.proxy.port),
+    };
+    (is_other && dialled.any(|host| host == own)).then(bracketed)
+}
+
+fn endpoints_at(host: String, port: u16) -> Endpoints {
+    let scheme = match host.parse() {
+        Ok(IpAddr::V4(_)) => AddressScheme::Ipv4,
+        Ok(IpAddr::V6(_)) => AddressScheme::Ipv6,
+        Err(_) => AddressScheme::DomainName,
+    };
+    Endpoints { scheme: scheme.into(), addresses: vec![Address { host, port: port.into() }] }
+}
+
+/// The endpoints of this proxy: those that the client dialled when it says which, else where its request went, else the host of the
+/// server.
 fn endpoints(call: &Call, dialled: &Option<Endpoints>) -> Endpoints {
     let proxy = &call.proxy;
     let advertised = || {
         let dialled = call.authority.as_ref();
         let host = dialled.map(|it| it.host().trim_matches(['[', ']']).to_owned());
         let host = host.unwrap_or_else(|| proxy.brokers.host());
-        let port = dialled.and_then(Authority::port_u16).unwrap_or(proxy.port);
-        let scheme = match host.parse() {
-            Ok(IpAddr::V4(_)) => AddressScheme::Ipv4,
-            Ok(IpAddr::V6(_)) => AddressScheme::Ipv6,
-            Err(_) => AddressScheme::DomainName,
-        };
-        let addresses = vec![Address { host, port: port.into() }];
-        Endpoints { scheme: scheme.into(), addresses }
+        endpoints_at(host, dialled.and_then(Authority::port_u16).unwrap_or(proxy.port))
     };
     let mut endpoints =
         dialled.clone().filter(|dialled| !dialled.addresses.is_empty()).unwrap_or_else(advertised);
@@ -93,7 +150,7 @@ pub async fn query_assignment(
     checks::topic(topic)?;
     checks::group(group)?;
     let brokers = &call.proxy.brokers;
-    let known = brokers.topic(topic).await?.ok_or_else(|| topic_missing(topic))?;
+    let known = brokers.whole_topic(topic).await?.ok_or_else(|| topic_missing(topic))?;
     let readable: Vec<&QueuesOf> = known.queues.iter().filter(|queues| queues.is_readable()).collect();
     if readable.is_empty() {
         return Err(Failure::new(Code::Forbidden, "no readable queue"));
@@ -101,12 +158,12 @@ pub async fn query_assignment(
     let known_group = brokers.group(group).await?;
     let is_ordered =
         known_group.is_some_and(|it| it.consume_message_orderly && lite::bound_topic(&it).is_none());
-    let endpoints = endpoints(&call, &request.endpoints);
+    let endpoints = Reached::by(&call, &request.endpoints, &known).await;
     let assigned = |of: &QueuesOf| {
         let ids = if is_ordered { 0..of.read } else { -1..0 };
         let permission = if of.perm & PERM_WRITE == 0 { Permission::Read } else { Permission::ReadWrite };
         let id = of.ids.first().copied().unwrap_or(0);
-        let broker = Broker { name: of.broker.clone(), id, endpoints: Some(endpoints.clone()) };
+        let broker = Broker { name: of.broker.clone(), id, endpoints: Some(endpoints.of(of)) };
         let assignment = |id| Assignment {
             message_queue: Some(MessageQueue {
                 topic: request.topic.clone(),
@@ -127,7 +184,7 @@ mod tests {
     use super::*;
 
     fn check(read: i32, write: i32, perm: i32, expected: &str) {
-        let topic = QueuesOf { broker: "b".to_owned(), ids: vec![0], perm, read, write };
+        let topic = QueuesOf { broker: "b".to_owned(), ids: vec![0], host: String::new(), perm, read, write };
         let letter = |permission| match permission {
             Permission::Read => 'r',
             Permission::Write => 'w',

@@ -14,7 +14,7 @@ use wire::header::SendHeader;
 use wire::properties::{self, key};
 use wire::recall::RecallHandle;
 
-use super::{Call, topic_missing};
+use super::{Call, routes, topic_missing};
 use crate::checks;
 use crate::convert::{self, MessageKind, Outgoing};
 use crate::failure::{Failure, common};
@@ -39,7 +39,11 @@ pub async fn send(call: Call, request: SendMessageRequest) -> Result<SendMessage
     request.messages.iter().try_for_each(|message| convert::check(&call.proxy.config, message, now_ms))?;
     let outgoing: Vec<Outgoing> =
         request.messages.iter().map(|message| convert::outgoing(message, &call.caller, now_ms)).collect();
-    let known = brokers.topic(topic).await?;
+    let known = match brokers.topic(topic).await? {
+        // No send makes a topic here that another broker has.
+        None => brokers.whole_topic(topic).await?,
+        known => known,
+    };
     let is_exempt =
         [wire::names::RETRY_PREFIX, wire::names::DLQ_PREFIX].iter().any(|it| topic.starts_with(it));
     if call.proxy.config.checks_message_type && !is_exempt {
@@ -49,7 +53,8 @@ pub async fn send(call: Call, request: SendMessageRequest) -> Result<SendMessage
         Some(known) => known,
         None => expected(&call, topic).await?,
     };
-    let queue = queue(&known, &request.messages, call.proxy.turn.fetch_add(1, Ordering::Relaxed))?;
+    let turn = call.proxy.turn.fetch_add(1, Ordering::Relaxed);
+    let queue = queue(&known, &request.messages, turn, |queues| routes::is_direct(&call, queues))?;
     let is_ordered = message_group(&request.messages).is_some();
     let mut entries: Vec<SendResultEntry> = Vec::with_capacity(outgoing.len());
     for (message, outgoing) in request.messages.iter().zip(&outgoing) {
@@ -75,13 +80,20 @@ fn message_type(topic: Option<&Topic>) -> Option<&str> {
 /// `TOPIC_NOT_FOUND` in a cluster, where the brokers of a missing topic are unknown.
 async fn expected(call: &Call, topic: &str) -> Result<Arc<Topic>, Failure> {
     let brokers = &call.proxy.brokers;
-    let broker = brokers.only().ok_or_else(|| topic_missing(topic))?.to_owned();
+    let broker = brokers.own().ok_or_else(|| topic_missing(topic))?.to_owned();
     let (default_topic, asked) = DEFAULT_TOPIC;
     let queues = |queues: &QueuesOf| queues.write.clamp(1, asked);
     let inherited = brokers.topic(default_topic).await?;
     // Without a topic to inherit from, the broker makes retry topics only.
     let write = inherited.and_then(|topic| topic.queues.first().map(queues)).unwrap_or(1);
-    let queues = vec![QueuesOf { broker, ids: vec![0], perm: PERM_READ | PERM_WRITE, read: write, write }];
+    let queues = vec![QueuesOf {
+        broker,
+        ids: vec![0],
+        host: String::new(),
+        perm: PERM_READ | PERM_WRITE,
+        read: write,
+        write,
+    }];
     Ok(Arc::new(Topic { queues, message_type: String::new() }))
 }
 
@@ -94,14 +106,20 @@ fn is_stored(entry: &SendResultEntry) -> bool {
 
 /// The broker and the queue of the messages of a request, which all go to one queue. Messages with a message group or lite topic have
 /// the same queue each time. For others the brokers take turns, and those with more queues come more often; the broker chooses the queue
-/// of a single message (-1). Producers that repeat a send reach another broker, if there is another.
-fn queue<'t>(topic: &'t Topic, messages: &[Message], turn: usize) -> Result<(&'t str, i32), Failure> {
-    let mut parts: Vec<(&str, i32)> = topic
-        .queues
-        .iter()
-        .filter(|queues| queues.is_writable())
-        .map(|queues| (queues.broker.as_str(), queues.write))
-        .collect();
+/// of a single message (-1). Producers that repeat a send reach another broker, if there is another. Brokers that the client reaches at their
+/// own endpoints have no turn here, because the client gives them theirs.
+fn queue<'t>(
+    topic: &'t Topic,
+    messages: &[Message],
+    turn: usize,
+    is_direct: impl Fn(&QueuesOf) -> bool,
+) -> Result<(&'t str, i32), Failure> {
+    let writable = || topic.queues.iter().filter(|queues| queues.is_writable());
+    let part = |queues: &'t QueuesOf| (queues.broker.as_str(), queues.write);
+    let mut parts: Vec<_> = writable().filter(|queues| !is_direct(queues)).map(part).collect();
+    if parts.is_empty() {
+        parts.extend(writable().map(part));
+    }
     // `MessageQueueSelector.buildWrite` sorts the queues by broker and id.
     parts.sort_unstable();
     let count: i32 = parts.iter().map(|(_, queues)| queues).sum();
@@ -229,7 +247,7 @@ mod tests {
         let system = SystemProperties { message_group: group.map(str::to_owned), ..Default::default() };
         let messages = [Message { system_properties: Some(system), ..Default::default() }];
         for (turn, expected) in expected.iter().enumerate() {
-            assert_eq!(queue(topic, &messages, turn), Ok(*expected), "turn {turn}");
+            assert_eq!(queue(topic, &messages, turn, |_| false), Ok(*expected), "turn {turn}");
         }
     }
 
@@ -238,6 +256,7 @@ mod tests {
         let part = |broker: &str, write, id| QueuesOf {
             broker: broker.to_owned(),
             ids: vec![id],
+            host: String::new(),
             perm: 6,
             read: write,
             write,
@@ -261,10 +280,16 @@ mod tests {
         };
         // Several messages have a queue in any case: that of the first group, or the next.
         for groups in [[Some("orders"); 2], [Some("orders"), Some("x")], [None, Some("orders")]] {
-            assert_eq!(queue(&topic, &of(groups), 1), Ok(expected));
+            assert_eq!(queue(&topic, &of(groups), 1, |_| false), Ok(expected));
         }
-        let next: Vec<_> = (0..5).map(|turn| queue(&topic, &of([None; 2]), turn).unwrap()).collect();
+        let next: Vec<_> =
+            (0..5).map(|turn| queue(&topic, &of([None; 2]), turn, |_| false).unwrap()).collect();
         assert_eq!(next, [("a", 0), ("b", 0), ("a", 1), ("a", 2), ("a", 0)]);
-        assert_eq!(queue(&without, &[], 0).map_err(|failure| failure.code), Err(Code::Forbidden));
+        let refused = queue(&without, &[], 0, |_| false).map_err(|failure| failure.code);
+        assert_eq!(refused, Err(Code::Forbidden));
+        // A client sends to the broker `a` itself, but not when no other broker takes messages.
+        let direct = |name: &'static str| move |queues: &QueuesOf| name.contains(&queues.broker);
+        assert_eq!(queue(&topic, &of([Some("orders"); 2]), 0, direct("a")), Ok(("b", 0)));
+        assert_eq!(queue(&topic, &of([Some("orders"); 2]), 0, direct("ab")), Ok(expected));
     }
 }

@@ -59,7 +59,8 @@ impl Fixture {
         let broker = RunningBroker::start(config, workers).unwrap();
         let mut config = Config { checks_message_type: false, polling_ms_min: 0, ..Config::default() };
         change(&mut config);
-        let proxy = Proxy::new(Brokers::Local(broker.api()), config, 8081);
+        let brokers = Brokers::of_process(broker.api(), client::Config::new(""), &config).unwrap();
+        let proxy = Proxy::new(brokers, config, 8081);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let sends = proxy.brokers.sends();
         Self { broker: Some(broker), proxy, sends, runtime, _directory: directory }
@@ -477,6 +478,18 @@ fn a_heartbeat_needs_settings() {
     let request = NotifyClientTerminationRequest { group: group() };
     fixture.run(terminate(fixture.call(), request)).unwrap();
     assert_eq!(beat().unwrap_err(), Code::UnrecognizedClientType);
+}
+
+#[test]
+fn a_receive_without_settings_is_served_as_its_group_is_configured() {
+    let fixture = Fixture::new();
+    fixture.send(|_| {});
+    let received = fixture.receive();
+    let Received::Status(status) = &received[0] else { panic!("{received:?}") };
+    assert_eq!(status.code, Code::UnrecognizedClientType as i32, "there is no group");
+    fixture.change_group(r#""retryMaxTimes":0"#);
+    let received = fixture.receive();
+    assert!(received.iter().any(|it| matches!(it, Received::Message(_))), "{received:?}");
 }
 
 #[test]

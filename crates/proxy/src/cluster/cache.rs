@@ -75,6 +75,23 @@ impl<T> Cache<T> {
         self.clone().fetched(name.to_owned(), fetch(name.to_owned()), old).await
     }
 
+    /// The value that is known of a name, without waiting: a task fetches a value that is old or missing.
+    pub fn peek<F>(self: &Arc<Self>, name: &str, fetch: impl FnOnce(String) -> F) -> Option<Arc<T>>
+    where
+        T: 'static,
+        F: Future<Output = Result<Option<T>, Failure>> + 'static,
+    {
+        let now_ms = client::now_ms();
+        let old = match self.known(name, now_ms) {
+            Known::Fresh(value) => return value,
+            Known::Old(value) | Known::Forgotten(value) => Some(value),
+            // One task at a time, and another after a second if that one fails.
+            Known::Nothing => self.put(name, None, now_ms),
+        };
+        spawn_local(self.clone().fetched(name.to_owned(), fetch(name.to_owned()), old.clone()));
+        old
+    }
+
     /// The value that is fetched, or else the old one.
     async fn fetched(
         self: Arc<Self>,

@@ -1,7 +1,10 @@
 //! The consumers of all proxies of a cluster, by group (`ClusterConsumerManager`). Brokers do not know them.
 
 use std::collections::{BTreeMap, HashMap};
+use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
 
 use super::heartbeat_sync::REMOTING;
 use broker::Refusal;
@@ -32,6 +35,8 @@ fn channel(data: &HeartbeatSyncerData) -> RemoteChannel {
 #[derive(Default)]
 pub struct Consumers {
     groups: Mutex<HashMap<String, BTreeMap<String, Consumer>>>,
+    /// A heartbeat was noted.
+    heard: Notify,
 }
 
 impl Consumers {
@@ -47,9 +52,10 @@ impl Consumers {
             }
             let address = channel(&data).remote_address;
             let group = groups.entry(data.group.clone()).or_default();
-            return group
-                .insert(data.client_id.clone(), Consumer { data, address, seen_ms: now_ms })
-                .is_none();
+            let consumer = Consumer { address, seen_ms: now_ms, data };
+            let is_new = group.insert(consumer.data.client_id.clone(), consumer).is_none();
+            self.heard.notify_waiters();
+            return is_new;
         }
         let Some(group) = groups.get_mut(&data.group) else { return false };
         let left = channel(&data);
@@ -64,6 +70,23 @@ impl Consumers {
             groups.remove(&data.group);
         }
         is_gone
+    }
+
+    /// The last heartbeat of a consumer.
+    pub fn get(&self, group: &str, client_id: &str) -> Option<HeartbeatSyncerData> {
+        self.groups().get(group)?.get(client_id).map(|consumer| consumer.data.clone())
+    }
+
+    /// The last heartbeat of a consumer, once there is one.
+    pub async fn wait_for(&self, group: &str, client_id: &str) -> HeartbeatSyncerData {
+        loop {
+            let mut heard = pin!(self.heard.notified());
+            heard.as_mut().enable();
+            match self.get(group, client_id) {
+                Some(data) => return data,
+                None => heard.await,
+            }
+        }
     }
 
     /// Forgets consumers that were last heard of before a time; the groups whose members changed by that.

@@ -32,9 +32,14 @@ impl Cluster {
         });
     }
 
-    /// Tells all brokers which producer groups have producers of transactions here: those of remoting clients, and for clients of gRPC
-    /// the topics, whose names are those of their groups.
-    pub(crate) async fn heartbeat(self: &Arc<Self>, registry: &Registry) {
+    /// Tells all brokers except the one of this process which producer groups have producers of transactions here: those of remoting
+    /// clients, and for clients of gRPC the topics, whose names are those of their groups.
+    pub(crate) async fn heartbeat(self: &Arc<Self>, registry: &Registry, own: Option<&str>) {
+        let Ok(brokers) = self.brokers().await else { return };
+        let others = || brokers.values().filter(|broker| Some(broker.broker_name.as_str()) != own);
+        if others().next().is_none() {
+            return;
+        }
         let transactional = self.remoting.transactional().into_iter();
         let mut groups: Vec<_> = transactional.map(|group_name| ProducerData { group_name }).collect();
         for topic in registry.published() {
@@ -44,7 +49,6 @@ impl Cluster {
                 groups.push(ProducerData { group_name: topic });
             }
         }
-        let Ok(brokers) = self.brokers().await else { return };
         for groups in groups.chunks(GROUPS_MAX) {
             let data = HeartbeatData {
                 client_id: CLIENT_ID.to_owned(),
@@ -52,7 +56,7 @@ impl Cluster {
                 ..HeartbeatData::default()
             };
             let body = json::to_vec(&data);
-            for address in brokers.values().filter_map(preferred) {
+            for address in others().filter_map(preferred) {
                 let write = |frame: FrameWriter<'_>| frame.finish(&body);
                 let answered = self.client.call(address, request::HEART_BEAT, TIMEOUT, write).await;
                 if let Err(error) = answered {

@@ -33,6 +33,9 @@ const SOON: Duration = Duration::from_secs(1);
 /// How soon the topic is looked for again after that failed.
 const LATER: Duration = Duration::from_secs(5);
 
+/// Longest wait for the settings of a client that another proxy may just have told.
+const ON_ITS_WAY: Duration = Duration::from_millis(if cfg!(test) { 10 } else { 1000 });
+
 /// How long one poll waits.
 const POLL: Duration = Duration::from_secs(15);
 
@@ -102,11 +105,29 @@ impl Cluster {
         }
     }
 
-    /// Notes that a client of this proxy left, and tells other proxies.
-    pub(crate) fn client_left(&self, client: &Client) {
-        if let Some(group) = client.consumer_group() {
-            self.gone(self.channel(GRPC, client.remote, None), group, client.id.clone());
+    /// Notes the heartbeat of a consumer whose settings another proxy has, and tells other proxies; false for a consumer that none told
+    /// of. A message that is on its way is waited for.
+    pub(crate) async fn heard_elsewhere(&self, group: &str, client_id: &str) -> bool {
+        let told = tokio::time::timeout(ON_ITS_WAY, self.consumers.wait_for(group, client_id));
+        let told = if self.sync_topic.is_empty() { None } else { told.await.ok() };
+        told.map(|data| self.take_over(data)).is_some()
+    }
+
+    /// Tells other proxies that a consumer, whose last heartbeat this is, was heard of here.
+    fn take_over(&self, data: HeartbeatSyncerData) {
+        let (local_proxy_id, last_update_timestamp) = (self.id.clone(), client::now_ms());
+        self.publish(HeartbeatSyncerData { local_proxy_id, last_update_timestamp, ..data });
+    }
+
+    /// Notes that a client left by this proxy, and tells other proxies.
+    pub(crate) fn client_left(&self, client: &Client, group: &str) {
+        // Proxies believe the end of a client only of the proxy that heard of the client last.
+        if let Some(last) =
+            self.consumers.get(group, &client.id).filter(|last| last.local_proxy_id != self.id)
+        {
+            self.take_over(last);
         }
+        self.gone(self.channel(GRPC, client.remote, None), group.to_owned(), client.id.clone());
     }
 
     /// Notes that a client of the remoting port left a group, and tells other proxies.
@@ -156,12 +177,15 @@ impl Cluster {
         self.take(data);
     }
 
-    /// Notes what is told of a consumer; the other members of its group at the remoting port hear when it is new or gone.
-    fn take(&self, data: HeartbeatSyncerData) {
+    /// Notes what is told of a consumer; the other members of its group at the remoting port hear when it is new or gone. Returns whether
+    /// it is new or gone.
+    fn take(&self, data: HeartbeatSyncerData) -> bool {
         let group = data.group.clone();
-        if self.consumers.take(data, client::now_ms()) {
+        let is_change = self.consumers.take(data, client::now_ms());
+        if is_change {
             self.remoting.members_changed(&group);
         }
+        is_change
     }
 
     /// Forgets consumers that were last heard of before a time.
@@ -170,12 +194,20 @@ impl Cluster {
         changed.iter().for_each(|group| self.remoting.members_changed(group));
     }
 
-    /// Takes what a proxy told; that of this one is passed over.
-    pub(super) fn hear(&self, body: &[u8]) {
+    /// Takes what a proxy told; that of this one is passed over. Returns the id of a client that left.
+    pub(super) fn hear(&self, body: &[u8]) -> Option<String> {
         match json::from_slice::<HeartbeatSyncerData>(body) {
-            Ok(data) if data.local_proxy_id != self.id => self.take(data),
-            Ok(_) => {}
-            Err(error) => tracing::warn!(%error, "what another proxy told of a consumer cannot be read"),
+            Ok(data) if data.local_proxy_id != self.id => {
+                let is_end = data.heartbeat_type == HeartbeatType::Unregister;
+                let client_id = data.client_id.clone();
+                let is_change = self.take(data);
+                (is_end && is_change).then_some(client_id)
+            }
+            Ok(_) => None,
+            Err(error) => {
+                tracing::warn!(%error, "what another proxy told of a consumer cannot be read");
+                None
+            }
         }
     }
 
@@ -203,8 +235,8 @@ impl Cluster {
     }
 }
 
-/// Tells and hears until the proxy stops.
-pub async fn run(cluster: &Cluster, stopping: impl Future<Output = ()>) {
+/// Tells and hears until the proxy stops. Calls `left` with the id of each client that left by another proxy.
+pub async fn run(cluster: &Cluster, stopping: impl Future<Output = ()>, left: impl Fn(&str)) {
     let mut stopping = pin!(stopping);
     let waiting = cluster.outbox.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
     let Some(mut waiting) = waiting.filter(|_| !cluster.sync_topic.is_empty()) else { return };
@@ -238,7 +270,8 @@ pub async fn run(cluster: &Cluster, stopping: impl Future<Output = ()>) {
             }
             // What fails is asked again after a second.
             found = consumer.poll(POLL), if listens => {
-                found.unwrap_or_default().iter().for_each(|message| cluster.hear(&message.body));
+                let found = found.unwrap_or_default();
+                found.iter().filter_map(|message| cluster.hear(&message.body)).for_each(|client| left(&client));
             }
             () = &mut stopping => return,
         }

@@ -2,10 +2,15 @@ use super::*;
 
 #[test]
 fn a_file_of_java_is_taken_as_it_is() {
-    let text = br#"{"grpcServerPort": 9000, "maxMessageSize": "1024", "enableProxyAutoRenew": false, "proxyMode": "LOCAL", "enableBatchAck": true, "x": 1}"#;
+    let text = br#"{"grpcServerPort": 9000, "maxMessageSize": "1024", "enableProxyAutoRenew": false, "proxyMode": "LOCAL", "enableBatchAck": true, "longPollingReserveTimeInMillis": 500, "transactionHeartbeatPeriodSecond": 3, "x": 1}"#;
     let (config, notes) = Config::from_json(text).unwrap();
     assert_eq!((config.port, config.body_bytes_max, config.renews), (9000, 1024, false));
-    assert_eq!(notes, ["proxyMode has no effect here", "enableBatchAck has no effect here", "x is unknown"]);
+    assert_eq!(config.producers_told_s, 3);
+    let without_effect = ["proxyMode", "enableBatchAck", "longPollingReserveTimeInMillis"];
+    let mut expected: Vec<String> =
+        without_effect.iter().map(|it| format!("{it} has no effect here")).collect();
+    expected.push("x is unknown".to_owned());
+    assert_eq!(notes, expected);
 }
 
 #[test]

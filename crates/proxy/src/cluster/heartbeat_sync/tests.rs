@@ -68,8 +68,32 @@ fn other_proxies_hear_when_a_consumer_comes_and_goes() {
     let heard = heard.unwrap();
     assert_eq!(heard.connection_set[0].client_addr, "127.0.0.1:5");
     assert!(heard.subscription_table.contains_key("T"));
-    told.client_left(&client);
+    told.client_left(&client, "g");
     assert_eq!(pass(), [None, None]);
     told.client.shutdown();
     hearing.client.shutdown();
+}
+
+#[test]
+fn a_client_whose_calls_are_spread_is_heard_of_and_ended_by_any_proxy() {
+    let (first, second) = (cluster(), cluster());
+    let mut sent = second.outbox.waiting.lock().unwrap().take().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let heard = |client: &str| runtime.block_on(second.heard_elsewhere("g", client));
+    assert!(!heard("c1"), "no proxy told of the client");
+    [&first, &second].iter().for_each(|cluster| assert_eq!(cluster.hear(OF_JAVA.as_bytes()), None));
+    assert!(heard("c1") && !heard("c2"));
+    assert_eq!(first.hear(&sent.try_recv().unwrap().body), None);
+    // The first proxy had the last heartbeat when the client ends at the second.
+    let last = second.consumers.get("g", "c1").unwrap();
+    second.hear(&json::to_vec(&HeartbeatSyncerData { local_proxy_id: "p".to_owned(), ..last.clone() }));
+    first.hear(&json::to_vec(&HeartbeatSyncerData { local_proxy_id: "p".to_owned(), ..last }));
+    let caller = Caller { remote: "127.0.0.1:5".parse().unwrap(), version: 0, user: Identity::Off };
+    let client = Registry::new(10, 1).enter("c1", &caller).unwrap();
+    second.client_left(&client, "g");
+    assert_eq!(second.consumers.get("g", "c1"), None);
+    assert_eq!(first.hear(&sent.try_recv().unwrap().body), None);
+    assert_eq!(first.hear(&sent.try_recv().unwrap().body).as_deref(), Some("c1"));
+    assert_eq!(first.consumers.get("g", "c1"), None);
+    [first, second].iter().for_each(|cluster| cluster.client.shutdown());
 }
