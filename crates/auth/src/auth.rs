@@ -113,7 +113,7 @@ impl Auth {
             let before = accounts.len();
             create_missing(&settings, &mut accounts)?;
             if settings.migrates {
-                Rules::parse(&plain.read()?)?.migrate(&mut accounts);
+                Rules::parse(&plain.read()?.files)?.migrate(&mut accounts);
             }
             if accounts.len() > before {
                 files.save(&accounts).map_err(LoadError::from)?;

@@ -36,7 +36,7 @@ pub use config::{AuthConfig, ConfigError, KEYS, Request, Secret, Settings, Switc
 pub use error::AuthError;
 pub use explain::Explanation;
 pub use failures::{Answer, FREE_FAILURES, Failures, Mark, PACE_MS, WAIT_MAX_MS, WINDOW_MS};
-pub use file::{FileError, write as write_file};
+pub use file::{FileError, read as read_file, write as write_file};
 pub use names::{Action, Actions, ResourceType};
 pub use plain::{
     CHECKED, PlainAccount, PlainAcl, PlainError, PlainFiles, PlainIdentity, PlainVersion, RELOAD_INTERVAL,
