@@ -181,9 +181,9 @@ impl RunningRoles {
         let brokers = (!self.name_servers.is_empty()).then(|| self.name_servers.clone());
         let given = brokers.or(own).or_else(|| settings.name_servers.clone());
         let given = given.or_else(|| std::env::var("NAMESRV_ADDR").ok()).unwrap_or_default();
-        let is_asked_for = settings.console.address.is_some() || settings.roles == [Role::Console];
+        let is_alone = settings.roles == [Role::Console];
         let home = settings.home().to_path_buf();
-        console_role::start(&settings.console, home, (&given, security), is_asked_for)
+        console_role::start(&settings.console, home, (&given, security), is_alone)
     }
 
     /// What is printed once everything serves: where it is and how to use it.
