@@ -130,7 +130,7 @@ fn a_call_of_nobody_is_refused_before_its_body_comes() {
 }
 
 /// Code and remark of the answer to a client of another machine, as a PROXY preamble names it.
-fn ask_as_stranger(address: SocketAddr, code: i32) -> (i32, String) {
+pub fn ask_as_stranger(address: SocketAddr, code: i32) -> (i32, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut bytes = b"PROXY TCP4 10.0.0.7 127.0.0.1 5000 6000\r\n".to_vec();

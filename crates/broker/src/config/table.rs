@@ -228,7 +228,7 @@ properties! {
     "metricsExporterType" Restart "PROM serves metrics to Prometheus at metricsPromExporterPort, OTLP_GRPC sends them to the collector metricsGrpcExporterTarget, LOG writes them to the log, DISABLE does none of it" {
         metrics.exporter = Exporter::parse, |exporter: &Exporter| show_one_of(*exporter, &Exporter::WORDS)
     }
-    "metricsPromExporterHost" Restart "address the metrics' port is bound to; that of brokerIP1 unless it is set" {
+    "metricsPromExporterHost" Restart "address the metrics' port is bound to; bindAddress where that names one address, else that of brokerIP1" {
         metrics.host = Metrics::parse_host, show
     }
     "metricsPromExporterPort" Restart "port of /metrics, /healthz and /readyz; 0 takes a free one" {
