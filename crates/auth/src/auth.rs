@@ -14,6 +14,7 @@ use crate::names::{Decision, PolicyType, UserStatus, UserType};
 use crate::plain::{PlainError, PlainFiles, Rules};
 use crate::policy::Entry;
 use crate::resource::Needed;
+use crate::seal::Seals;
 use crate::signature::{GrpcCredentials, Metadata, Older, SIGNATURE_BYTES, Signed, SigningKey};
 
 /// Who sends a request, as far as that was verified for this request.
@@ -72,6 +73,7 @@ pub struct Auth {
     /// Key that signatures of unknown users are checked with, so that they take the time of known ones.
     decoy: SigningKey,
     failures: Failures,
+    seals: Seals,
     /// Names states of the table: one number for this start, and one for each change.
     version: (u64, AtomicU64),
 }
@@ -155,6 +157,7 @@ impl Auth {
             files: Mutex::new(files),
             decoy: SigningKey::new("no user has this secret"),
             failures: Failures::default(),
+            seals: Seals::default(),
             version: (RandomState::new().hash_one(()), AtomicU64::new(0)),
         }
     }
@@ -278,6 +281,13 @@ impl Auth {
         }
     }
 
+    /// Signs an answer with the secret of a user, so that the user can tell this broker from an impostor; `None` for a name of no enabled
+    /// user.
+    #[must_use]
+    pub fn prove(&self, user: &str, parts: &[&[u8]]) -> Option<String> {
+        self.enabled(user, AuthError::RemovedUser).ok().map(|account| account.key.sign(parts))
+    }
+
     /// Decides whether a caller may send a request that needs all of `needed`. Whatever changed since the caller was verified
     /// counts: a user that was removed or disabled meanwhile is refused.
     #[must_use]
@@ -328,6 +338,10 @@ impl Auth {
     #[must_use]
     pub fn version(&self) -> String {
         format!("{:x}-{}", self.version.0, self.version.1.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn seals(&self) -> &Seals {
+        &self.seals
     }
 
     pub(crate) fn files(&self) -> MutexGuard<'_, Files> {

@@ -25,6 +25,7 @@ mod names;
 mod plain;
 mod policy;
 mod resource;
+mod seal;
 mod signature;
 mod source;
 #[cfg(test)]
@@ -43,4 +44,5 @@ pub use plain::{
     RULE_REQUESTS,
 };
 pub use resource::{Needed, Resource};
+pub use seal::Arrival;
 pub use signature::{ACCESS_KEY, Metadata, SECURITY_TOKEN, SIGNATURE, Signed};

@@ -50,6 +50,7 @@ macro_rules! properties {
         of_auth!("authenticationMetadataProvider", "class that keeps users, org.apache.rocketmq.auth.authentication.provider.LocalAuthenticationMetadataProvider; without it every request fails while authenticationEnabled is on"),
         of_auth!("authenticationStrategy", "class; both of RocketMQ are accepted, and every request is verified"),
         of_auth!("authenticationWhitelist", "request codes and gRPC messages that need no signature, separated by commas"),
+        of_auth!("authenticationSealedUsers", "users, separated by commas, whose requests must have a seal: a signed field that names code, receiver and time, which Vostok's own callers send and no client of RocketMQ does (docs/security.md)"),
         of_auth!("initAuthenticationUser", "JSON with username and password of a super user that a start creates when it is missing"),
         of_auth!("innerClientAuthenticationCredentials", "JSON with accessKey and secretKey with which the broker signs its own requests; the user is created like initAuthenticationUser"),
         of_auth!("authorizationEnabled", "users may only do what their acl allows; needs authenticationEnabled"),
