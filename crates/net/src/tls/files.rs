@@ -43,7 +43,7 @@ pub(super) fn client_config(settings: &TlsSettings) -> Result<Arc<ClientConfig>,
     let provider = provider(settings)?;
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&protocols(settings)?)?;
-    let roots = match settings.verify_server && settings.test != Some(true) {
+    let roots = match settings.checks_servers() {
         true => Some(roots(settings.client_trust.as_deref(), "tls.client.trustCertPath")?),
         false => None,
     };
