@@ -158,7 +158,7 @@ fn send(address: SocketAddr, frame: &[u8]) -> (i32, String) {
     (answer.code, answer.remark.unwrap_or_default().to_owned())
 }
 
-/// What somebody who reads a connection of the console does with its requests.
+/// Replays of requests that were read from a connection of the console.
 #[test]
 fn a_recorded_request_is_no_request_with_another_code_and_none_at_another_time() {
     let (setup, _home) = setup(&[&LINES[..], &["authenticationSealedUsers=root"]].concat());

@@ -324,7 +324,7 @@ fn a40_a_proxy_without_a_broker_serves_users_of_the_brokers_and_nobody_else() {
     eventually("the proxy knows that alice is disabled", disabled);
 }
 
-/// Whoever registers a broker at a name server without users is asked for the users of the proxy.
+/// A broker that anybody may register at a name server without users.
 #[test]
 fn a_proxy_does_not_believe_the_users_of_a_broker_that_does_not_know_its_secret() {
     let class = |word: &str, kind: &str| {

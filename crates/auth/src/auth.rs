@@ -14,7 +14,7 @@ use crate::names::{Decision, PolicyType, UserStatus, UserType};
 use crate::plain::{PlainError, PlainFiles, Rules};
 use crate::policy::Entry;
 use crate::resource::Needed;
-use crate::seal::Seals;
+use crate::seal::{Arrival, Seals};
 use crate::signature::{GrpcCredentials, Metadata, Older, SIGNATURE_BYTES, Signed, SigningKey};
 
 /// Who sends a request, as far as that was verified for this request.
@@ -281,6 +281,20 @@ impl Auth {
         }
     }
 
+    /// Checks the seal of a request whose signature was verified. Users of `authenticationSealedUsers` must send a seal.
+    ///
+    /// # Errors
+    /// [`AuthError::Seal`].
+    pub fn check_seal(
+        &self,
+        identity: &Identity,
+        signed: &Signed<'_>,
+        arrival: Arrival<'_>,
+    ) -> Result<(), AuthError> {
+        let Identity::User(name) = identity else { return Ok(()) };
+        self.seals.check(self.settings.sealed_users.contains(name.as_ref()), signed, arrival)
+    }
+
     /// Signs an answer with the secret of a user, so that the user can tell this broker from an impostor; `None` for a name of no enabled
     /// user.
     #[must_use]
@@ -338,10 +352,6 @@ impl Auth {
     #[must_use]
     pub fn version(&self) -> String {
         format!("{:x}-{}", self.version.0, self.version.1.load(Ordering::Acquire))
-    }
-
-    pub(crate) fn seals(&self) -> &Seals {
-        &self.seals
     }
 
     pub(crate) fn files(&self) -> MutexGuard<'_, Files> {

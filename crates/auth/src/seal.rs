@@ -5,7 +5,6 @@ use std::sync::{Mutex, PoisonError};
 
 use wire::seal::{SEAL, Seal};
 
-use crate::auth::{Auth, Identity};
 use crate::error::AuthError;
 use crate::signature::Signed;
 
@@ -15,7 +14,7 @@ const WINDOW_MS: i64 = 300_000;
 /// Most seals that are remembered. One more takes the place of the oldest, and from then on no seal as old as that is valid.
 const SEALS_MAX: usize = if cfg!(test) { 4 } else { 100_000 };
 
-/// How a request came to this server.
+/// Circumstances of a request's arrival.
 #[derive(Clone, Copy)]
 pub struct Arrival<'a> {
     /// Time of this server's clock, in milliseconds since 1970.
@@ -38,37 +37,17 @@ struct Served {
 }
 
 impl Seals {
-    fn take(&self, now_ms: i64, seal: &Seal<'_>) -> Result<(), AuthError> {
-        let mut served = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        while served.seals.first().is_some_and(|(time_ms, _)| *time_ms < now_ms.saturating_sub(WINDOW_MS)) {
-            served.seals.pop_first();
-        }
-        if seal.time_ms <= served.floor_ms || !served.seals.insert((seal.time_ms, seal.nonce.into())) {
-            return Err(AuthError::Seal("this sealed request was served before, or is too old to tell"));
-        }
-        if served.seals.len() > SEALS_MAX
-            && let Some((time_ms, _)) = served.seals.pop_first()
-        {
-            served.floor_ms = time_ms;
-        }
-        Ok(())
-    }
-}
-
-impl Auth {
-    /// Checks the seal of a request whose signature was verified. Only a user of `authenticationSealedUsers` must send a seal, with an
-    /// address of this server in it; of other users a seal is checked when it is there, and its address may be that of a translation.
+    /// Checks the seal of a request whose signature was verified. A user who must seal names an address of this server, too; for other
+    /// users a seal is checked when it is there, and its address may be that of a translation.
     ///
     /// # Errors
     /// [`AuthError::Seal`].
-    pub fn check_seal(
+    pub(crate) fn check(
         &self,
-        identity: &Identity,
+        must_seal: bool,
         signed: &Signed<'_>,
         arrival: Arrival<'_>,
     ) -> Result<(), AuthError> {
-        let Identity::User(name) = identity else { return Ok(()) };
-        let must_seal = self.settings().sealed_users.contains(name.as_ref());
         let Some(text) = signed.fields.text(SEAL) else {
             return match must_seal && wire::seal::is_sealed(signed.code) {
                 true => {
@@ -92,31 +71,34 @@ impl Auth {
         if must_seal && !arrival.is_own.is_none_or(|is_own| is_own(seal.receiver)) {
             return Err(AuthError::Seal("the seal names another server"));
         }
-        self.seals().take(arrival.now_ms, &seal)
+        self.take(arrival.now_ms, &seal)
+    }
+
+    fn take(&self, now_ms: i64, seal: &Seal<'_>) -> Result<(), AuthError> {
+        let mut served = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while served.seals.first().is_some_and(|(time_ms, _)| *time_ms < now_ms.saturating_sub(WINDOW_MS)) {
+            served.seals.pop_first();
+        }
+        if seal.time_ms <= served.floor_ms || !served.seals.insert((seal.time_ms, seal.nonce.into())) {
+            return Err(AuthError::Seal("this sealed request was served before, or is too old to tell"));
+        }
+        if served.seals.len() > SEALS_MAX
+            && let Some((time_ms, _)) = served.seals.pop_first()
+        {
+            served.floor_ms = time_ms;
+        }
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Fixture, with_request};
+    use crate::testing::with_request;
     use wire::frame::Encoding;
 
     const NOW_MS: i64 = 1_700_000_000_000;
     const CODE: i32 = wire::codes::request::AUTH_LIST_USER;
-
-    /// The refusal of a request with this seal.
-    fn check(auth: &Auth, user: &str, seal: Option<String>, is_forwarded: bool) -> Option<String> {
-        let fields: Vec<(&'static str, &str)> = seal.iter().map(|seal| (SEAL, seal.as_str())).collect();
-        let is_own = |address: &str| address == "10.0.0.1:10911";
-        let arrival = Arrival { now_ms: NOW_MS, is_own: Some(&is_own), is_forwarded };
-        let identity = Identity::User(user.into());
-        with_request(Encoding::Json, &fields, b"", |signed| {
-            auth.check_seal(&identity, &Signed { code: CODE, ..signed }, arrival)
-        })
-        .err()
-        .map(|error| error.to_string())
-    }
 
     fn seal(code: i32, time_ms: i64, nonce: &str, receiver: &str) -> Option<String> {
         Some(Seal { code, time_ms, nonce, receiver }.to_string())
@@ -124,28 +106,29 @@ mod tests {
 
     #[test]
     fn a_recorded_request_is_served_once_and_as_itself() {
-        let fixture = Fixture::new();
-        let auth = fixture.auth(&[("authenticationSealedUsers", "console, inner")]);
-        let own = "10.0.0.1:10911";
-        let code = CODE;
-        let check = |user: &str, seal, is_forwarded| {
-            check(&auth, user, seal, is_forwarded).unwrap_or_else(|| "served".to_owned())
+        let (seals, own) = (Seals::default(), "10.0.0.1:10911");
+        let check = |must_seal, seal: Option<String>, is_forwarded| {
+            let fields: Vec<(&'static str, &str)> = seal.iter().map(|seal| (SEAL, seal.as_str())).collect();
+            let is_own = |address: &str| address == own;
+            let arrival = Arrival { now_ms: NOW_MS, is_own: Some(&is_own), is_forwarded };
+            with_request(Encoding::Json, &fields, b"", |signed| {
+                let checked = seals.check(must_seal, &Signed { code: CODE, ..signed }, arrival);
+                checked.map_or_else(|error| error.to_string(), |()| "served".to_owned())
+            })
         };
-        assert_eq!(check("alice", None, false), "served");
-        assert!(check("console", None, false).contains("must be sealed"));
-        let first = seal(code, NOW_MS, "a", own);
-        assert_eq!(check("console", first.clone(), false), "served");
-        assert!(check("console", first.clone(), false).contains("served before"));
-        assert_eq!(check("console", first, true), "served", "a broker may forward a request again");
-        assert!(check("alice", seal(code + 1, NOW_MS, "b", own), false).contains("another code"));
+        assert_eq!(check(false, None, false), "served");
+        assert!(check(true, None, false).contains("must be sealed"));
+        let first = seal(CODE, NOW_MS, "a", own);
+        assert_eq!(check(true, first.clone(), false), "served");
+        assert!(check(true, first.clone(), false).contains("served before"));
+        assert_eq!(check(true, first, true), "served", "a broker may forward a request again");
+        assert!(check(false, seal(CODE + 1, NOW_MS, "b", own), false).contains("another code"));
         for time_ms in [NOW_MS - WINDOW_MS - 1, NOW_MS + WINDOW_MS + 1, i64::MIN] {
-            assert!(check("alice", seal(code, time_ms, "c", own), false).contains("five minutes"));
+            assert!(check(false, seal(CODE, time_ms, "c", own), false).contains("five minutes"));
         }
-        assert!(
-            check("console", seal(code, NOW_MS, "d", "10.0.0.2:10911"), false).contains("another server")
-        );
-        assert_eq!(check("alice", seal(code, NOW_MS, "d", "10.0.0.2:10911"), false), "served");
-        assert!(check("alice", Some("x".to_owned()), false).contains("cannot be read"));
+        assert!(check(true, seal(CODE, NOW_MS, "d", "10.0.0.2:10911"), false).contains("another server"));
+        assert_eq!(check(false, seal(CODE, NOW_MS, "d", "10.0.0.2:10911"), false), "served");
+        assert!(check(false, Some("x".to_owned()), false).contains("cannot be read"));
     }
 
     #[test]

@@ -172,7 +172,7 @@ impl Upstream {
 /// Most addresses of machines of slaves that are kept.
 const MACHINES_MAX: usize = 256;
 
-/// How long a machine counts as that of a slave after its last request for tables or positions. A slave of RocketMQ asks every 3 to 10
+/// Time for which a machine counts as that of a slave after its last request for tables or positions. A slave of RocketMQ asks every 3 to 10
 /// seconds (`BrokerController.handleSlaveSynchronize`).
 const MACHINE_FORGOTTEN: Duration = Duration::from_secs(60);
 
@@ -222,7 +222,7 @@ pub(crate) struct Replicas {
     follows: AtomicBool,
     /// This slave's connection to its master.
     pub upstream: Upstream,
-    /// On a master the machines of its slaves.
+    /// Machines of this master's slaves.
     pub slave_machines: SlaveMachines,
     /// Counts the slaves that have said where their logs end, and the changes of `follows`.
     connections: watch::Sender<u64>,

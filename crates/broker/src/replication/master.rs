@@ -277,7 +277,7 @@ impl Shell {
 
     /// Makes room for a connection from `remote`; false when all places are those of slaves.
     fn make_room(&mut self, remote: SocketAddr) -> bool {
-        // Who is furthest behind gives way first, so that no number of connections that acknowledge nothing puts out a slave.
+        // The connection that is furthest behind gives way first, so that no number of connections that acknowledge nothing puts out a slave.
         let those = |is_meant: &dyn Fn(&SlaveProgress) -> bool| {
             let meant = self.peers.iter().filter(|(_, peer)| is_meant(&peer.progress));
             let rank =
