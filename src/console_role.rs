@@ -55,8 +55,8 @@ impl Settings {
     }
 }
 
-/// Starts the console. A taken port stops the start only when `is_asked_for`, by an address or a process that does nothing
-/// else.
+/// Starts the console. A damaged file of logins stops the start of a process that `is_alone`, with no other role. A taken port
+/// stops also the start of a process whose console has an address of its own.
 ///
 /// # Errors
 /// The console cannot be served as the command line says.
@@ -64,7 +64,7 @@ pub fn start(
     settings: &Settings,
     home: PathBuf,
     (name_servers, security): (&str, Security),
-    is_asked_for: bool,
+    is_alone: bool,
 ) -> Result<Option<RunningConsole>, Error> {
     let failed = |error: &dyn std::fmt::Display| Error::new("the console does not start", error);
     let mut reach = client::Config::new(if name_servers.is_empty() { LOCAL } else { name_servers });
@@ -82,7 +82,11 @@ pub fn start(
     let config = console::Config { listens, names, home: home.join("console"), runs, tls };
     match RunningConsole::start(config, cluster) {
         Ok(running) => Ok(Some(running)),
-        Err(error) if error.is_port_taken() && !is_asked_for => {
+        Err(error) if error.is_damage() && !is_alone => {
+            tracing::error!("there is NO CONSOLE, the other roles serve: {error}");
+            Ok(None)
+        }
+        Err(error) if error.is_port_taken() && !is_alone && settings.address.is_none() => {
             tracing::warn!("there is NO CONSOLE: {error}; choose another port with --console 127.0.0.1:PORT");
             Ok(None)
         }

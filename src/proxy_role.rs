@@ -1,6 +1,6 @@
 //! The role `proxy`: beside the broker of this process, or alone before the brokers of a cluster.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use broker::RunningBroker;
@@ -35,7 +35,7 @@ impl Running {
     }
 }
 
-/// Starts a proxy without a broker, before the brokers that the name servers `given` know. `is_local`: for this machine only.
+/// Starts a proxy without a broker, before the brokers that the name servers `given` know. The proxy listens on `bind`.
 ///
 /// # Errors
 /// Without a name server, with settings that a proxy without a broker cannot keep, and when a port cannot be bound.
@@ -43,7 +43,7 @@ pub fn start_alone(
     settings: &Settings,
     given: Option<&str>,
     (security, budget): (Security, Arc<Budget>),
-    is_local: bool,
+    bind: IpAddr,
 ) -> Result<Running, Error> {
     let failed = |error: &dyn std::fmt::Display| Error::new("the proxy does not start", error);
     let config = config(settings)?;
@@ -69,7 +69,6 @@ pub fn start_alone(
     let brokers = Brokers::of_cluster(reach, &config).map_err(|error| failed(&error))?;
     let workers = Workers::start_within("proxy", threads, Limits::default(), security, budget);
     let workers = workers.map_err(|error| failed(&error))?;
-    let bind = IpAddr::V4(if is_local { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED });
     match RunningProxy::start(config, brokers, bind, &workers) {
         Ok(proxy) => Ok(Running { proxy, workers: Some(workers) }),
         Err(error) => {

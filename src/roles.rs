@@ -102,8 +102,8 @@ impl RunningRoles {
         let (text, security) = security::take(&text)?;
         let (text, controls) = controller_keys(settings, text)?;
         let mut config = settings.has(Role::Broker).then(|| broker_config(settings, &text)).transpose()?;
-        // A controller alone answers brokers and other controllers, which have a file of their own.
-        let is_local = match settings.has(Role::Namesrv) || settings.has(Role::Broker) {
+        let has_home = [Role::Namesrv, Role::Controller, Role::Broker].iter().any(|role| settings.has(*role));
+        let is_local = match has_home {
             true => default_access::is_local(settings.home(), settings.config.is_some(), settings.open)?,
             // A proxy alone keeps nothing, so there is no directory that could tell.
             false => settings.has(Role::Proxy) && !settings.has_file() && !settings.open,
@@ -146,7 +146,8 @@ impl RunningRoles {
             self.name_server = Some(started?);
         }
         if let Some(text) = controls {
-            let started = start_controller(settings, &text, security.clone(), self.name_server.as_ref());
+            let server = self.name_server.as_ref();
+            let started = start_controller(settings, &text, (security.clone(), self.is_local), server);
             self.controller = Some(started?);
         }
         if let Some(config) = config {
@@ -155,7 +156,7 @@ impl RunningRoles {
             self.proxy = started.proxy;
             self.name_servers = started.name_servers;
         } else if settings.has(Role::Proxy) {
-            self.proxy = Some(self.start_proxy(settings, security.clone())?);
+            self.proxy = Some(self.start_proxy(settings, &text, security.clone())?);
         }
         if settings.has(Role::Console) {
             self.console = self.start_console(settings, security)?;
@@ -164,11 +165,23 @@ impl RunningRoles {
     }
 
     /// Starts a proxy before the brokers of the name server of this process, otherwise of those that the settings name.
-    fn start_proxy(&self, settings: &Settings, security: Security) -> Result<proxy_role::Running, Error> {
+    fn start_proxy(
+        &self,
+        settings: &Settings,
+        text: &[u8],
+        security: Security,
+    ) -> Result<proxy_role::Running, Error> {
         let own = self.name_server.as_ref();
         let address = own.map(|server| reached_at(server.local_addr()).to_string());
-        let budget = own.map_or_else(|| Budget::new(0), |server| server.budget().clone());
-        proxy_role::start_alone(settings, address.as_deref(), (security, budget), self.is_local)
+        // A proxy's own file has no settings of connections. In the file of -c they have a broker's names.
+        let (shared, _) = broker::Config::from_properties(text).map_err(|error| {
+            refused(settings.config.as_deref().unwrap_or(Path::new("-c")), error.key(), &error)
+        })?;
+        let limited = || Budget::limited(shared.connection_bytes_max, shared.connection_limits);
+        let budget = own.map_or_else(limited, |server| server.budget().clone());
+        let bind = if self.is_local { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { shared.bind_address };
+        let security = Security { proxies: shared.trusted_proxies, ..security };
+        proxy_role::start_alone(settings, address.as_deref(), (security, budget), bind)
     }
 
     /// Starts the console of the cluster of this process, otherwise of that of the command line or the environment.
@@ -181,9 +194,9 @@ impl RunningRoles {
         let brokers = (!self.name_servers.is_empty()).then(|| self.name_servers.clone());
         let given = brokers.or(own).or_else(|| settings.name_servers.clone());
         let given = given.or_else(|| std::env::var("NAMESRV_ADDR").ok()).unwrap_or_default();
-        let is_asked_for = settings.console.address.is_some() || settings.roles == [Role::Console];
+        let is_alone = settings.roles == [Role::Console];
         let home = settings.home().to_path_buf();
-        console_role::start(&settings.console, home, (&given, security), is_asked_for)
+        console_role::start(&settings.console, home, (&given, security), is_alone)
     }
 
     /// What is printed once everything serves: where it is and how to use it.
@@ -346,7 +359,7 @@ fn controller_keys(settings: &Settings, text: Vec<u8>) -> Result<(Vec<u8>, Optio
     if !settings.has(Role::Controller) && !is_embedded {
         return Ok((text, None));
     }
-    if !settings.has(Role::Namesrv) && !settings.has(Role::Broker) {
+    if settings.roles == [Role::Controller] {
         return Ok((Vec::new(), Some(text)));
     }
     let (mut others, mut own) = (entries.clone(), entries);
@@ -358,10 +371,11 @@ fn controller_keys(settings: &Settings, text: Vec<u8>) -> Result<(Vec<u8>, Optio
 fn start_controller(
     settings: &Settings,
     text: &[u8],
-    security: Security,
+    (security, is_local): (Security, bool),
     beside: Option<&NameServer>,
 ) -> Result<Controller, Error> {
     let mut config = controller::Config::new(settings.home());
+    config.refusal_of_others = is_local.then_some(default_access::REFUSAL);
     let text = match &settings.config {
         Some(_) => text.to_vec(),
         // What was changed while a controller ran without a file.

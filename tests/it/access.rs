@@ -6,8 +6,9 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Instant;
 
+use client::{Credentials, Signed};
 use wire::codes::request;
-use wire::frame::{Encoding, Head, frame_length};
+use wire::frame::{Encoding, FrameWriter, Head, frame_length};
 
 use crate::common::PATIENCE;
 use crate::common::server::Setup;
@@ -130,7 +131,7 @@ fn a_call_of_nobody_is_refused_before_its_body_comes() {
 }
 
 /// Code and remark of the answer to a client of another machine, as a PROXY preamble names it.
-fn ask_as_stranger(address: SocketAddr, code: i32) -> (i32, String) {
+pub fn ask_as_stranger(address: SocketAddr, code: i32) -> (i32, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut bytes = b"PROXY TCP4 10.0.0.7 127.0.0.1 5000 6000\r\n".to_vec();
@@ -142,6 +143,49 @@ fn ask_as_stranger(address: SocketAddr, code: i32) -> (i32, String) {
     stream.read_exact(&mut answer[4..]).unwrap();
     let answer = wire::frame::Command::decode(&mut answer).unwrap();
     (answer.code, answer.remark.unwrap_or_default().to_owned())
+}
+
+/// Sends a frame over a connection of its own; the code and the remark of the answer.
+fn send(address: SocketAddr, frame: &[u8]) -> (i32, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(frame).unwrap();
+    let mut answer = vec![0; 4];
+    stream.read_exact(&mut answer).unwrap();
+    answer.resize(frame_length(&answer).unwrap().unwrap_or(4), 0);
+    stream.read_exact(&mut answer[4..]).unwrap();
+    let answer = wire::frame::Command::decode(&mut answer).unwrap();
+    (answer.code, answer.remark.unwrap_or_default().to_owned())
+}
+
+/// Replays of requests that were read from a connection of the console.
+#[test]
+fn a_recorded_request_is_no_request_with_another_code_and_none_at_another_time() {
+    let (setup, _home) = setup(&[&LINES[..], &["authenticationSealedUsers=root"]].concat());
+    let _server = setup.start().unwrap();
+    let credentials = Credentials::new("root", "rootsecret");
+    let (own, info) = (address(&setup), request::GET_BROKER_RUNTIME_INFO);
+    let frame = |signed: Signed, code| {
+        let mut frame = Vec::new();
+        signed.write(FrameWriter::begin(&mut frame, Head::request(Encoding::Json, code, 1)));
+        frame
+    };
+    let sealed =
+        |code, receiver: &str| Signed::sealed(&credentials, code, receiver, |frame| frame.finish(b""));
+    let recorded = frame(sealed(info, &own), info);
+    assert_eq!(send(setup.broker(), &recorded), (0, String::new()));
+    let (code, remark) = send(setup.broker(), &recorded);
+    assert!(code == 16 && remark.contains("served before"), "{code} {remark}");
+    let as_list = frame(sealed(info, &own), request::AUTH_LIST_USER);
+    let (code, remark) = send(setup.broker(), &as_list);
+    assert!(code == 16 && remark.contains("another code"), "{code} {remark}");
+    let elsewhere = frame(sealed(info, "10.0.0.1:10911"), info);
+    assert!(send(setup.broker(), &elsewhere).1.contains("another server"));
+    // As a client of RocketMQ signs.
+    let plain = || Signed::new(&credentials, |frame| frame.finish(b""));
+    assert!(send(setup.broker(), &frame(plain(), request::AUTH_LIST_USER)).1.contains("must be sealed"));
+    // The tools of Vostok are served.
+    succeeded(&auth(&["import", "--from", &own, "--out", setup.desk.join("out").to_str().unwrap()]));
 }
 
 #[test]

@@ -260,6 +260,9 @@ fn only_pages_of_the_console_change_anything() {
     for host in ["evil.example", "localhost.evil.example", "10.0.0.1"] {
         assert_eq!(console.ask("/", &[&format!("Host: {host}")], None).status, 403, "{host}");
     }
+    for host in ["[::1].evil", "[::1]evil:80", "localhost:80.evil", "localhost\r\nHost: localhost"] {
+        assert_eq!(console.ask("/", &[&format!("Host: {host}")], None).status, 400, "{host:?}");
+    }
     assert!(!console.ask("/api/v1/topics", &[], None).body.contains("Orders"));
     let page = console.ask(&format!("/topic?name={}", encoded(EVIL)), &[], None);
     assert!(page.status >= 400 && !page.body.contains(EVIL), "{}", page.body);

@@ -1,7 +1,7 @@
 //! What the console bounds: connections, the time of a request, attempts to log in; TLS; brokers that ask for authentication.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,11 +11,13 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::common::PATIENCE;
+use crate::common::server::Setup;
 use crate::console::{Console, answer, login, printed, setup};
 use crate::stage::eventually;
 
-/// Connections that the console serves at once.
+/// Connections that the console serves at once, and those of one address.
 const CONNECTIONS: usize = 256;
+const CONNECTIONS_PER_ADDRESS: usize = 64;
 /// Time after which the console ends a connection on which no request came.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -30,6 +32,19 @@ fn a_head_that_does_not_end_is_not_waited_for() {
     assert!(!answer.contains("200 OK"), "{answer}");
 }
 
+/// A connection to the console from an address of this machine.
+fn connect_from(source: Ipv4Addr, console: &str) -> TcpStream {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+    let stream = runtime.block_on(async {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind((source, 0).into()).unwrap();
+        socket.connect(console.parse().unwrap()).await.unwrap().into_std().unwrap()
+    });
+    stream.set_nonblocking(false).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
 #[test]
 fn connections_above_the_limit_are_told_so() {
     let console = Console::start(tempfile::tempdir().unwrap());
@@ -38,18 +53,31 @@ fn connections_above_the_limit_are_told_so() {
         let mut text = String::new();
         stream.read_to_string(&mut text).map(|_| text).unwrap_or_default()
     };
+    let ask = |stream: &mut TcpStream| stream.write_all(request.as_bytes()).map(|()| read(stream));
+    let is_refused = |text: &str| text.contains(" 503 ") && text.ends_with("Too many open connections");
     // Connections that were made too slowly have ended before the last one was made.
-    let (held, refused, served) = eventually("all connections are open at once", || {
+    let held = eventually("all connections are open at once", || {
         let began = Instant::now();
-        let mut held: Vec<TcpStream> = (0..CONNECTIONS).map(|_| console.connect()).collect();
-        let refused = read(&mut console.connect());
-        let mut first = held.swap_remove(0);
-        let sent = first.write_all(request.as_bytes());
-        let served = sent.map(|()| read(&mut first)).unwrap_or_default();
-        (began.elapsed() < HEAD_TIMEOUT).then_some((held, refused, served))
+        let mut held = Vec::new();
+        for address in 1..=CONNECTIONS / CONNECTIONS_PER_ADDRESS {
+            let from = |last: usize| connect_from(Ipv4Addr::new(127, 0, 0, last as u8), &console.host);
+            held.extend((0..CONNECTIONS_PER_ADDRESS).map(|_| from(address)));
+            let of_the_same = read(&mut from(address));
+            let of_another = ask(&mut from(address + 1)).unwrap_or_default();
+            if began.elapsed() >= HEAD_TIMEOUT {
+                return None;
+            }
+            assert!(is_refused(&of_the_same), "{of_the_same}");
+            let has_room = held.len() < CONNECTIONS;
+            assert_eq!(of_another.contains(" 200 "), has_room, "{address}: {of_another}");
+        }
+        let first = ask(&mut held.swap_remove(0)).unwrap_or_default();
+        if began.elapsed() >= HEAD_TIMEOUT {
+            return None;
+        }
+        assert!(first.contains(" 200 "), "a connection that came first is served: {first}");
+        Some(held)
     });
-    assert!(refused.contains(" 503 ") && refused.ends_with("Too many open connections"), "{refused}");
-    assert!(served.contains(" 200 "), "one that came first is served: {served}");
     eventually("there is room after a connection ended", || {
         (console.ask("/api/v1/session", &[], None).status == 200).then_some(())
     });
@@ -79,12 +107,13 @@ fn attempts_to_log_in_are_slowed_down() {
             let mut begin = [0; 12];
             match stream.read(&mut begin) {
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return true,
-                read => assert_eq!(read.unwrap(), begin.len()),
-            }
-            match &begin[9..] {
-                b"200" => checked += 1,
-                b"429" => refused += 1,
-                other => panic!("{other:?}"),
+                // A connection above the bound of an address is closed before its request is read.
+                Err(_) => refused += 1,
+                Ok(read) => match &begin[9..read] {
+                    b"200" => checked += 1,
+                    b"429" | b"503" => refused += 1,
+                    other => panic!("{other:?}"),
+                },
             }
             false
         });
@@ -99,6 +128,27 @@ fn attempts_to_log_in_are_slowed_down() {
 fn golden(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/net/src/tls/golden").join(name);
     path.display().to_string()
+}
+
+#[test]
+fn damaged_logins_keep_the_console_down_and_no_broker() {
+    for damage in ["", "{\"root\":", "[1]"] {
+        let home = tempfile::tempdir().unwrap();
+        login(home.path(), "root", "admin");
+        let setup = setup(home.path(), "127.0.0.1:0");
+        std::fs::write(setup.data.join("console/users.json"), damage).unwrap();
+        let server = setup.start().unwrap();
+        let line = printed(&setup, "there is NO CONSOLE");
+        assert!(line.contains("users.json") && line.contains("console user NAME"), "{line}");
+        drop(server);
+        // A process without another role has nothing to serve.
+        let alone = Setup { roles: "console".to_owned(), with_conf: false, ..setup.clone() };
+        let ended = alone.spawn().unwrap().wait().unwrap();
+        assert!(!ended.success() && alone.log_tail().contains("users.json"), "{}", alone.log_tail());
+        std::fs::remove_file(setup.data.join("console/users.json")).unwrap();
+        login(home.path(), "root", "admin");
+        Console::start_as(home, setup);
+    }
 }
 
 #[test]

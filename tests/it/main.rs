@@ -28,6 +28,7 @@ mod hostile;
 mod judge;
 mod lab;
 mod lab_grpc;
+mod listens;
 mod many;
 mod masters;
 mod metrics;

@@ -312,11 +312,15 @@ pub fn guarded(users: &str, lines: &[&str]) -> (Setup, tempfile::TempDir) {
 
 /// A proxy that serves the users of the brokers only.
 pub fn guarded_proxy(stage: &Stage) -> Proxy {
+    Proxy::start(stage, "guarded", &guarded_settings(""))
+}
+
+/// Settings of such a proxy, behind the `first` ones.
+fn guarded_settings(first: &str) -> String {
     let keys = r#""{\"accessKey\":\"inner\",\"secretKey\":\"inner-secret\"}""#;
-    let settings = format!(
-        "{{\"remotingListenPort\":0,\"authenticationEnabled\":true,\"authorizationEnabled\":true,\"innerClientAuthenticationCredentials\":{keys}}}"
-    );
-    Proxy::start(stage, "guarded", &settings)
+    format!(
+        "{{{first}\"remotingListenPort\":0,\"authenticationEnabled\":true,\"authorizationEnabled\":true,\"innerClientAuthenticationCredentials\":{keys}}}"
+    )
 }
 
 /// Code and text of the answer to a send to a topic.
@@ -358,6 +362,33 @@ fn a40_a_proxy_without_a_broker_serves_users_of_the_brokers_and_nobody_else() {
     assert_eq!(changed.code, 0, "{changed:?}");
     let disabled = || code_of_send(&proxy, alice, "T").1.contains("is disabled").then_some(());
     eventually("the proxy knows that alice is disabled", disabled);
+}
+
+/// A broker that anybody may register at a name server without users.
+#[test]
+fn a_proxy_does_not_believe_the_users_of_a_broker_that_does_not_know_its_secret() {
+    let class = |word: &str, kind: &str| {
+        format!("{kind}MetadataProvider=org.apache.rocketmq.auth.{kind}.provider.Local{word}MetadataProvider")
+    };
+    let classes = [class("Authentication", "authentication"), class("Authorization", "authorization")];
+    let (setup, home) = setup(&classes.each_ref().map(String::as_str));
+    let config = setup.data.join("config");
+    std::fs::create_dir_all(&config).unwrap();
+    // Everything is as at the real brokers, but the secret that only they and the proxy know.
+    std::fs::write(config.join("users.json"), USERS.replace("inner-secret", "guessed-secret")).unwrap();
+    std::fs::write(config.join("acls.json"), ACLS).unwrap();
+    let stage = Stage { server: setup.start().unwrap(), home };
+    topic(&stage, "T", "NORMAL");
+    let alice = ("alice", OF_ALICE);
+    let proxy = guarded_proxy(&stage);
+    let log = || std::fs::read_to_string(proxy.server.setup().log()).unwrap();
+    eventually("the answer is not believed", || log().contains("found no proof of that").then_some(()));
+    let (code, text) = code_of_send(&proxy, alice, "T");
+    assert!(code == "40100" && text.contains("has not read the users"), "{code} {text}");
+    // As operators of brokers without proofs do.
+    let pinned = format!("\"vostokUserBrokers\":\"10.0.0.9:1;{}\",", stage.server.setup().broker());
+    let proxy = Proxy::start(&stage, "pinned", &guarded_settings(&pinned));
+    eventually("a named broker is believed", || (code_of_send(&proxy, alice, "T").0 == OK).then_some(()));
 }
 
 #[test]

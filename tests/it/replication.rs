@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -274,6 +274,78 @@ fn a_sync_master_answers_when_its_slave_has_the_message() {
         // An answer that had waited would say that there is no slave.
         assert_eq!(producer.send(&unsafe_send, b"not safe").code, 0);
     }
+}
+
+/// A connection to the port for slaves that reports `offset` and acknowledges what it gets, without keeping anything.
+fn stranger(master: &Setup, offset: u64) -> io::Result<TcpStream> {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, master.broker_port + 1))?;
+    stream.write_all(&offset.to_be_bytes())?;
+    let open = stream.try_clone()?;
+    thread::spawn(move || -> io::Result<()> {
+        loop {
+            let mut header = [0; 12];
+            stream.read_exact(&mut header)?;
+            let from = u64::from_be_bytes(header[..8].try_into().unwrap());
+            let size = u32::from_be_bytes(header[8..].try_into().unwrap());
+            stream.read_exact(&mut vec![0; size as usize])?;
+            stream.write_all(&(from + u64::from(size)).to_be_bytes())?;
+        }
+    });
+    Ok(open)
+}
+
+const SYNC: [&str; 3] = ["brokerRole=SYNC_MASTER", "inSyncReplicas=2", "slaveTimeout=400"];
+
+#[test]
+fn a_connection_that_acknowledges_everything_and_is_no_slave_makes_no_send_safe() {
+    let pair = Pair::new(&SYNC, &[]);
+    let _master = start(&pair.master);
+    let mut producer = open(pair.master.broker());
+    let first = producer.send(&send_header("Safe", 0), b"alone");
+    assert_eq!(first.code, response::FLUSH_SLAVE_TIMEOUT, "{first:?}");
+    let _open = stranger(&pair.master, 0).unwrap();
+    eventually("the stranger has got the log", || {
+        let found = status(&mut producer);
+        let slave = &found["haConnectionInfo"][0];
+        (slave["slaveAckOffset"].as_u64()? > 0).then_some(())
+    });
+    for _ in 0..3 {
+        let sent = producer.send(&send_header("Safe", 0), b"still alone");
+        assert_eq!(sent.code, response::FLUSH_SLAVE_TIMEOUT, "{sent:?}");
+    }
+    // A slave of RocketMQ asks for the delay offsets of its master.
+    assert_eq!(producer.call(request::GET_ALL_DELAY_OFFSET, |writer| writer, &[]).code, 0);
+    eventually("a slave on the machine counts", || {
+        (producer.send(&send_header("Safe", 0), b"both").code == 0).then_some(())
+    });
+}
+
+#[test]
+fn connections_that_report_nothing_keep_no_slave_out() {
+    let pair = Pair::new(&SYNC, &[]);
+    let _master = start(&pair.master);
+    let mut producer = open(pair.master.broker());
+    let flood = || -> Vec<TcpStream> { (0..80).filter_map(|_| silent(&pair.master).ok()).collect() };
+    let _before = flood();
+    let _slave = start(&pair.slave);
+    let is_safe = |producer: &mut Connection| {
+        eventually("the slave follows", || {
+            (producer.send(&send_header("Safe", 0), b"both").code == 0).then_some(())
+        });
+    };
+    is_safe(&mut producer);
+    // Of the slave's machine there are more connections now than places for it.
+    let _after = flood();
+    is_safe(&mut producer);
+    pair.wire.cut();
+    is_safe(&mut producer);
+}
+
+/// A connection to the port for slaves that reports offset 0 and reads nothing.
+fn silent(master: &Setup) -> io::Result<TcpStream> {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, master.broker_port + 1))?;
+    stream.write_all(&0_u64.to_be_bytes())?;
+    Ok(stream)
 }
 
 /// The master serves sends without a signature here, and everything else to users only.

@@ -187,6 +187,9 @@ pub enum LoadError {
     },
 }
 
+/// Most bytes of a file of users or acls: more than a million users.
+const FILE_BYTES_MAX: u64 = 256 << 20;
+
 /// The files of users and acls.
 pub(crate) struct Files {
     users: PathBuf,
@@ -297,7 +300,7 @@ fn parse<T: for<'a> Deserialize<'a>>(text: &[u8]) -> Result<Vec<T>, String> {
 }
 
 fn list<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<Vec<T>, LoadError> {
-    let Some(text) = file::read(path)? else { return Ok(Vec::new()) };
+    let Some(text) = file::read(path, FILE_BYTES_MAX)? else { return Ok(Vec::new()) };
     json::from_slice(&text).map_err(|error| damaged(path, error.to_string()))
 }
 

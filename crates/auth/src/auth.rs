@@ -14,6 +14,7 @@ use crate::names::{Decision, PolicyType, UserStatus, UserType};
 use crate::plain::{PlainError, PlainFiles, Rules};
 use crate::policy::Entry;
 use crate::resource::Needed;
+use crate::seal::{Arrival, Seals};
 use crate::signature::{GrpcCredentials, Metadata, Older, SIGNATURE_BYTES, Signed, SigningKey};
 
 /// Who sends a request, as far as that was verified for this request.
@@ -72,6 +73,7 @@ pub struct Auth {
     /// Key that signatures of unknown users are checked with, so that they take the time of known ones.
     decoy: SigningKey,
     failures: Failures,
+    seals: Seals,
     /// Names states of the table: one number for this start, and one for each change.
     version: (u64, AtomicU64),
 }
@@ -113,7 +115,7 @@ impl Auth {
             let before = accounts.len();
             create_missing(&settings, &mut accounts)?;
             if settings.migrates {
-                Rules::parse(&plain.read()?)?.migrate(&mut accounts);
+                Rules::parse(&plain.read()?.files)?.migrate(&mut accounts);
             }
             if accounts.len() > before {
                 files.save(&accounts).map_err(LoadError::from)?;
@@ -155,6 +157,7 @@ impl Auth {
             files: Mutex::new(files),
             decoy: SigningKey::new("no user has this secret"),
             failures: Failures::default(),
+            seals: Seals::default(),
             version: (RandomState::new().hash_one(()), AtomicU64::new(0)),
         }
     }
@@ -276,6 +279,27 @@ impl Auth {
             UserStatus::Enable => Ok(account),
             UserStatus::Disable => Err(AuthError::DisabledUser(shown(user))),
         }
+    }
+
+    /// Checks the seal of a request whose signature was verified. Users of `authenticationSealedUsers` must send a seal.
+    ///
+    /// # Errors
+    /// [`AuthError::Seal`].
+    pub fn check_seal(
+        &self,
+        identity: &Identity,
+        signed: &Signed<'_>,
+        arrival: Arrival<'_>,
+    ) -> Result<(), AuthError> {
+        let Identity::User(name) = identity else { return Ok(()) };
+        self.seals.check(self.settings.sealed_users.contains(name.as_ref()), signed, arrival)
+    }
+
+    /// Signs an answer with the secret of a user, so that the user can tell this broker from an impostor; `None` for a name of no enabled
+    /// user.
+    #[must_use]
+    pub fn prove(&self, user: &str, parts: &[&[u8]]) -> Option<String> {
+        self.enabled(user, AuthError::RemovedUser).ok().map(|account| account.key.sign(parts))
     }
 
     /// Decides whether a caller may send a request that needs all of `needed`. Whatever changed since the caller was verified

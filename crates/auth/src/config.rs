@@ -13,12 +13,13 @@ pub struct AuthConfig {
 
 /// The names of all settings. Their documentation is in the broker's table of settings; the settings of RocketMQ's caches, which
 /// do not exist here, are without effect.
-pub const KEYS: [&str; 15] = [
+pub const KEYS: [&str; 16] = [
     "authenticationEnabled",
     "authenticationProvider",
     "authenticationMetadataProvider",
     "authenticationStrategy",
     "authenticationWhitelist",
+    "authenticationSealedUsers",
     "initAuthenticationUser",
     "innerClientAuthenticationCredentials",
     "authorizationEnabled",
@@ -127,6 +128,7 @@ impl AuthConfig {
             authentication,
             authorization,
             unsigned: Whitelist::parse(self.get("authenticationWhitelist")),
+            sealed_users: names(self.get("authenticationSealedUsers")),
             unchecked: Whitelist::parse(self.get("authorizationWhitelist")),
             is_strict: self.is_on("authorizationStrict")?,
             is_plain: plain,
@@ -168,6 +170,11 @@ impl AuthConfig {
     }
 }
 
+/// The names of a comma-separated list.
+fn names(text: &str) -> HashSet<Box<str>> {
+    text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(Into::into).collect()
+}
+
 /// The name and the secret of a user of the settings.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 pub struct Secret {
@@ -205,6 +212,8 @@ pub struct Settings {
     pub authorization: Switch,
     /// Requests that need no signature.
     pub unsigned: Whitelist,
+    /// Users whose requests must have a seal ([`wire::seal`]).
+    pub sealed_users: HashSet<Box<str>>,
     /// Requests that every user may send.
     pub unchecked: Whitelist,
     /// Whether requests that RocketMQ leaves unchecked need a permission.

@@ -35,6 +35,9 @@ pub enum AuthError {
     /// The signature is missing or not that of the request.
     #[error("check signature failed.")]
     Signature,
+    /// The seal of the request is missing or not valid; the text says why.
+    #[error("{0}")]
+    Seal(&'static str),
     /// Authentication is on without `authenticationMetadataProvider`.
     #[error("The authenticationMetadataProvider is not configured")]
     NoAuthenticationProvider,

@@ -2,12 +2,14 @@
 //! reads either. The content before is kept as `<file>.bak`.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// Only the owner of a file reads and writes it.
 const MODE: u32 = 0o600;
+/// Error number of Linux for too many symbolic links.
+const ELOOP: i32 = 40;
 
 /// An operation on a file that failed.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +21,15 @@ pub struct FileError {
     pub path: PathBuf,
     /// The error of the operating system.
     pub error: io::Error,
+}
+
+impl FileError {
+    /// Whether the path names something that is no regular file, or a file that is too large.
+    pub(crate) fn is_unfit(&self) -> bool {
+        use io::ErrorKind::{FileTooLarge, InvalidInput};
+        // A link that leads to itself has an error that the standard library does not name yet.
+        matches!(self.error.kind(), InvalidInput | FileTooLarge) || self.error.raw_os_error() == Some(ELOOP)
+    }
 }
 
 pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileError {
@@ -54,12 +65,29 @@ pub(crate) fn id_of(path: &Path) -> Option<FileId> {
     Some((file.ino(), file.len(), file.ctime(), file.ctime_nsec()))
 }
 
-/// Reads a file as a whole; `None` when it does not exist.
+/// Reads a regular file of at most `bytes_max` bytes; `None` when it does not exist.
 ///
 /// # Errors
-/// [`FileError`] when the file exists and cannot be read.
-pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
-    if_found(fs::read(path)).map_err(failed("read", path))
+/// [`FileError`] when the file exists and cannot be read, is no regular file or too large.
+pub fn read(path: &Path, bytes_max: u64) -> Result<Option<Vec<u8>>, FileError> {
+    if_found(read_regular(path, bytes_max)).map_err(failed("read", path))
+}
+
+fn read_regular(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    // Before the file is opened, because opening a FIFO waits for a writer.
+    let found = fs::metadata(path)?;
+    if !found.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "expected a regular file"));
+    }
+    let too_large =
+        || io::Error::new(io::ErrorKind::FileTooLarge, format!("expected at most {bytes_max} bytes"));
+    if found.len() > bytes_max {
+        return Err(too_large());
+    }
+    let mut text = Vec::new();
+    // The file may grow meanwhile.
+    let read = File::open(path)?.take(bytes_max.saturating_add(1)).read_to_end(&mut text)?;
+    if read as u64 > bytes_max { Err(too_large()) } else { Ok(text) }
 }
 
 /// Replaces the content of a file, which only its owner may read from then on. The new content is durable when this returns; the

@@ -25,6 +25,7 @@ mod names;
 mod plain;
 mod policy;
 mod resource;
+mod seal;
 mod signature;
 mod source;
 #[cfg(test)]
@@ -36,11 +37,12 @@ pub use config::{AuthConfig, ConfigError, KEYS, Request, Secret, Settings, Switc
 pub use error::AuthError;
 pub use explain::Explanation;
 pub use failures::{Answer, FREE_FAILURES, Failures, Mark, PACE_MS, WAIT_MAX_MS, WINDOW_MS};
-pub use file::{FileError, write as write_file};
+pub use file::{FileError, read as read_file, write as write_file};
 pub use names::{Action, Actions, ResourceType};
 pub use plain::{
     CHECKED, PlainAccount, PlainAcl, PlainError, PlainFiles, PlainIdentity, PlainVersion, RELOAD_INTERVAL,
     RULE_REQUESTS,
 };
 pub use resource::{Needed, Resource};
+pub use seal::Arrival;
 pub use signature::{ACCESS_KEY, Metadata, SECURITY_TOKEN, SIGNATURE, Signed};

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
+use files::Contents;
 pub use files::{PlainAccount, PlainError, PlainFiles, PlainVersion};
 pub(crate) use rules::Rules;
 pub use rules::{CHECKED, PlainIdentity, RULE_REQUESTS};
@@ -21,15 +22,12 @@ use crate::file;
 /// How often the files are looked at (`AclFileWatchService`).
 pub const RELOAD_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Files with their content.
-type Seen = Vec<(PathBuf, Vec<u8>)>;
-
 /// The rules of ACL 1.0 with their files. All methods may be called from any thread.
 pub struct PlainAcl {
     files: PlainFiles,
     rules: RwLock<Arc<Rules>>,
     /// The files as they were when they were last looked at.
-    seen: Mutex<Seen>,
+    seen: Mutex<Contents>,
 }
 
 impl std::fmt::Debug for PlainAcl {
@@ -45,7 +43,8 @@ impl PlainAcl {
     /// [`PlainError::File`] when a file cannot be read, [`PlainError::Content`] when one is not valid.
     pub fn open(files: PlainFiles) -> Result<Self, PlainError> {
         let seen = files.read()?;
-        let rules = Arc::new(Rules::parse(&seen)?);
+        log_skipped(&seen);
+        let rules = Arc::new(Rules::parse(&seen.files)?);
         Ok(Self { files, rules: RwLock::new(rules), seen: Mutex::new(seen) })
     }
 
@@ -57,13 +56,17 @@ impl PlainAcl {
         self.read_again(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn read_again(&self, seen: &mut Seen) -> Result<bool, PlainError> {
+    fn read_again(&self, seen: &mut Contents) -> Result<bool, PlainError> {
         let found = self.files.read()?;
-        if found == *seen {
+        if found.skipped != seen.skipped {
+            log_skipped(&found);
+        }
+        let is_same = found.files == seen.files;
+        *seen = found;
+        if is_same {
             return Ok(false);
         }
-        *seen = found;
-        let rules = Rules::parse(seen)?;
+        let rules = Rules::parse(&seen.files)?;
         *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
         Ok(true)
     }
@@ -133,7 +136,7 @@ impl PlainAcl {
     /// Changes one file: the new rules are checked as a whole before the file is replaced, and count at once.
     fn change(&self, path: &Path, now_ms: i64, change: impl FnOnce(&mut Node)) -> Result<(), PlainError> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut found = self.files.read()?;
+        let mut found = self.files.read()?.files;
         let bad = |reason| PlainError::Content { path: path.to_owned(), reason };
         let (_, content) =
             found_or_added(&mut found, |(known, _)| known == path, || (path.to_owned(), Vec::new()));
@@ -157,6 +160,13 @@ impl PlainAcl {
 
     fn rules(&self) -> Arc<Rules> {
         self.rules.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Names the files that were passed over, so that an operator finds out why accounts are missing.
+fn log_skipped(found: &Contents) {
+    for path in &found.skipped {
+        tracing::warn!(path = %path.display(), "a file of ACL 1.0 is not read: expected a regular file, and at most 64 MiB in all files together");
     }
 }
 

@@ -34,6 +34,13 @@ impl SigningKey {
         Self(Hmac::new_from_slice(secret.as_bytes()).expect("HMAC takes keys of any length"))
     }
 
+    /// The signature of the parts, as the text of a field.
+    pub(crate) fn sign(&self, parts: &[&[u8]]) -> String {
+        let mut mac = self.0.clone();
+        parts.iter().for_each(|part| mac.update(part));
+        STANDARD.encode(mac.finalize().into_bytes())
+    }
+
     /// Whether `signature` is that of the parts, compared in constant time.
     pub(crate) fn verify<'a>(&self, parts: impl Iterator<Item = &'a [u8]>, signature: &[u8]) -> bool {
         let mut mac = self.0.clone();

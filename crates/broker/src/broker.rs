@@ -258,6 +258,11 @@ impl Broker {
             .expect("a broker is only ever made inside an Arc, which the caller's reference keeps alive")
     }
 
+    /// Whether the seal of a request that names this address is meant for this broker.
+    pub(crate) fn is_named(&self, address: &str) -> bool {
+        address == self.address() || address == self.store_host.to_string()
+    }
+
     /// Asks another server, with the broker's own signature when it has one (`innerClientAuthenticationCredentials`).
     pub(crate) async fn call(
         &self,
@@ -269,7 +274,7 @@ impl Broker {
         let Some(credentials) = self.gate.own_credentials() else {
             return peer.call(Encoding::Json, code, patience, write).await;
         };
-        let signed = Signed::new(credentials, write);
+        let signed = Signed::sealed(credentials, code, &peer.remote().to_string(), write);
         peer.call(Encoding::Json, code, patience, |writer| signed.write(writer)).await
     }
 
@@ -285,7 +290,9 @@ impl Broker {
             let writer = FrameWriter::begin(out, head);
             match self.gate.own_credentials() {
                 None => write(writer),
-                Some(credentials) => Signed::new(credentials, write).write(writer),
+                Some(credentials) => {
+                    Signed::sealed(credentials, code, &peer.remote().to_string(), write).write(writer);
+                }
             }
         })
     }

@@ -9,8 +9,8 @@ use std::sync::atomic::AtomicU64;
 
 use auth::audit::{self, Origin};
 use auth::{
-    Actions, Attempt, Auth, AuthError, Denied, Identity, Metadata, Needed, PlainAcl, PlainIdentity, Request,
-    Resource, ResourceType, Signed, StartError, Switch,
+    Actions, Arrival, Attempt, Auth, AuthError, Denied, Identity, Metadata, Needed, PlainAcl, PlainIdentity,
+    Request, Resource, ResourceType, Signed, StartError, Switch,
 };
 use client::Credentials;
 use wire::codes::request;
@@ -218,6 +218,24 @@ impl Gate {
         };
         self.noted(attempt, origin.connection, verify)?;
         account.map(Verified::Account).ok_or_else(|| AuthError::NoSubject.into())
+    }
+
+    /// Checks the seal of a request whose sender is known. ACL 1.0 knows no seals.
+    ///
+    /// # Errors
+    /// [`AuthError::Seal`], with an audit line.
+    pub fn check_seal(
+        &self,
+        verified: &Verified,
+        signed: &Signed<'_>,
+        origin: Origin,
+        arrival: Arrival<'_>,
+    ) -> Result<(), Denied> {
+        let Verified::User(user) = verified else { return Ok(()) };
+        self.auth.check_seal(user, signed, arrival).map_err(|error| {
+            self.log_refusal(arrival.now_ms, (user, Request::Code(signed.code)), origin, &error.to_string());
+            error.into()
+        })
     }
 
     /// Finds out who sends a gRPC request. ACL 1.0 is older than gRPC and knows no such requests.

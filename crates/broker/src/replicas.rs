@@ -3,10 +3,11 @@
 
 mod flow;
 
-use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use replica::epochs::EpochList;
 use replica::in_sync::CommittedSet;
@@ -44,6 +45,8 @@ pub(crate) struct SlaveProgress {
     trouble: Mutex<Option<String>>,
     /// Whether the slave has said where its log ends.
     has_reported: AtomicBool,
+    /// Whether a slave on this machine takes the tables of this master.
+    pub is_known: AtomicBool,
 }
 
 impl SlaveProgress {
@@ -57,6 +60,7 @@ impl SlaveProgress {
             sent: Flow::default(),
             trouble: Mutex::default(),
             has_reported: false.into(),
+            is_known: false.into(),
         }
     }
 
@@ -73,6 +77,16 @@ impl SlaveProgress {
     /// Whether the other end has spoken as a slave does.
     pub(crate) fn is_slave(&self) -> bool {
         self.has_reported() || self.broker.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether a slave on this machine takes the tables of this master.
+    pub(crate) fn is_known(&self) -> bool {
+        self.is_known.load(Ordering::Relaxed)
+    }
+
+    /// Log position that the slave has reported last; `None` before its first report.
+    pub(crate) fn reported(&self) -> Option<u64> {
+        self.has_reported().then(|| self.acknowledged.load(Ordering::Relaxed))
     }
 
     /// Whether the slave has said where its log ends, so that the log flows to it.
@@ -155,6 +169,50 @@ impl Upstream {
     }
 }
 
+/// Most addresses of machines of slaves that are kept.
+const MACHINES_MAX: usize = 256;
+
+/// Time for which a machine counts as that of a slave after its last request for tables or positions. A slave of RocketMQ asks every 3 to 10
+/// seconds (`BrokerController.handleSlaveSynchronize`).
+const MACHINE_FORGOTTEN: Duration = Duration::from_secs(60);
+
+/// The machines whose brokers take this master's tables as slaves do, over the broker's own port, where users are asked for. The port
+/// of replication knows no users, and a connection there has nothing else than its address to show.
+#[derive(Default)]
+pub(crate) struct SlaveMachines {
+    asked: Mutex<BTreeMap<IpAddr, Duration>>,
+    changes: watch::Sender<u64>,
+}
+
+impl SlaveMachines {
+    /// Notes that a slave on the machine `address` took tables at `now` of the steady clock.
+    pub(crate) fn note(&self, address: IpAddr, now: Duration) {
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = asked.insert(address.to_canonical(), now);
+        if asked.len() > MACHINES_MAX {
+            let oldest = asked.iter().min_by_key(|(_, at)| **at).map(|(address, _)| *address);
+            if let Some(oldest) = oldest {
+                asked.remove(&oldest);
+            }
+        }
+        drop(asked);
+        if before.is_none_or(|before| now.saturating_sub(before) > MACHINE_FORGOTTEN) {
+            self.changes.send_modify(|count| *count += 1);
+        }
+    }
+
+    /// Whether a slave on the machine `address` took tables lately.
+    pub(crate) fn knows(&self, address: IpAddr, now: Duration) -> bool {
+        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        asked.get(&address.to_canonical()).is_some_and(|at| now.saturating_sub(*at) <= MACHINE_FORGOTTEN)
+    }
+
+    /// Machines that have become known.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+}
+
 /// The other brokers of the group.
 #[derive(Default)]
 pub(crate) struct Replicas {
@@ -164,6 +222,8 @@ pub(crate) struct Replicas {
     follows: AtomicBool,
     /// This slave's connection to its master.
     pub upstream: Upstream,
+    /// Machines of this master's slaves.
+    pub slave_machines: SlaveMachines,
     /// Counts the slaves that have said where their logs end, and the changes of `follows`.
     connections: watch::Sender<u64>,
     elected: Mutex<Elected>,

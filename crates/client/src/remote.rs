@@ -206,7 +206,7 @@ impl Remote {
         let answer = match &self.credentials {
             None => peer.call(self.encoding, code, left, write).await,
             Some(credentials) => {
-                let signed = Signed::new(credentials, write);
+                let signed = Signed::sealed(credentials, code, address, write);
                 peer.call(self.encoding, code, left, |frame| signed.write(frame)).await
             }
         };
@@ -295,7 +295,9 @@ pub(crate) fn push_one_way(
         let frame = FrameWriter::begin(out, head);
         match credentials {
             None => write(frame),
-            Some(credentials) => Signed::new(credentials, write).write(frame),
+            Some(credentials) => {
+                Signed::sealed(credentials, code, &peer.remote().to_string(), write).write(frame);
+            }
         }
     })
 }

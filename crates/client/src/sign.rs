@@ -2,12 +2,15 @@
 //! the user's secret key over the values of all fields in the order of their names, followed by the body
 //! (`AclUtils.combineRequestContent`).
 
+use std::hash::{BuildHasher as _, RandomState};
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, Mac as _};
 use sha1::Sha1;
 use wire::fields::Fields;
 use wire::frame::{Command, Encoding, FrameWriter, Head};
+use wire::seal::{SEAL, Seal};
 
 /// Length of a signature in characters: twenty bytes in Base64.
 pub const SIGNATURE_BYTES: usize = 28;
@@ -69,31 +72,62 @@ pub fn signed_fields<'a>(fields: &Fields<'a>) -> Vec<(&'a [u8], &'a [u8])> {
 #[derive(Debug)]
 pub struct Signed {
     frame: Vec<u8>,
+    seal: Option<String>,
     signature: [u8; SIGNATURE_BYTES],
 }
 
 impl Signed {
     /// Signs the request that `write` encodes.
     pub fn new(credentials: &Credentials, write: impl FnOnce(FrameWriter<'_>)) -> Self {
+        Self::with(credentials, None, write)
+    }
+
+    /// Signs the request that `write` encodes, with a seal when requests of this code have one ([`wire::seal`]).
+    pub fn sealed(
+        credentials: &Credentials,
+        code: i32,
+        receiver: &str,
+        write: impl FnOnce(FrameWriter<'_>),
+    ) -> Self {
+        let seal = wire::seal::is_sealed(code).then(|| {
+            let nonce = nonce();
+            Seal { code, time_ms: crate::now_ms(), nonce: &nonce, receiver }.to_string()
+        });
+        Self::with(credentials, seal, write)
+    }
+
+    fn with(credentials: &Credentials, seal: Option<String>, write: impl FnOnce(FrameWriter<'_>)) -> Self {
         let mut frame = Vec::new();
         let writer = FrameWriter::begin(&mut frame, Head::request(Encoding::Binary, 0, 0));
         write(writer.text(ACCESS_KEY, credentials.access_key()));
         let signature = {
             let command = decode(&mut frame);
-            let values = signed_fields(&command.fields).into_iter().map(|(_, value)| value);
+            let mut fields = signed_fields(&command.fields);
+            // The seal of a request that is passed on is that of its first sender.
+            fields.retain(|(name, _)| *name != SEAL.as_bytes());
+            fields.extend(seal.as_deref().map(|seal| (SEAL.as_bytes(), seal.as_bytes())));
+            fields.sort_unstable();
+            let values = fields.into_iter().map(|(_, value)| value);
             credentials.sign(values.chain([command.body]))
         };
-        Self { frame, signature }
+        Self { frame, seal, signature }
     }
 
     /// Writes the request with its signature.
     pub fn write(mut self, writer: FrameWriter<'_>) {
         let command = decode(&mut self.frame);
         let name = |name| str::from_utf8(name).expect("names are ours");
-        let writer =
-            command.fields.iter().fold(writer, |writer, (key, value)| writer.bytes(name(key), value));
+        let fields = command.fields.iter().filter(|(key, _)| *key != SEAL.as_bytes());
+        let writer = fields.fold(writer, |writer, (key, value)| writer.bytes(name(key), value));
+        let writer = writer.maybe(SEAL, self.seal.as_deref());
         writer.bytes(SIGNATURE, &self.signature).finish(command.body);
     }
+}
+
+/// A text that no other request has.
+pub(crate) fn nonce() -> String {
+    let random = || RandomState::new().hash_one(crate::now_ms());
+    format!("{:016x}{:016x}", random(), random())
 }
 
 fn decode(frame: &mut [u8]) -> Command<'_> {
@@ -136,6 +170,28 @@ mod tests {
             frame.finish(b"Hello");
         };
         check(write, b"Hello", "9AVnQ9zPlCcdYZLijlEWv0haWbo=");
+    }
+
+    #[test]
+    fn a_seal_is_signed_and_takes_the_place_of_that_of_another_sender() {
+        let credentials = Credentials::new("user", "secret");
+        let write = |frame: FrameWriter<'_>| frame.text(SEAL, "of another").text("a", "b").finish(b"body");
+        let sealed = |code| {
+            let mut frame = Vec::new();
+            let writer = FrameWriter::begin(&mut frame, Head::request(Encoding::Json, code, 7));
+            Signed::sealed(&credentials, code, "10.0.0.1:10911", write).write(writer);
+            let command = Command::decode(&mut frame).unwrap();
+            let values = signed_fields(&command.fields).into_iter().map(|(_, value)| value);
+            let signature = credentials.sign(values.chain([command.body]));
+            assert_eq!(command.fields.bytes(SIGNATURE), Some(&signature[..]));
+            assert!(command.fields.iter().filter(|(name, _)| *name == SEAL.as_bytes()).count() <= 1);
+            command.fields.text(SEAL).map(str::to_owned)
+        };
+        let (one, other) = (sealed(3005).unwrap(), sealed(3005).unwrap());
+        let (one, other) = (Seal::parse(&one).unwrap(), Seal::parse(&other).unwrap());
+        assert_eq!((one.code, one.receiver), (3005, "10.0.0.1:10911"));
+        assert_ne!(one.nonce, other.nonce);
+        assert_eq!(sealed(wire::codes::request::SEND_MESSAGE_V2), None);
     }
 
     #[test]

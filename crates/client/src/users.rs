@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use net::Reply;
 use serde::de::DeserializeOwned;
-use wire::body::{AclInfo, USERS_VERSION, UserInfo};
+use wire::body::{AclInfo, NONCE, PROOF, USERS_VERSION, UserInfo, proven_head};
 use wire::codes::request;
 use wire::frame::FrameWriter;
 use wire::json;
@@ -13,6 +13,10 @@ use crate::{Client, Error};
 
 /// Longest time for a call: a change of many users is written to the broker's disk first.
 const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The reason to disbelieve an answer.
+const UNPROVEN: &str =
+    "expected the answer of a broker that knows the secret of these credentials, found no proof of that";
 
 /// The users and acls of a broker as it wrote them, with their passwords.
 pub struct AccessLists {
@@ -53,14 +57,28 @@ impl Client {
             .map_err(|why| Error::Answer { address: broker.to_owned(), why: why.to_string() })
     }
 
-    /// All users and acls of a broker; `None` when the broker says that they are still those of `known`, which only Vostok says.
+    /// All users and acls of a broker; `None` when the broker says that they are still those of `known`, which only Vostok says. Answers
+    /// must prove that the broker knows the secret of this client's credentials, unless the broker `is_believed`.
     ///
     /// # Errors
-    /// [`Error::Connect`] or [`Error::Call`] when the broker does not answer, [`Error::Refused`] when it refuses.
-    pub async fn access_lists(&self, broker: &str, known: &str) -> Result<Option<AccessLists>, Error> {
-        let ask = |code, known| {
-            let write = move |frame: FrameWriter<'_>| frame.maybe(USERS_VERSION, known).finish(b"");
-            self.inner.remote.call(broker, code, TIMEOUT, write)
+    /// [`Error::Connect`] or [`Error::Call`] when the broker does not answer, [`Error::Refused`] when it refuses, [`Error::Answer`] when
+    /// an answer lacks its proof.
+    pub async fn access_lists(
+        &self,
+        broker: &str,
+        known: &str,
+        is_believed: bool,
+    ) -> Result<Option<AccessLists>, Error> {
+        let ask = async |code, known| {
+            let nonce = crate::sign::nonce();
+            let write = |frame: FrameWriter<'_>| {
+                frame.maybe(USERS_VERSION, known).text(NONCE, &nonce).finish(b"");
+            };
+            let reply = self.inner.remote.call(broker, code, TIMEOUT, write).await?;
+            match is_believed || self.is_proven(&reply, code, &nonce) {
+                true => Ok(reply),
+                false => Err(Error::Answer { address: broker.to_owned(), why: UNPROVEN.to_owned() }),
+            }
         };
         let version = |reply: &Reply| reply.text(USERS_VERSION).unwrap_or_default().to_owned();
         let known = Some(known).filter(|known| !known.is_empty());
@@ -77,6 +95,17 @@ impl Client {
             users: users.body,
             acls: acls.body,
         }))
+    }
+
+    /// Whether an answer was made with the secret of this client's credentials.
+    fn is_proven(&self, reply: &Reply, code: i32, nonce: &str) -> bool {
+        let (Some(credentials), Some(proof)) = (&self.inner.remote.credentials, reply.text(PROOF)) else {
+            return false;
+        };
+        let head = proven_head(code, nonce, reply.text(USERS_VERSION).unwrap_or_default());
+        let expected = credentials.sign([head.as_bytes(), &reply.body]);
+        // Each nonce has one answer, so that the time of the comparison tells a liar nothing.
+        proof.as_bytes() == expected
     }
 
     /// Creates a user (`AUTH_CREATE_USER`), normal and enabled unless `user` says something else.

@@ -6,17 +6,19 @@ use http::Request;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use net::{Admission, ConnectionLimits};
 use std::net::{IpAddr, TcpListener};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// Connections at once; further ones are told so and closed. A browser opens at most six.
+/// Connections at once; further ones are told so and closed.
 const CONNECTIONS_MAX: usize = 256;
+/// Connections of one address at once, so that one client does not keep the others out. A browser opens at most six.
+const CONNECTIONS_PER_ADDRESS_MAX: usize = 64;
 /// Time within which the head of a request must have come, and an idle connection must be used again.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Most bytes of the head of a request.
@@ -37,7 +39,11 @@ pub(crate) async fn serve(listener: TcpListener, app: Arc<App>) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, "the console stopped"),
     };
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let places = Arc::new(Admission::new(ConnectionLimits {
+        total: CONNECTIONS_MAX,
+        per_address: CONNECTIONS_PER_ADDRESS_MAX,
+        ..ConnectionLimits::default()
+    }));
     let mut connections = JoinSet::new();
     loop {
         let (mut stream, peer) = match listener.accept().await {
@@ -49,7 +55,7 @@ pub(crate) async fn serve(listener: TcpListener, app: Arc<App>) {
             }
         };
         while connections.try_join_next().is_some() {}
-        let Ok(place) = places.clone().try_acquire_owned() else {
+        let Some(place) = places.enter(peer.ip(), false) else {
             // It fits into the empty buffer of the socket, or is not said.
             let _ = tokio::time::timeout(PAUSE, stream.write_all(BUSY)).await;
             continue;

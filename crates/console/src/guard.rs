@@ -6,7 +6,7 @@ use crate::users::hex;
 use crate::words::Lang;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use ring::hmac;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// What a report of the lab may do: show itself with its own style and script, as a page of an origin of its own, which has no session
 /// of the console and reaches nothing.
@@ -30,15 +30,25 @@ pub(crate) const HEADERS: [(header::HeaderName, HeaderValue); 6] = [
     (header::VARY, HeaderValue::from_static("Cookie, Accept-Language")),
 ];
 
-/// The host of a `Host` header without its port.
-fn host_of(text: &str) -> &str {
-    match text.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => text.rsplit_once(':').map_or(text, |(host, _)| host),
-    }
+/// The host of a `Host` header without its port; `None` for a text that is no name or address with an optional port.
+fn host_of(text: &str) -> Option<&str> {
+    let (host, rest) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (host, rest) = rest.split_once(']')?;
+            host.parse::<Ipv6Addr>().ok()?;
+            (host, rest)
+        }
+        None => {
+            let (host, rest) = text.split_at(text.find(':').unwrap_or(text.len()));
+            let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+            (Some(host).filter(|host| !host.is_empty() && host.bytes().all(is_name))?, rest)
+        }
+    };
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();
+    (rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port)).then_some(host)
 }
 
-/// Refuses a request for a host that is not this server. A page of another site whose name was made to lead here (DNS
+/// Refuses a request without exactly one valid host (RFC 9112, 3.2), and a request for a host that is not this server. A page of another site whose name was made to lead here (DNS
 /// rebinding) sends its own name; an address cannot be such a name.
 pub(crate) fn check_host(
     lang: Lang,
@@ -46,8 +56,14 @@ pub(crate) fn check_host(
     listens: IpAddr,
     names: &[String],
 ) -> Result<(), Refusal> {
-    let given = header_text(headers, header::HOST).unwrap_or_default();
-    let host = host_of(given);
+    let mut given = headers.get_all(header::HOST).iter();
+    let host = match (given.next(), given.next()) {
+        (Some(only), None) => only.to_str().ok().and_then(host_of),
+        _ => None,
+    };
+    let Some(host) = host else {
+        return Err(Refusal::wrong(lang.say("expected one Host header with a name or an address")));
+    };
     let is_own = match host.parse::<IpAddr>() {
         Ok(address) => address.is_loopback() || !listens.is_loopback(),
         Err(_) => {
@@ -143,10 +159,37 @@ mod tests {
         for host in ["127.0.0.1:8082", "localhost:8082", "[::1]:8082", "LOCALHOST", "Console.Example:1"] {
             assert!(is_own(host, loopback), "{host}");
         }
-        for host in ["evil.example:8082", "10.0.0.1:8082", "", "localhost.evil.example"] {
+        for host in ["evil.example:8082", "10.0.0.1:8082", "localhost.evil.example"] {
             assert!(!is_own(host, loopback), "{host}");
         }
         assert!(is_own("10.0.0.1:8082", all) && !is_own("evil.example", all));
+        let status = |headers: &HeaderMap| check_host(Lang::En, headers, all, &names).map_err(|it| it.status);
+        let wrong = Err(http::StatusCode::BAD_REQUEST);
+        for host in [
+            "",
+            ":8082",
+            "::1",
+            "[::1].evil",
+            "[::1]evil:8082",
+            "[::1",
+            "[127.0.0.1]",
+            "[localhost]",
+            "localhost:",
+            "localhost:80:80",
+            "localhost:+80",
+            "localhost:65536",
+            "localhost:80.evil",
+            "user@localhost",
+            "localhost/",
+            "localhost, evil.example",
+            "127.0.0.1:8082 ",
+        ] {
+            assert_eq!(status(&headers(host, "null")), wrong, "{host}");
+        }
+        let mut two = headers("localhost", "null");
+        two.append(header::HOST, "evil.example".parse().unwrap());
+        assert_eq!(status(&two), wrong);
+        assert_eq!(status(&HeaderMap::new()), wrong);
     }
 
     #[test]

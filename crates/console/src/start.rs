@@ -27,7 +27,10 @@ pub enum StartError {
         "{0} can be reached from other machines, and there is no login. Make one with: vostok console user NAME --role admin --data {1}"
     )]
     NoLogin(SocketAddr, String),
-    /// Users cannot be read, or the system refuses something.
+    /// The logins cannot be read.
+    #[error("{0}")]
+    Users(io::Error),
+    /// The system refuses something.
     #[error("{0}")]
     System(#[from] io::Error),
 }
@@ -37,6 +40,12 @@ impl StartError {
     #[must_use]
     pub fn is_port_taken(&self) -> bool {
         matches!(self, Self::Listen { error, .. } if error.kind() == io::ErrorKind::AddrInUse)
+    }
+
+    /// Whether the file of logins is damaged, which says nothing about the other roles of the process.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::Users(_))
     }
 }
 
@@ -54,7 +63,7 @@ impl RunningConsole {
     /// # Errors
     /// [`StartError`]; nothing is left running.
     pub fn start(config: Config, cluster: Cluster) -> Result<Self, StartError> {
-        let users = Users::read(&config.home)?;
+        let users = Users::read(&config.home).map_err(StartError::Users)?;
         let is_local = config.listens.ip().is_loopback();
         if users.is_empty() && !is_local {
             let home = config.home.parent().unwrap_or(&config.home).display().to_string();

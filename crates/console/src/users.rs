@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 const ROUNDS: NonZeroU32 = NonZeroU32::new(600_000).expect("not zero");
 /// Most sessions at once; the oldest ends when another begins.
 const SESSIONS_MAX: usize = 1000;
+/// Most bytes of the file of users.
+const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Time after which a session ends, ms.
 const SESSION_MS: i64 = 12 * 3_600_000;
 
@@ -61,13 +63,20 @@ impl Users {
     /// Reads the file; there are no users without one.
     pub fn read(home: &Path) -> io::Result<Self> {
         let file = home.join("users.json");
-        let users = match std::fs::read(&file) {
-            Ok(text) => serde_json::from_slice(&text).map_err(io::Error::from),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(BTreeMap::new()),
-            Err(error) => Err(error),
+        let users = match auth::read_file(&file, FILE_BYTES_MAX) {
+            Ok(Some(text)) => serde_json::from_slice(&text).map_err(io::Error::from),
+            Ok(None) => Ok(BTreeMap::new()),
+            Err(unread) => Err(unread.error),
         };
-        // A server that does not start for it says which file that is.
-        let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", file.display()));
+        let named = |error: io::Error| {
+            let data = home.parent().unwrap_or(home).display();
+            let text = format!(
+                "the file of logins {} cannot be used: {error}. Put a copy of the file back, or remove the file, make the logins again with: \
+                 vostok console user NAME --role admin --data {data}, and start again",
+                file.display()
+            );
+            io::Error::new(error.kind(), text)
+        };
         Ok(Self { users: users.map_err(named)?, file })
     }
 
@@ -206,7 +215,10 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join("users.json"), "{").unwrap();
         let error = Users::read(home.path()).unwrap_err().to_string();
-        assert!(error.contains("users.json: ") && error.contains("EOF"), "{error}");
+        assert!(
+            error.contains("users.json cannot be used: EOF") && error.contains("console user NAME"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -12,6 +12,8 @@ use wire::settings::{self, ConfigError, Effect, FileError, Setting, Warning};
 pub struct Config {
     /// Address to listen on; the port is that of this controller among its peers.
     pub bind_address: String,
+    /// The remark with which clients of other machines are refused; `None` to serve them.
+    pub refusal_of_others: Option<&'static str>,
     /// Port to listen on instead; 0 takes any free one. For a controller without peers.
     pub listen_port: Option<u16>,
     /// Name of the group of controllers.
@@ -64,7 +66,8 @@ const INERT: &[(&str, &str)] = &[
 ];
 
 /// Keys that are locked even without `configBlackList`.
-const LOCKED: [&str; 4] = ["configBlackList", "configStorePath", "rocketmqHome", "controllerStorePath"];
+const LOCKED: [&str; 5] =
+    ["bindAddress", "configBlackList", "configStorePath", "rocketmqHome", "controllerStorePath"];
 
 /// Settings that other roles have under the same name.
 const SHARED: [&str; 6] = [
@@ -82,6 +85,7 @@ impl Config {
     pub fn new(home: &Path) -> Self {
         Self {
             bind_address: "0.0.0.0".to_owned(),
+            refusal_of_others: None,
             listen_port: None,
             group: String::new(),
             peers: String::new(),

@@ -94,6 +94,7 @@ impl Controller {
         };
         let machine = Machine::new(consensus, elections, saved)?;
         let (inputs, received) = sync_channel(INPUTS_MAX);
+        let refusal_of_others = config.refusal_of_others;
         let shared = Arc::new(Shared {
             group: group.clone(),
             config_path: config.config_store_path.clone(),
@@ -103,7 +104,8 @@ impl Controller {
         });
         let workers = Workers::start_within("controller", WORKERS, Limits::default(), security, budget)
             .map_err(StartError::Thread)?;
-        let service = Arc::new(ControllerService { shared: shared.clone(), inputs: inputs.clone() });
+        let service =
+            Arc::new(ControllerService { shared: shared.clone(), inputs: inputs.clone(), refusal_of_others });
         let thread = Thread {
             machine,
             journal,

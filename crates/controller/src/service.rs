@@ -65,6 +65,8 @@ pub(crate) struct Shared {
 pub(crate) struct ControllerService {
     pub shared: Arc<Shared>,
     pub inputs: SyncSender<Input>,
+    /// The remark with which clients of other machines are refused; `None` to serve them.
+    pub refusal_of_others: Option<&'static str>,
 }
 
 impl Service for ControllerService {
@@ -106,6 +108,9 @@ impl ControllerService {
         command: &Command<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), Refusal> {
+        if let Some(text) = self.refusal_of_others.filter(|_| !peer.is_local()) {
+            return Err(Refusal { code: response::NO_PERMISSION, remark: text.into() });
+        }
         match requests::read(command, peer.id(), &self.shared.group.name)? {
             Wanted::Ask(asked, request) => {
                 let pending = Pending {

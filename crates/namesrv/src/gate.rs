@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicU64;
 
 use auth::audit::{self, Origin};
 use auth::{
-    ACCESS_KEY, Action, Actions, Attempt, Auth, Denied, Needed, PlainFiles, Request, Resource, Signed,
-    StartError, Switch,
+    ACCESS_KEY, Action, Actions, Arrival, Attempt, Auth, Denied, Needed, PlainFiles, Request, Resource,
+    Signed, StartError, Switch,
 };
 use wire::codes::request;
 use wire::frame::Command;
@@ -59,13 +59,13 @@ impl Gate {
         }
     }
 
-    /// Whether a request that comes at `now_ms` is served; `mark` is that of its connection.
+    /// Whether a request that comes at `now_ms` of the steady clock and `wall_ms` of the wall clock is served; `mark` is that of its connection.
     ///
     /// # Errors
     /// [`Denied`] when the request is not that of a user who may send it.
     pub fn admit(
         &self,
-        now_ms: i64,
+        (now_ms, wall_ms): (i64, i64),
         command: &Command<'_>,
         (address, connection): (IpAddr, u64),
         mark: &AtomicU64,
@@ -74,12 +74,17 @@ impl Gate {
         let user = command.fields.text(ACCESS_KEY).unwrap_or_default();
         let request = Request::Code(command.code);
         let attempt = Attempt { now_ms, address: origin.address, request, user, mark };
-        let identity = self.auth.in_turn(attempt, || self.auth.verify(&Signed::from(command))).inspect_err(
-            |denied| {
-                let line = audit::authentication(user, origin, Err(&denied.error));
-                tracing::info!(target: "auth_audit", "{line}");
-            },
-        )?;
+        let signed = Signed::from(command);
+        // A name server does not know by which addresses it is reached.
+        let arrival = Arrival { now_ms: wall_ms, is_own: None, is_forwarded: false };
+        let verify = || {
+            let identity = self.auth.verify(&signed)?;
+            self.auth.check_seal(&identity, &signed, arrival).map(|()| identity)
+        };
+        let identity = self.auth.in_turn(attempt, verify).inspect_err(|denied| {
+            let line = audit::authentication(user, origin, Err(&denied.error));
+            tracing::info!(target: "auth_audit", "{line}");
+        })?;
         let cluster = Resource::cluster(command.fields.text("clusterName").unwrap_or_default());
         let change = Needed { resource: cluster, actions: Actions::of(&[Action::Update]) };
         let needed = [change];

@@ -5,7 +5,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use auth::{Answer, Denied};
 use net::tls::Security;
@@ -160,7 +160,8 @@ impl NameServerService {
         let Some(gate) = &self.gate else { return true };
         let now_ms = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);
         let from = (peer.remote().ip(), peer.id());
-        let Err(Denied { error, answer, mark }) = gate.admit(now_ms, command, from, peer.mark()) else {
+        let Err(Denied { error, answer, mark }) = gate.admit((now_ms, wall_ms()), command, from, peer.mark())
+        else {
             return true;
         };
         let mut frame = Vec::new();
@@ -229,6 +230,12 @@ impl Service for NameServerService {
             self.unsettled.notify_one();
         }
     }
+}
+
+/// Milliseconds of the wall clock since 1970.
+fn wall_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// Runs [`maintain_routes`] and restarts it after a panic: without it lost brokers would stay in the routes.

@@ -39,7 +39,7 @@ impl Default for ConnectionLimits {
 
 /// The connections that were accepted.
 #[derive(Debug)]
-pub(crate) struct Admission {
+pub struct Admission {
     limits: ConnectionLimits,
     counts: Mutex<Counts>,
     handshakes: Mutex<Handshakes>,
@@ -104,11 +104,14 @@ pub struct Place {
 }
 
 impl Admission {
+    /// An admission without connections.
+    #[must_use]
     pub fn new(limits: ConnectionLimits) -> Self {
         Self { limits, counts: Mutex::default(), handshakes: Mutex::new(Handshakes::new(Instant::now())) }
     }
 
     /// A place for a connection; `None` when there is none.
+    #[must_use]
     pub fn enter(self: &Arc<Self>, address: IpAddr, is_proxy: bool) -> Option<Place> {
         let address = (!is_proxy).then(|| counted(address));
         let mut counts = self.counts();

@@ -72,6 +72,12 @@ impl Security {
         let replication = of_replication.map(|it| Self::new(&it).map(Arc::new)).transpose()?;
         Ok(Self { server, client, replication, proxies: TrustedProxies::default() })
     }
+
+    /// Whether every server that is dialed must show a certificate of a trusted authority.
+    #[must_use]
+    pub fn checks_servers(&self) -> bool {
+        self.client.as_ref().is_some_and(|client| client.checks_servers)
+    }
 }
 
 /// The server side of TLS. Certificates are loaded again when their files change.
@@ -163,11 +169,12 @@ impl ServerTls {
 /// The client side of TLS.
 pub struct ClientTls {
     config: Arc<ClientConfig>,
+    checks_servers: bool,
 }
 
 impl ClientTls {
     fn new(settings: &TlsSettings) -> Result<Self, TlsError> {
-        Ok(Self { config: files::client_config(settings)? })
+        Ok(Self { config: files::client_config(settings)?, checks_servers: settings.checks_servers() })
     }
 
     /// Performs the handshake of a dialed connection.

@@ -11,7 +11,7 @@ use broker::api::{
 use wire::body::{HeartbeatData, SubscriptionGroupConfig};
 use wire::units::LogOffset;
 
-use crate::cluster::{Cluster, ConsumerHeartbeat, Users};
+use crate::cluster::{Believed, Cluster, ConsumerHeartbeat, Users};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::receipt::{ChangeInvisibleTime, Changed, Held};
@@ -88,7 +88,8 @@ impl Brokers {
     /// # Errors
     /// Without a name server, with settings of authentication that cannot be, and when no threads can be started.
     pub fn of_cluster(reach: client::Config, config: &Config) -> Result<Self, Box<dyn std::error::Error>> {
-        let users = config.authenticates.then(|| Users::new(&config.auth())).transpose()?;
+        let believed = Believed::new(&config.believed_brokers, reach.security.checks_servers());
+        let users = config.authenticates.then(|| Users::new(&config.auth(), believed)).transpose()?;
         Ok(Self::Cluster(Cluster::new(client::Client::start(reach)?, users, config)))
     }
 

@@ -38,7 +38,7 @@ pub(crate) use heartbeat_sync::ConsumerHeartbeat;
 use heartbeat_sync::Outbox;
 use lite::LiteTopics;
 use remoting_clients::RemotingClients;
-pub(crate) use users::{Users, run as read_users};
+pub(crate) use users::{Believed, Users, run as read_users};
 
 /// Longest time for a request that does not wait for messages (`DefaultMQAdminExt`, `mqClientApiTimeout`).
 const TIMEOUT: Duration = Duration::from_secs(3);

@@ -133,6 +133,7 @@ settings! {
     acl_source: String = String::new(), "authorizationMetadataProvider", "class that knows the acls; all that are known here ask the brokers";
     unchecked: String = String::new(), "authorizationWhitelist", "gRPC messages that every user may send";
     credentials: String = String::new(), "innerClientAuthenticationCredentials", "keys with which a proxy without a broker signs its requests to brokers, as in `{\"accessKey\":\"a\",\"secretKey\":\"s\"}`; RocketMQ also asks for `enableAclRpcHookForClusterMode`";
+    believed_brokers: String = String::new(), "vostokUserBrokers", "brokers whose users a proxy without a broker believes without proof: addresses separated by `;` or `,`, or `*` for all that the name servers list. Brokers of Vostok prove their answers with the secret of `innerClientAuthenticationCredentials`; those of Apache RocketMQ cannot, and are believed only here or with checked certificates (`tls.client.authServer`). With `*` whoever registers a broker at the name servers makes users of this proxy";
     names_dialled_port: bool = true, "useEndpointPortFromRequest", "routes name host and port that the client dialled; RocketMQ: false";
 }
 

@@ -10,6 +10,7 @@
 //! - [`recall`]: the recall handle of a timed message.
 //! - [`pop`]: the receipt handles of popped messages, and the offset fields of pop answers.
 //! - [`defaults`]: the defaults of RocketMQ's settings.
+//! - [`seal`]: a signed field of Vostok's own callers, against recorded requests.
 //! - [`json`], [`body`]: the JSON dialect of bodies and configuration files, and their types.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
@@ -32,5 +33,6 @@ pub mod pop;
 pub mod properties;
 pub mod recall;
 pub mod record;
+pub mod seal;
 pub mod settings;
 pub mod units;

@@ -1,5 +1,10 @@
 use super::*;
 
+/// Reads a file without a bound.
+fn read(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
+    super::read(path, u64::MAX)
+}
+
 #[test]
 fn a_write_replaces_the_file_and_keeps_the_content_before() {
     let home = tempfile::tempdir().unwrap();

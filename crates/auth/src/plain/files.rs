@@ -38,15 +38,28 @@ pub enum PlainError {
 /// Most directories that are looked into: `conf/acl` and those below.
 const DIRECTORIES_MAX: usize = if cfg!(test) { 3 } else { 100 };
 
+/// Most bytes of all files together.
+const BYTES_MAX: u64 = if cfg!(test) { 8 << 10 } else { 64 << 20 };
+
+/// Files with their content, and the files that were passed over.
+#[derive(Default, PartialEq)]
+pub(crate) struct Contents {
+    /// The files that were read.
+    pub(crate) files: Vec<(PathBuf, Vec<u8>)>,
+    /// Paths that name no regular file, and files behind the first [`BYTES_MAX`] bytes.
+    pub(super) skipped: Vec<PathBuf>,
+}
+
 /// Says once that there are more directories.
 static TOO_MANY: Once = Once::new();
 
 impl PlainFiles {
-    /// The files that exist with their content: those of the directory by name, then the main one.
+    /// Reads the files that exist: the files of the directory by name, then the main one. Paths that name no regular file are passed
+    /// over, because reading a FIFO or a device does not end, and so are files that do not fit into [`BYTES_MAX`].
     ///
     /// # Errors
     /// [`PlainError::File`] when a directory or file cannot be read.
-    pub(crate) fn read(&self) -> Result<Vec<(PathBuf, Vec<u8>)>, PlainError> {
+    pub(crate) fn read(&self) -> Result<Contents, PlainError> {
         let (mut paths, is_all) = self.listed()?;
         if !is_all {
             TOO_MANY.call_once(|| {
@@ -58,8 +71,19 @@ impl PlainFiles {
         if !paths.contains(&self.file) {
             paths.push(self.file.clone());
         }
-        let read = |path: PathBuf| Ok(file::read(&path)?.map(|text| (path, text)));
-        paths.into_iter().filter_map(|path| read(path).transpose()).collect()
+        let (mut found, mut left) = (Contents::default(), BYTES_MAX);
+        for path in paths {
+            match file::read(&path, left) {
+                Ok(None) => {}
+                Ok(Some(text)) => {
+                    left = left.saturating_sub(u64::try_from(text.len()).unwrap_or(u64::MAX));
+                    found.files.push((path, text));
+                }
+                Err(error) if error.is_unfit() => found.skipped.push(path),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(found)
     }
 
     /// The files of the directory, and whether all directories were looked into. A directory that is named like a file is passed over.

@@ -336,6 +336,40 @@ fn a_directory_named_like_a_file_is_passed_over() {
     assert!(verify(&open(&fixture, FILE), "10.0.0.1", &VECTOR).is_ok());
 }
 
+/// Every entry of `acl/` that must not be read: without the check, reading the FIFO never ends.
+#[test]
+fn entries_that_are_no_regular_files_are_passed_over_and_changes_go_on_counting() {
+    let fixture = Fixture::new();
+    let acl = fixture.path("acl");
+    std::fs::create_dir_all(&acl).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(acl.join("a.yml")).status().unwrap();
+    assert!(made.success());
+    for (name, target) in [("b.yml", "/dev/zero"), ("c.yaml", "c.yaml")] {
+        std::os::unix::fs::symlink(target, acl.join(name)).unwrap();
+    }
+    // As large as all files together may be, without taking space.
+    std::fs::File::create(acl.join("d.yml")).unwrap().set_len(1 << 40).unwrap();
+    std::fs::write(fixture.path("plain_acl.yml"), FILE).unwrap();
+    let (done, outcome) = std::sync::mpsc::channel();
+    let (main, files) = (fixture.path("plain_acl.yml"), fixture.plain());
+    std::thread::spawn(move || {
+        let acl = PlainAcl::open(files).unwrap();
+        let found = |acl: &PlainAcl| acl.versions().len();
+        let before = (found(&acl), acl.reload().unwrap());
+        std::fs::write(&main, FILE.replace("rocketmq2", "another")).unwrap();
+        let changed = acl.reload().unwrap();
+        done.send((before, changed, acl.rules().accounts.contains_key("another"))).unwrap();
+    });
+    let outcome = outcome.recv_timeout(std::time::Duration::from_secs(120)).expect("reading ends");
+    assert_eq!(outcome, ((1, false), true, true));
+    // A link to a regular file counts, as Kubernetes mounts files.
+    let target = fixture.path("elsewhere.yml");
+    std::fs::write(&target, "accounts:\n- accessKey: linkeduser\n  secretKey: 12345678\n").unwrap();
+    std::os::unix::fs::symlink(target, acl.join("e.yml")).unwrap();
+    let rules = PlainAcl::open(fixture.plain()).unwrap();
+    assert!(rules.rules().accounts.contains_key("linkeduser"));
+}
+
 #[test]
 fn more_directories_than_are_looked_into_are_noticed() {
     let fixture = Fixture::new();

@@ -43,6 +43,12 @@ fn of_slave(broker: &Broker, slave: &SlaveProgress) -> String {
         return "has not said where its log ends".to_owned();
     }
     let gap = broker.store.appended().get().saturating_sub(slave.acknowledged.load(Ordering::Relaxed));
+    if !broker.config.is_controlled() && !slave.is_known() {
+        let gap = size(gap);
+        return format!(
+            "does not count: no broker at its address takes the tables of this master; gap {gap}"
+        );
+    }
     let speed = slave.sent.per_second(broker.now_ms());
     let state = if is_in_sync(broker, slave, gap) { "in sync" } else { "not in sync" };
     let text = format!("{state}: gap {}, {}/s", size(gap), size(speed));
@@ -58,7 +64,7 @@ pub(crate) fn is_in_sync(broker: &Broker, slave: &SlaveProgress, gap: u64) -> bo
         let id = BrokerId::new(slave.broker.load(Ordering::Relaxed));
         return broker.replicas.elected().in_sync.members.contains(&id);
     }
-    gap < broker.config.replication.max_gap_bytes
+    slave.is_known() && gap < broker.config.replication.max_gap_bytes
 }
 
 #[cfg(test)]
@@ -81,6 +87,8 @@ mod tests {
         let now_ms = broker.now_ms();
         slave.sent.add(1 << 20, now_ms - 1010);
         broker.replicas.note_report(&slave, end - 4096);
+        assert!(said().starts_with("does not count: ") && said().ends_with("; gap 4.0 KiB"), "{}", said());
+        slave.is_known.store(true, Ordering::Relaxed);
         let text = said();
         assert!(text.starts_with("not in sync: gap 4.0 KiB, ") && text.ends_with("/s, 0.0 s left"), "{text}");
         broker.replicas.note_report(&slave, end - 512);

@@ -9,7 +9,7 @@ use super::value::{Fault, host, number, one_of};
 pub struct Metrics {
     /// `metricsExporterType`
     pub exporter: Exporter,
-    /// `metricsPromExporterHost`: address that the metrics' port is bound to; empty for that of `brokerIP1`.
+    /// `metricsPromExporterHost`: address that the metrics' port is bound to; empty for `bindAddress`, or that of `brokerIP1` where `bindAddress` is every address.
     pub host: String,
     /// `metricsPromExporterPort`; 0 takes any free one.
     pub port: u16,

@@ -50,6 +50,7 @@ macro_rules! properties {
         of_auth!("authenticationMetadataProvider", "class that keeps users, org.apache.rocketmq.auth.authentication.provider.LocalAuthenticationMetadataProvider; without it every request fails while authenticationEnabled is on"),
         of_auth!("authenticationStrategy", "class; both of RocketMQ are accepted, and every request is verified"),
         of_auth!("authenticationWhitelist", "request codes and gRPC messages that need no signature, separated by commas"),
+        of_auth!("authenticationSealedUsers", "users, separated by commas, whose requests must have a seal: a signed field that names code, receiver and time, which Vostok's own callers send and no client of RocketMQ does (docs/security.md)"),
         of_auth!("initAuthenticationUser", "JSON with username and password of a super user that a start creates when it is missing"),
         of_auth!("innerClientAuthenticationCredentials", "JSON with accessKey and secretKey with which the broker signs its own requests; the user is created like initAuthenticationUser"),
         of_auth!("authorizationEnabled", "users may only do what their acl allows; needs authenticationEnabled"),
@@ -228,7 +229,7 @@ properties! {
     "metricsExporterType" Restart "PROM serves metrics to Prometheus at metricsPromExporterPort, OTLP_GRPC sends them to the collector metricsGrpcExporterTarget, LOG writes them to the log, DISABLE does none of it" {
         metrics.exporter = Exporter::parse, |exporter: &Exporter| show_one_of(*exporter, &Exporter::WORDS)
     }
-    "metricsPromExporterHost" Restart "address the metrics' port is bound to; that of brokerIP1 unless it is set" {
+    "metricsPromExporterHost" Restart "address the metrics' port is bound to; bindAddress where that names one address, else that of brokerIP1" {
         metrics.host = Metrics::parse_host, show
     }
     "metricsPromExporterPort" Restart "port of /metrics, /healthz and /readyz; 0 takes a free one" {

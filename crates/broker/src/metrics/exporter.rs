@@ -74,6 +74,9 @@ impl MetricsExporter {
             "" if broker.config.refusal_of_others.is_some() => {
                 StdListener::bind((Ipv4Addr::LOCALHOST, settings.port))
             }
+            "" if !broker.config.bind_address.is_unspecified() => {
+                StdListener::bind((broker.config.bind_address, settings.port))
+            }
             "" => StdListener::bind((broker.store_host.ip(), settings.port)),
             host => StdListener::bind((host, settings.port)),
         }?;

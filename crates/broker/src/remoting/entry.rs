@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use auth::audit::Origin;
-use auth::{Answer, Denied, Identity, Request, Signed};
+use auth::{Answer, Arrival, Denied, Identity, Request, Signed};
 use net::ConnectionHandle;
 use wire::frame::{Command, FRAME_BYTES_MAX};
 
@@ -82,7 +82,12 @@ impl Dispatcher {
         peer: &ConnectionHandle,
         command: &Command<'_>,
     ) -> Result<Identity, Denied> {
-        let verified = gate.verify(now_ms, &Signed::from(command), origin, peer.mark())?;
+        let signed = Signed::from(command);
+        let verified = gate.verify(now_ms, &signed, origin, peer.mark())?;
+        let is_forwarded = forward::source::remote(&self.broker, command).is_some();
+        let is_own = |address: &str| self.broker.is_named(address);
+        let arrival = Arrival { now_ms, is_own: Some(&is_own), is_forwarded };
+        gate.check_seal(&verified, &signed, origin, arrival)?;
         let needs = if gate.plain().is_some() {
             needs::of_plain(command)
         } else if gate.is_authorizing() {

@@ -9,6 +9,7 @@ use crate::Refusal;
 /// 60 `GET_TIMER_CHECK_POINT`: how far timed messages were delivered. Slaves ask their master. A Java master asks its slaves before
 /// it serves: they deliver none, so their checkpoint has a version that is older than every master's, and no master takes it over.
 pub(super) fn timer_checkpoint(r: &Request<'_>) -> Result<Answer, Refusal> {
+    r.note_slave();
     let (broker, config) = (r.broker, &r.broker.config);
     let checkpoint = match *broker.timer.checkpoint() {
         Some(checkpoint) if !broker.role.is_slave() => checkpoint,

@@ -27,6 +27,15 @@ pub(crate) struct Request<'a> {
 }
 
 impl Request<'_> {
+    /// Notes that a slave takes tables of this broker. Where users are asked for, only a super user is believed to be one, as the user
+    /// of `innerClientAuthenticationCredentials` is.
+    pub(super) fn note_slave(&self) {
+        let broker = self.broker;
+        if broker.gate.auth().is_super(&self.caller.user) {
+            broker.replicas.slave_machines.note(self.peer.remote().ip(), broker.clock.steady());
+        }
+    }
+
     /// The request as one that is measured.
     pub(super) fn measured(&self) -> Measured {
         Measured { request: self.command.code, begin: self.begin, is_long_polling: false }

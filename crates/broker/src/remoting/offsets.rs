@@ -15,7 +15,7 @@ use crate::offsets::{self, CommitOffset, Generation, ONLY_RAISES, QueryOffset, R
 use crate::progress::{self, CloneOffsets};
 use crate::state::TableVersions;
 use crate::table_changes::{self, Question};
-use crate::{Refusal, lookup};
+use crate::{Refusal, admin, lookup};
 
 /// 14 `QUERY_CONSUMER_OFFSET`.
 pub(super) fn query(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
@@ -92,6 +92,12 @@ pub(super) fn all(r: &Request<'_>) -> Result<Answer, Refusal> {
     Ok(Answer::success().body(wire::json::to_vec_as(&table, wire::json::Dialect::Standard)))
 }
 
+/// 45 `GET_ALL_DELAY_OFFSET`, which only slaves ask.
+pub(super) fn delays(r: &Request<'_>) -> Result<Answer, Refusal> {
+    r.note_slave();
+    Ok(json(admin::delay_offsets(r.broker)))
+}
+
 /// Answers now, or once the slaves of the in-sync set have the offsets up to a generation. That is looked up only in controller mode,
 /// and for a request that is answered.
 fn when_copied(
@@ -130,6 +136,7 @@ pub(super) fn changes(r: &Request<'_>, _: &mut Vec<u8>) -> Result<(), Refusal> {
         groups: r.number("groups")?,
     };
     let question = Question { slave, has, after: r.text("after").map(str::to_owned) };
+    r.note_slave();
     let (reply, charge) = (r.late_reply(), r.peer.charge(ANSWER_BYTES));
     table_changes::changes_for(r.broker, question, move |changes| {
         reply.give(&changes.map_or_else(Answer::from, changed));

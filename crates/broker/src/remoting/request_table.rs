@@ -172,7 +172,7 @@ pub(super) static ROUTES: [Route; 102] = [
     answer(code::LOCK_BATCH_MQ, clients::lock, Needs::body(&[Sub], &[Topic, Group], needs::locks)).in_disk_pool_above(locks::LARGE_BYTES),
     answer(code::UNLOCK_BATCH_MQ, clients::unlock, Needs::body(&[Sub], &[Topic, Group], needs::locks)).in_disk_pool_above(locks::LARGE_BYTES),
     answer(code::GET_ALL_CONSUMER_OFFSET, offsets::all, Needs::cluster(Get).only_if_strict()).for_operators(),
-    answer(code::GET_ALL_DELAY_OFFSET, |r| Ok(json(admin::delay_offsets(r.broker))), Needs::cluster(Get).only_if_strict()),
+    answer(code::GET_ALL_DELAY_OFFSET, offsets::delays, Needs::cluster(Get).only_if_strict()),
     answer(code::CHECK_CLIENT_CONFIG, clients::check, Needs::cluster(Get).only_if_strict()),
     answer(code::UPDATE_AND_CREATE_ACL_CONFIG, plain::update_account, Needs::cluster(Update).only_if_strict()).in_disk_pool(),
     answer(code::DELETE_ACL_CONFIG, plain::delete_account, Needs::cluster(Update).only_if_strict()).in_disk_pool(),

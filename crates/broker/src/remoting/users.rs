@@ -4,7 +4,7 @@
 use auth::{Auth, AuthError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use wire::body::{AclInfo, USERS_VERSION, UserInfo};
+use wire::body::{AclInfo, NONCE, NONCE_BYTES_MAX, PROOF, USERS_VERSION, UserInfo, proven_head};
 
 use super::answer::Answer;
 use super::codec::{done, json};
@@ -88,7 +88,22 @@ pub(super) fn users(r: &Request<'_>) -> Result<Answer, Refusal> {
         true => Answer::success(),
         false => list(auth.users(&r.caller.user, field(r, "filter"))),
     };
-    Ok(answer.field(USERS_VERSION, version))
+    Ok(proven(r, answer, version))
+}
+
+/// The answer with its version, and with the proof that a caller asks for by a nonce. A caller that is served without a signature names
+/// the user whose secret proves the answer.
+fn proven(r: &Request<'_>, answer: Answer, version: String) -> Answer {
+    let nonce = r.text(NONCE).filter(|nonce| nonce.len() <= NONCE_BYTES_MAX);
+    let proof = nonce.and_then(|nonce| {
+        let head = proven_head(r.command.code, nonce, &version);
+        r.broker.gate.auth().prove(field(r, auth::ACCESS_KEY), &[head.as_bytes(), &answer.body])
+    });
+    let answer = answer.field(USERS_VERSION, version);
+    match proof {
+        Some(proof) => answer.field(PROOF, proof),
+        None => answer,
+    }
 }
 
 /// 3006 `AUTH_CREATE_ACL` and 3007 `AUTH_UPDATE_ACL`, which do the same.
@@ -112,7 +127,7 @@ pub(super) fn acl(r: &Request<'_>) -> Result<Answer, Refusal> {
 pub(super) fn acls(r: &Request<'_>) -> Result<Answer, Refusal> {
     let auth = auth(r)?;
     let version = auth.version();
-    Ok(list(auth.acls(field(r, "subjectFilter"), field(r, "resourceFilter"))).field(USERS_VERSION, version))
+    Ok(proven(r, list(auth.acls(field(r, "subjectFilter"), field(r, "resourceFilter"))), version))
 }
 
 #[cfg(test)]

@@ -42,9 +42,13 @@ use machine::{Action, Event as MachineEvent, Received};
 /// Bytes put together for one connection from which on no further frame is added before the socket has taken them.
 const BUFFER_BYTES: usize = 512 << 10;
 
-/// Most slaves that are connected at once, and most connections that are being greeted. One slave more takes the place of a connection on
-/// which no slave has introduced itself or reported; without one it is closed at once.
+/// Most slaves that are connected at once, and most connections that are being greeted. One slave more takes the place of a stranger: a
+/// connection from a machine that takes no tables of this master as its slaves do. Without a stranger it takes the place of a connection
+/// on which no slave has introduced itself or reported, and otherwise it is closed at once.
 const SLAVES_MAX: usize = 64;
+
+/// Most connections of one address. One more takes the place of the connection that is furthest behind.
+const PER_ADDRESS_MAX: usize = 16;
 
 /// Most events of connections that wait for the thread; the connections wait then.
 const EVENTS_MAX: usize = 1024;
@@ -96,6 +100,8 @@ struct Shell {
     flushed: Arc<Notify>,
     /// Connections for which there was no room.
     overflow: LineLimit,
+    /// Strangers that have reported.
+    strangers: LineLimit,
 }
 
 /// The wait for growth of the log. Without a slave nobody waits, and an append costs one atomic load.
@@ -139,6 +145,7 @@ pub(super) async fn run(
     let (mut decided, proposals) = controllers.map(|to| (to.decided, to.proposals)).unzip();
     let mut greetings = Greetings::new(listener, broker.config.replication.tls.clone());
     let (mut copies, mut silent) = (broker.table_copies.changes(), broker.table_copies.silent());
+    let mut machines = broker.replicas.slave_machines.changes();
     let mut shell = Shell::new(broker, machine, proposals, events);
     shell.step(MachineEvent::Log(shell.range()));
     let (grown, flushed) = (shell.growth.notify.clone(), shell.flushed.clone());
@@ -156,6 +163,7 @@ pub(super) async fn run(
                 let slaves = silent.borrow_and_update().clone();
                 shell.put_out(&slaves);
             }
+            Ok(()) = machines.changed() => shell.count_slaves(),
             () = grown.notified() => shell.step(MachineEvent::Log(shell.range())),
             () = flushed.notified() => {
                 let end = shell.broker.store.flushed();
@@ -171,10 +179,10 @@ pub(super) async fn run(
     shell.step(MachineEvent::Stop);
 }
 
-/// The oldest of these connections of the machine that has most of them: so many connections of one machine keep no slave of
+/// The first of these connections of the machine that has most of them: so many connections of one machine keep no slave of
 /// another one out.
-fn oldest_of_most(connections: impl Iterator<Item = (PeerId, IpAddr)>) -> Option<PeerId> {
-    let mut by_machine = BTreeMap::<IpAddr, Vec<PeerId>>::new();
+fn first_of_most<T: Ord>(connections: impl Iterator<Item = (T, IpAddr)>) -> Option<T> {
+    let mut by_machine = BTreeMap::<IpAddr, Vec<T>>::new();
     for (id, machine) in connections {
         by_machine.entry(machine).or_default().push(id);
     }
@@ -222,6 +230,7 @@ impl Shell {
             growth: Growth { notify: Arc::default(), is_awaited: Arc::default() },
             flushed: Arc::default(),
             overflow: LineLimit::default(),
+            strangers: LineLimit::default(),
             broker,
         }
     }
@@ -237,9 +246,10 @@ impl Shell {
     }
 
     fn accept(&mut self, stream: Stream, remote: SocketAddr) {
-        if self.peers.len() >= SLAVES_MAX && !self.make_room(remote) {
+        if !self.make_room(remote) {
             return;
         }
+        let is_known = self.is_machine_of_slave(remote.ip());
         self.last_peer += 1;
         let id = PeerId(self.last_peer);
         let (reader, writer) = tokio::io::split(stream);
@@ -249,32 +259,75 @@ impl Shell {
             tokio::spawn(write(writer, buffers, id, self.events.clone())),
         ];
         let progress = Arc::new(SlaveProgress::new(remote));
+        progress.is_known.store(is_known, Ordering::Relaxed);
         self.broker.replicas.join(progress.clone());
         let peer = Peer { progress, outgoing, buffer: Vec::new(), is_writing: false, is_held: false, tasks };
         self.peers.insert(id, peer);
         // What was appended while no slave was there was not told.
         self.step(MachineEvent::Log(self.range()));
         self.step(MachineEvent::Connected(id, remote.ip()));
+        if !is_known {
+            self.step(MachineEvent::Counted(id, false));
+        }
     }
 
-    /// Closes a connection that is no slave's yet for one from `remote`; false when all are slaves'.
+    fn is_machine_of_slave(&self, address: IpAddr) -> bool {
+        self.broker.replicas.slave_machines.knows(address, self.broker.clock.steady())
+    }
+
+    /// Makes room for a connection from `remote`; false when all places are those of slaves.
     fn make_room(&mut self, remote: SocketAddr) -> bool {
+        // The connection that is furthest behind gives way first, so that no number of connections that acknowledge nothing puts out a slave.
+        let those = |is_meant: &dyn Fn(&SlaveProgress) -> bool| {
+            let meant = self.peers.iter().filter(|(_, peer)| is_meant(&peer.progress));
+            let rank =
+                |(id, peer): (&PeerId, &Peer)| ((peer.progress.reported(), *id), peer.progress.remote.ip());
+            meant.map(rank).collect::<Vec<_>>()
+        };
+        let of_address = those(&|progress| progress.remote.ip() == remote.ip());
+        let gives_way = if of_address.len() >= PER_ADDRESS_MAX {
+            first_of_most(of_address.into_iter())
+        } else if self.peers.len() < SLAVES_MAX {
+            return true;
+        } else {
+            let strangers = first_of_most(those(&|progress| !progress.is_known()).into_iter());
+            strangers.or_else(|| first_of_most(those(&|progress| !progress.is_slave()).into_iter()))
+        };
         let line = self.overflow.note(self.clock.now_ms());
-        let idle = self.peers.iter().filter(|(_, peer)| !peer.progress.is_slave());
-        let Some(idle) = oldest_of_most(idle.map(|(id, peer)| (*id, peer.progress.remote.ip()))) else {
+        let Some((_, gives_way)) = gives_way else {
             line.inspect(|connections| {
                 tracing::warn!(%remote, connections, "a slave is refused: {SLAVES_MAX} are connected");
             });
             return false;
         };
-        if let Some(gone) = self.remove(idle) {
-            let slave = gone.progress.remote;
+        if let Some(gone) = self.remove(gives_way) {
+            let closed = gone.progress.remote;
             line.inspect(|connections| {
-                tracing::warn!(%slave, connections, "a connection that is no slave's yet is closed for another one: {SLAVES_MAX} are connected");
+                tracing::warn!(%closed, connections, "a connection to the port for slaves is closed for another one");
             });
-            self.step(MachineEvent::Closed(idle));
+            self.step(MachineEvent::Closed(gives_way));
         }
         true
+    }
+
+    /// Counts from now on what slaves acknowledge whose machines have become known.
+    fn count_slaves(&mut self) {
+        let strangers = self.peers.iter().filter(|(_, peer)| !peer.progress.is_known());
+        let is_slave = |remote: SocketAddr| self.is_machine_of_slave(remote.ip());
+        let known: Vec<PeerId> =
+            strangers.filter(|(_, peer)| is_slave(peer.progress.remote)).map(|(id, _)| *id).collect();
+        for id in known {
+            self.peers[&id].progress.is_known.store(true, Ordering::Relaxed);
+            self.step(MachineEvent::Counted(id, true));
+            self.note_progress(id);
+        }
+    }
+
+    /// Whether another connection already is that of the slave that `peer` says to be, and has a better claim: it comes from a machine
+    /// of a slave, and `peer` does not.
+    fn is_impostor(&self, peer: &Peer, broker: BrokerId) -> bool {
+        let former = self.machine.peer_of(broker).and_then(|former| self.peers.get(&former));
+        !peer.progress.is_known() && former.is_some_and(|former| former.progress.is_known())
     }
 
     fn take(&mut self, id: PeerId, event: Event) {
@@ -283,6 +336,14 @@ impl Shell {
             Event::Received(received) => {
                 let is_new = !peer.progress.is_slave();
                 if let Received::Handshake(handshake) = received {
+                    let peer = &self.peers[&id];
+                    if self.is_impostor(peer, handshake.broker_id) {
+                        let (remote, broker_id) = (peer.progress.remote, handshake.broker_id.get());
+                        tracing::warn!(%remote, broker_id, "a connection to the port for slaves is closed: it says to be a slave that is connected from another machine");
+                        self.remove(id);
+                        self.step(MachineEvent::Closed(id));
+                        return;
+                    }
                     peer.progress.broker.store(handshake.broker_id.get(), Ordering::Relaxed);
                 }
                 // A slave may have asked for what was appended since the last look.
@@ -290,7 +351,12 @@ impl Shell {
                 self.step(MachineEvent::Received(id, received));
                 self.note_progress(id);
                 if let Some(peer) = self.peers.get(&id).filter(|peer| is_new && peer.progress.is_slave()) {
-                    tracing::info!(remote = %peer.progress.remote, "a slave has connected");
+                    let remote = peer.progress.remote;
+                    if peer.progress.is_known() || matches!(self.machine, Machine::Elected(_)) {
+                        tracing::info!(%remote, "a slave has connected");
+                    } else if let Some(connections) = self.strangers.note(self.clock.now_ms()) {
+                        tracing::info!(%remote, connections, "a connection reports as a slave does; what it acknowledges counts once a slave on that machine takes the tables of this master");
+                    }
                 }
             }
             Event::Malformed(error) => self.step(MachineEvent::Malformed(id, error)),

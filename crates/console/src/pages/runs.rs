@@ -10,8 +10,7 @@ use crate::view::{Page, cell_text, columns_table, columns_with_values, table, to
 use crate::words::Lang;
 use maud::{Markup, html};
 use serde_json::{Value, json};
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Directories that are looked at.
@@ -37,9 +36,7 @@ fn directories(home: &Path) -> Vec<PathBuf> {
 }
 
 fn file(run: &Path, name: &str) -> Option<String> {
-    let mut text = String::new();
-    let read = File::open(run.join(name)).ok()?.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
-    (read as u64 != FILE_BYTES_MAX).then_some(text)
+    String::from_utf8(auth::read_file(&run.join(name), FILE_BYTES_MAX).ok()??).ok()
 }
 
 fn json_of(run: &Path, name: &str) -> Option<Value> {

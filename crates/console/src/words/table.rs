@@ -215,6 +215,7 @@ pub(super) const WORDS: &[(&str, &str)] = &[
         "this console has another name; if it is to have this one too, start it with",
         "本控制台没有这个名称；如需使用该名称，请用以下参数启动：",
     ),
+    ("expected one Host header with a name or an address", "应有且只有一个 Host 头，内容为名称或地址"),
     ("operations are not opened from pages of other sites", "不能从其他网站的页面打开操作"),
     (
         "only pages of this console change anything, and this form is not of one",

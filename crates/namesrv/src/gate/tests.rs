@@ -33,7 +33,7 @@ fn ask(gate: &Gate, code: i32, fields: &[(&str, &str)]) -> String {
     fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(b"");
     let command = Command::decode(&mut frame).unwrap();
     let from = (Ipv4Addr::LOCALHOST.into(), 1);
-    let admitted = gate.admit(0, &command, from, &AtomicU64::new(0));
+    let admitted = gate.admit((0, 0), &command, from, &AtomicU64::new(0));
     admitted
         .map_or_else(|denied| format!("{} {}", denied.error.code(), denied.error), |()| "served".to_owned())
 }

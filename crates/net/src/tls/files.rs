@@ -1,6 +1,6 @@
 //! Builds the rustls configurations from settings and files.
 
-use std::io;
+use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,6 +11,9 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig, SupportedProtocolVersion
 
 use super::settings::unexpected;
 use super::{ClientAuth, Identity, TlsError, TlsSettings, trust};
+
+/// Most bytes of a file of certificates or of a key.
+const FILE_BYTES_MAX: u64 = 16 << 20;
 
 type Pair = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
@@ -40,7 +43,7 @@ pub(super) fn client_config(settings: &TlsSettings) -> Result<Arc<ClientConfig>,
     let provider = provider(settings)?;
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&protocols(settings)?)?;
-    let roots = match settings.verify_server && settings.test != Some(true) {
+    let roots = match settings.checks_servers() {
         true => Some(roots(settings.client_trust.as_deref(), "tls.client.trustCertPath")?),
         false => None,
     };
@@ -114,7 +117,7 @@ fn self_signed() -> Result<Pair, TlsError> {
 fn read(identity: &Identity) -> Result<Pair, TlsError> {
     let chain = certificates(&identity.certificate)?;
     let path = identity.key.as_path();
-    let text = std::fs::read(path).map_err(|cause| file(path, cause))?;
+    let text = read_regular(path).map_err(|cause| file(path, cause))?;
     let key = match (&identity.password, encrypted(&text)) {
         (Some(password), Some(der)) => decrypt(&der, password).map_err(|cause| file(path, cause))?,
         (None, Some(_)) => return Err(file(path, invalid("the key is encrypted; say its password"))),
@@ -150,12 +153,25 @@ fn roots(path: Option<&Path>, key: &str) -> Result<Arc<RootCertStore>, TlsError>
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let text = std::fs::read(path).map_err(|cause| file(path, cause))?;
+    let text = read_regular(path).map_err(|cause| file(path, cause))?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
         Ok(_) => Err(file(path, invalid("expected certificates in PEM, found none"))),
         Err(error) => Err(file(path, invalid(error))),
+    }
+}
+
+/// Reads a regular file. The files are read again while the server runs, and reading a FIFO or a device does not end.
+fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(invalid("expected a regular file"));
+    }
+    let mut text = Vec::new();
+    std::fs::File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut text)?;
+    match text.len() as u64 > FILE_BYTES_MAX {
+        true => Err(invalid(format!("expected at most {FILE_BYTES_MAX} bytes"))),
+        false => Ok(text),
     }
 }
 

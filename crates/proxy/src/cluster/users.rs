@@ -26,9 +26,43 @@ const PERIOD: Duration = Duration::from_secs(5);
 /// The same until they are known for the first time.
 const FIRST_PERIOD: Duration = Duration::from_millis(200);
 
+/// The brokers whose lists of users are believed without proof. A name server that knows no users lists whatever registers.
+pub(crate) enum Believed {
+    /// All, because certificates are checked or the settings say so.
+    All,
+    /// The brokers at these addresses.
+    At(Vec<String>),
+}
+
+impl Believed {
+    /// The brokers that the setting `vostokUserBrokers` names; all when every server shows a certificate that is checked.
+    pub(crate) fn new(text: &str, checks_servers: bool) -> Self {
+        let names = text.split([';', ',']).map(str::trim).filter(|name| !name.is_empty());
+        let names: Vec<_> = names.map(str::to_owned).collect();
+        match names.iter().any(|name| name == "*") {
+            true => {
+                tracing::warn!(
+                    "vostokUserBrokers=*: whoever registers a broker at the name servers makes users of this proxy, unless the name servers know users"
+                );
+                Self::All
+            }
+            false if checks_servers => Self::All,
+            false => Self::At(names),
+        }
+    }
+
+    fn includes(&self, broker: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::At(names) => names.iter().any(|name| name == broker),
+        }
+    }
+}
+
 /// The users and acls of the brokers.
 pub(crate) struct Users {
     auth: Auth,
+    believed: Believed,
     are_known: AtomicBool,
 }
 
@@ -37,8 +71,8 @@ impl Users {
     ///
     /// # Errors
     /// Settings that stop a start.
-    pub(crate) fn new(config: &AuthConfig) -> Result<Self, StartError> {
-        Ok(Self { auth: Auth::kept_elsewhere(config)?, are_known: AtomicBool::new(false) })
+    pub(crate) fn new(config: &AuthConfig, believed: Believed) -> Result<Self, StartError> {
+        Ok(Self { auth: Auth::kept_elsewhere(config)?, believed, are_known: AtomicBool::new(false) })
     }
 
     /// Finds out who makes a call on a connection with this mark.
@@ -165,7 +199,8 @@ async fn read(users: &Users, cluster: &Arc<Cluster>, last: &mut Last) -> Result<
     let mut why = "the name servers know no broker".to_owned();
     for address in addresses {
         let known = if *address == *last.broker { &*last.version } else { "" };
-        let taken = match cluster.client.access_lists(address, known).await {
+        let is_believed = users.believed.includes(address);
+        let taken = match cluster.client.access_lists(address, known, is_believed).await {
             Ok(None) => Ok(()),
             Ok(Some(lists)) => users.take(&lists, last),
             Err(error) => Err(error.to_string()),
@@ -192,7 +227,9 @@ pub(crate) async fn run(cluster: &Arc<Cluster>, stopping: impl Future<Output = (
                 failed.clear();
             }
             Err(why) if why != failed => {
-                tracing::warn!("users and acls of the brokers cannot be read: {why}");
+                tracing::warn!(
+                    "users and acls of the brokers cannot be read: {why}. A broker without proof, as one of Apache RocketMQ, has to be named in vostokUserBrokers of the proxy's file"
+                );
                 failed = why;
             }
             Err(_) => {}
@@ -215,12 +252,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn brokers_are_believed_by_name_or_with_checked_certificates() {
+        let is_believed =
+            |text, checks_servers| Believed::new(text, checks_servers).includes("10.0.0.1:10911");
+        assert!(!is_believed("", false) && !is_believed("10.0.0.2:10911", false));
+        assert!(is_believed("10.0.0.2:10911; 10.0.0.1:10911", false) && is_believed("*", false));
+        assert!(is_believed("", true) && is_believed("10.0.0.2:10911", true));
+    }
+
+    #[test]
     fn users_are_made_again_only_when_their_lists_have_changed() {
         let mut config = AuthConfig::default();
         config.set("authenticationEnabled", "true");
         let class = "org.apache.rocketmq.proxy.auth.ProxyAuthenticationMetadataProvider";
         config.set("authenticationMetadataProvider", class);
-        let (users, mut last) = (Users::new(&config).unwrap(), Last::default());
+        let (users, mut last) = (Users::new(&config, Believed::new("", false)).unwrap(), Last::default());
         let mut take = |broker: &str, password: &str, version: &str| {
             let text = format!(r#"[{{"username":"alice"{password}}}]"#);
             let (broker, version) = (broker.to_owned(), version.to_owned());

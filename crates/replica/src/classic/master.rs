@@ -30,6 +30,8 @@ pub struct MasterConfig {
 pub enum MasterEvent {
     /// A connection came in.
     Connected(PeerId, HostId),
+    /// Whether what this connection acknowledges counts. Without this event it does.
+    Counted(PeerId, bool),
     /// The newest report of a slave, as `wire::ha::classic` reads it.
     Reported(PeerId, LogOffset),
     /// What a slave sent is no report.
@@ -90,6 +92,8 @@ pub struct PeerStatus {
 struct Peer {
     host: HostId,
     link: Link,
+    /// Whether the connection is that of a slave of this group, as far as the shell knows.
+    is_counted: bool,
     /// Whether another connection of the same host reported for the first time since this one's last report: this one may be dead.
     is_doubtful: bool,
 }
@@ -119,7 +123,14 @@ impl Master {
     pub fn step(&mut self, now_ms: u64, event: MasterEvent, out: &mut Vec<MasterAction>) {
         match event {
             MasterEvent::Connected(peer, host) => {
-                self.peers.insert(peer, Peer { host, link: Link::new(now_ms), is_doubtful: false });
+                let link = Link::new(now_ms);
+                self.peers.insert(peer, Peer { host, link, is_counted: true, is_doubtful: false });
+            }
+            MasterEvent::Counted(peer, is_counted) => {
+                if let Some(peer) = self.peers.get_mut(&peer) {
+                    peer.is_counted = is_counted;
+                }
+                self.answer_reached(out);
             }
             MasterEvent::Reported(peer, reported) => self.report(now_ms, peer, reported, out),
             MasterEvent::Malformed(peer, error) => self.close(peer, error.into(), out),
@@ -184,7 +195,8 @@ impl Master {
             peer: *peer,
             acknowledged: it.link.acknowledged(),
             next: it.link.next(),
-            is_in_sync: it.link.acknowledged().is_some_and(|ack| self.log.end.since(ack) < gap_max),
+            is_in_sync: it.is_counted
+                && it.link.acknowledged().is_some_and(|ack| self.log.end.since(ack) < gap_max),
         })
     }
 
@@ -207,7 +219,10 @@ impl Master {
 
     /// What slaves have acknowledged, each at most once.
     fn acks(&self) -> impl Iterator<Item = LogOffset> {
-        self.peers.values().filter(|peer| !peer.is_doubtful).filter_map(|peer| peer.link.acknowledged())
+        self.peers
+            .values()
+            .filter(|peer| peer.is_counted && !peer.is_doubtful)
+            .filter_map(|peer| peer.link.acknowledged())
     }
 
     fn report(&mut self, now_ms: u64, id: PeerId, reported: LogOffset, out: &mut Vec<MasterAction>) {

@@ -6,6 +6,24 @@ use serde::{Deserialize, Serialize};
 /// acls. A broker that is asked with the name of the present state answers without a body.
 pub const USERS_VERSION: &str = "vostokUsersVersion";
 
+/// Field of requests 3005 and 3010, which RocketMQ does not know: a text that no other request has, so that no former answer proves
+/// anything.
+pub const NONCE: &str = "vostokNonce";
+
+/// Longest nonce that is answered.
+pub const NONCE_BYTES_MAX: usize = 64;
+
+/// Field of the answers to requests with a [`NONCE`]: the signature of [`proven_head`] and the body with the secret of the user who asked.
+/// Only a broker that knows the secret can make it.
+pub const PROOF: &str = "vostokProof";
+
+/// The begin of a proof's content, before the body of the answer. Its first byte is zero, and the content of no signed request begins
+/// with that byte, so that no signature of a request is a proof.
+#[must_use]
+pub fn proven_head(code: i32, nonce: &str, version: &str) -> String {
+    format!("\0vostok-answer\0{code}\0{nonce}\0{version}\0")
+}
+
 /// A user (`UserInfo`). Members that are absent stay as they are in an update.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio::time::Instant;
 
-use super::{SLAVES_MAX, oldest_of_most};
+use super::{SLAVES_MAX, first_of_most};
 
 /// Pause before a connection is accepted again after that failed, as it does without a free file descriptor.
 const ACCEPT_PAUSE: Duration =
@@ -74,7 +74,7 @@ impl Greetings {
         self.greeted.retain(|_, (_, task)| !task.is_finished());
         if self.greeted.len() >= SLAVES_MAX {
             let machines = self.greeted.iter().map(|(id, (machine, _))| (*id, *machine));
-            let oldest = oldest_of_most(machines).and_then(|id| self.greeted.remove(&id));
+            let oldest = first_of_most(machines).and_then(|id| self.greeted.remove(&id));
             oldest.inspect(|(_, task)| task.abort());
         }
         let _ = stream.set_nodelay(true);

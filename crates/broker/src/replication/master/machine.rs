@@ -60,6 +60,8 @@ pub(crate) enum Decided {
 #[derive(Debug)]
 pub(super) enum Event {
     Connected(PeerId, IpAddr),
+    /// Whether what a connection acknowledges counts. An elected master counts members of the in-sync set alone.
+    Counted(PeerId, bool),
     Received(PeerId, Received),
     Malformed(PeerId, FrameError),
     Sent(PeerId),
@@ -141,7 +143,9 @@ impl Machine {
             }
             Self::Elected(master) => {
                 let mut actions = Vec::new();
-                master.step(now_ms, of_elected(event), &mut actions);
+                if let Some(event) = of_elected(event) {
+                    master.step(now_ms, event, &mut actions);
+                }
                 out.extend(actions.into_iter().map(from_elected));
             }
         }
@@ -206,6 +210,7 @@ fn of_classic(event: Event) -> Option<classic::MasterEvent> {
     use classic::MasterEvent as To;
     Some(match event {
         Event::Connected(peer, host) => To::Connected(peer, host_id(host)),
+        Event::Counted(peer, is_counted) => To::Counted(peer, is_counted),
         Event::Received(peer, Received::Reported(offset)) => To::Reported(peer, offset),
         Event::Malformed(peer, error) => To::Malformed(peer, error),
         Event::Sent(peer) => To::Sent(peer),
@@ -225,9 +230,9 @@ fn host_id(host: IpAddr) -> HostId {
     })
 }
 
-fn of_elected(event: Event) -> switch::MasterEvent {
+fn of_elected(event: Event) -> Option<switch::MasterEvent> {
     use switch::MasterEvent as To;
-    match event {
+    Some(match event {
         Event::Connected(peer, _) => To::Connected(peer),
         Event::Received(peer, Received::Handshake(handshake)) => To::Handshake(peer, handshake),
         Event::Received(peer, Received::Reported(offset)) => To::Reported(peer, offset),
@@ -243,7 +248,8 @@ fn of_elected(event: Event) -> switch::MasterEvent {
         Event::Decided(Decided::Refused) => To::SetRefused,
         Event::Decided(Decided::Unknown) => To::SetUnknown,
         Event::Decided(Decided::Again(epoch)) => To::Elected(epoch),
-    }
+        Event::Counted(..) => return None,
+    })
 }
 
 fn from_classic(action: classic::MasterAction) -> Action {

@@ -1,20 +1,23 @@
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use net::Stream;
 use replica::epochs::EpochList;
 use replica::in_sync::{CommittedSet, SetEpoch};
 use replica::switch::{self, MasterConfig, MasterStart};
 use replica::transfer::PeerId;
 use store::RealDisk;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 use wire::ha::switch::Handshake;
 use wire::ha::{BrokerId, Epoch};
 use wire::units::LogOffset;
 
+use super::connection::Event;
 use super::machine::Received;
-use super::{Decided, Machine, MachineEvent, Shell, oldest_of_most, range};
+use super::{Decided, Machine, MachineEvent, PER_ADDRESS_MAX, Shell, first_of_most, range};
 use crate::clock::Clock;
 use crate::state::TableVersions;
 use crate::table_changes;
@@ -34,7 +37,7 @@ fn slaves_of_an_elected_master_get_only_what_is_on_disk() {
 fn room_for_a_slave_is_made_by_the_machine_that_has_most_silent_connections() {
     let machine = |last| IpAddr::from([10, 0, 0, last]);
     let idle =
-        |list: &[(u64, u8)]| oldest_of_most(list.iter().map(|(id, last)| (PeerId(*id), machine(*last))));
+        |list: &[(u64, u8)]| first_of_most(list.iter().map(|(id, last)| (PeerId(*id), machine(*last))));
     assert_eq!(
         idle(&[(1, 1), (2, 2), (4, 2), (3, 2)]),
         Some(PeerId(2)),
@@ -175,6 +178,67 @@ fn a_slave_that_is_gone_is_not_proposed() {
     master.slave_has(table_changes::versions(&master.fixture.broker));
     assert_eq!(master.proposed(), None);
     assert!(master.shell.admission.is_none());
+}
+
+/// A connection of a machine to the port for slaves, and its other end.
+async fn connected(master: &mut Shell, machine: [u8; 4]) -> (PeerId, TcpStream) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind((Ipv4Addr::from(machine), 0).into()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let (near, far) = tokio::join!(listener.accept(), socket.connect(address));
+    let (stream, remote) = near.unwrap();
+    master.accept(Stream::Plain(stream), remote);
+    (PeerId(master.last_peer), far.unwrap())
+}
+
+#[tokio::test]
+async fn a_connection_from_elsewhere_does_not_take_the_place_of_a_slave() {
+    let mut master = Master::new();
+    let broker = master.fixture.broker.clone();
+    let shell = &mut master.shell;
+    shell.last_peer = 1;
+    broker.replicas.slave_machines.note([127, 0, 0, 1].into(), broker.clock.steady());
+    let handshake = || {
+        let handshake = Handshake { broker_id: SLAVE, is_from_last_file: false, is_learner: false };
+        Event::Received(Received::Handshake(handshake))
+    };
+    let (slave, _open) = connected(shell, [127, 0, 0, 1]).await;
+    shell.take(slave, handshake());
+    assert_eq!(shell.machine.peer_of(SLAVE), Some(slave));
+    let (stranger, _open) = connected(shell, [127, 0, 0, 2]).await;
+    shell.take(stranger, handshake());
+    assert_eq!(shell.machine.peer_of(SLAVE), Some(slave));
+    assert!(!shell.peers.contains_key(&stranger));
+    // A slave that comes again before the master has noticed that its connection is gone.
+    let (again, _open) = connected(shell, [127, 0, 0, 1]).await;
+    shell.take(again, handshake());
+    assert_eq!(shell.machine.peer_of(SLAVE), Some(again));
+}
+
+#[tokio::test]
+async fn the_connection_that_is_furthest_behind_gives_way_to_one_of_the_same_address() {
+    let mut master = Master::new();
+    let broker = master.fixture.broker.clone();
+    let shell = &mut master.shell;
+    shell.last_peer = 1;
+    let mut open = Vec::new();
+    for _ in 0..PER_ADDRESS_MAX {
+        open.push(connected(shell, [127, 0, 0, 1]).await);
+    }
+    let reports =
+        |shell: &Shell, id: PeerId, end| broker.replicas.note_report(&shell.peers[&id].progress, end);
+    let ids: Vec<PeerId> = open.iter().map(|(id, _)| *id).collect();
+    ids.iter().for_each(|id| reports(shell, *id, if *id == ids[0] { 900 } else { 0 }));
+    for _ in 0..2 * PER_ADDRESS_MAX {
+        let (id, stream) = connected(shell, [127, 0, 0, 1]).await;
+        reports(shell, id, 0);
+        open.push((id, stream));
+        assert_eq!(shell.peers.len(), PER_ADDRESS_MAX);
+    }
+    assert!(shell.peers.contains_key(&ids[0]), "the slave that follows stays");
+    let (of_another, _open) = connected(shell, [127, 0, 0, 2]).await;
+    assert!(shell.peers.contains_key(&of_another) && shell.peers.len() == PER_ADDRESS_MAX + 1);
 }
 
 #[test]
