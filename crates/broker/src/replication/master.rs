@@ -282,6 +282,7 @@ impl Shell {
         match event {
             Event::Received(received) => {
                 let is_new = !peer.progress.is_slave();
+                peer.progress.heard_ms.store(self.broker.now_ms(), Ordering::Relaxed);
                 if let Received::Handshake(handshake) = received {
                     peer.progress.broker.store(handshake.broker_id.get(), Ordering::Relaxed);
                 }
