@@ -24,6 +24,7 @@ use crate::clients::{self, Clients};
 use crate::clock::Clock;
 use crate::config::{Config, Exporter, Live};
 use crate::disk_pool::DiskPool;
+use crate::disk_watch::DiskWatch;
 use crate::durability::Durability;
 use crate::gate::Gate;
 use crate::groups::Groups;
@@ -98,6 +99,8 @@ pub struct Broker {
     pub(crate) role: Role,
     /// The other brokers of the group.
     pub(crate) replicas: Replicas,
+    /// Whether the disk finishes what the log asks of it.
+    pub(crate) disk_watch: DiskWatch,
     /// Whether this slave acts for its master.
     pub(crate) acting: Acting,
     /// Which of this master's tables its slaves have.
@@ -227,6 +230,7 @@ impl Broker {
             )),
             role: Role::new(&config),
             replicas: Replicas::default(),
+            disk_watch: DiskWatch::default(),
             acting: Acting::new(store.appended()),
             table_copies: TableCopies::default(),
             transactions: Transactions::default(),

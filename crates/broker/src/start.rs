@@ -28,7 +28,8 @@ use crate::shell::{Post, Shell};
 use crate::supervisor::SupervisedWork;
 use crate::topics::Topics;
 use crate::{
-    acting, master_services, pages, persist, pop, pull, register, restore, system_topics, transaction,
+    acting, disk_watch, master_services, pages, persist, pop, pull, register, restore, system_topics,
+    transaction,
 };
 
 /// Number of disk pool threads for pulls and pops of consumers far behind, for requests of operators, and for other requests.
@@ -340,6 +341,9 @@ fn start_tasks(shell: &mut Shell, broker: &Arc<Broker>) -> io::Result<()> {
         pulls,
     )?;
     shell.task(post(PUNCTUAL, Clients, "clients"), None, Housekeeping::new(broker.clone()))?;
+    let of_disk = broker.clone();
+    let watch = move |now_ms| disk_watch::look(&of_disk, now_ms);
+    shell.task(post(PUNCTUAL, Clients, "disk-watch"), None, watch)?;
     shell.task(post(BLOCKING, Offsets, "offsets"), None, Saving::new(broker.clone()))?;
     let of_topics = broker.clone();
     let rank = move |_| {
