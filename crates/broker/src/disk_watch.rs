@@ -40,9 +40,9 @@ impl Seen {
 /// Times for which operations on the log are pending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pending {
-    /// Of the write of an append.
+    /// Time of the write of an append.
     pub write: Duration,
-    /// Of the flush.
+    /// Time of the flush.
     pub flush: Duration,
 }
 

@@ -187,7 +187,7 @@ fn frame(payload: &[u8]) -> Vec<u8> {
     [&length.to_le_bytes(), &crc32fast::hash(payload).to_le_bytes(), payload].concat()
 }
 
-/// What stands at a position of the file.
+/// Content of the file at a position.
 enum Piece<'a> {
     Frame(Vec<Record>, usize),
     Mark,

@@ -63,7 +63,7 @@ fn of_slave(broker: &Broker, slave: &SlaveProgress) -> String {
     format!("{text}, {:.1} s left", gap as f64 / speed as f64)
 }
 
-/// For how long nothing came from the other end of a connection; `None` when that is not longer than between two heartbeats.
+/// Time since something came from the other end of a connection; `None` when it is not longer than between two heartbeats.
 fn silence(broker: &Broker, heard_ms: i64) -> Option<String> {
     let silent_ms = u64::try_from(broker.now_ms().saturating_sub(heard_ms)).unwrap_or(0);
     let is_silent = heard_ms > 0 && silent_ms > broker.config.replication.heartbeat_interval_ms + SILENCE_MS;

@@ -88,7 +88,10 @@ fn an_open_of_a_damaged_journal_names_the_command_and_changes_nothing() {
     bytes[30] ^= 1;
     let disk = disk_with(&bytes);
     let error = Journal::open(Arc::new(disk.clone()), Path::new(HOME)).map(drop).unwrap_err().to_string();
-    assert!(error.contains("/c/journal is damaged at byte 8") && error.contains("controller rebuild"), "{error}");
+    assert!(
+        error.contains("/c/journal is damaged at byte 8") && error.contains("controller rebuild"),
+        "{error}"
+    );
     assert_eq!(disk.read(Path::new("/c/journal")).unwrap(), bytes);
 }
 

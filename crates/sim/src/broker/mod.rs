@@ -302,7 +302,7 @@ impl Broker {
         self.slow_ms > 0 || self.now.ms < self.disk_free_ms
     }
 
-    /// For how long the disk has held up the flush that has not ended.
+    /// Milliseconds for which the disk has held up the flush that has not ended.
     fn stalled_ms(&self) -> u64 {
         if self.now.ms < self.disk_free_ms { self.now.ms - self.disk_busy_ms } else { 0 }
     }

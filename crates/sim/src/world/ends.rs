@@ -10,7 +10,7 @@ use crate::settings::{BROKERS, Faults, NodeId};
 const SLOW_SERVICE_MS: u64 = 12_000;
 
 impl World {
-    /// One slow disk does not keep the group from acknowledging.
+    /// Fails when one slow disk keeps the group from acknowledging.
     pub(super) fn check_service(&self) -> Result<(), String> {
         let (last_ms, now_ms) = (self.history.last_ms, self.now_ms);
         let is_late = last_ms > 0 && now_ms < SENDS_END_MS && now_ms > last_ms + SLOW_SERVICE_MS;
