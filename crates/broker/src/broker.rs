@@ -24,7 +24,6 @@ use crate::clients::{self, Clients};
 use crate::clock::Clock;
 use crate::config::{Config, Exporter, Live};
 use crate::disk_pool::DiskPool;
-use crate::disk_watch::DiskWatch;
 use crate::durability::Durability;
 use crate::gate::Gate;
 use crate::groups::Groups;
@@ -37,7 +36,7 @@ use crate::role::Role;
 use crate::rpc_latency::RpcLatency;
 use crate::slow::{SlowOperations, WaitCause};
 use crate::state::{
-    Acting, ClientCalls, DeliveryNotes, Light, MetadataQueue, Modes, PollTimeouts, Pops, Ranking,
+    Acting, ClientCalls, DeliveryNotes, DiskWatch, Light, MetadataQueue, Modes, PollTimeouts, Pops, Ranking,
     RegistrationAcks, Retention, Routes, Schedule, Stats, TableCopies, TimerState, Transactions,
 };
 use crate::supervisor::Supervisor;

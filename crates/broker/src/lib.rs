@@ -17,7 +17,6 @@ mod clients;
 mod clock;
 mod config;
 mod disk_pool;
-mod disk_watch;
 mod durability;
 mod engine;
 mod gate;

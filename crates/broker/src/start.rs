@@ -28,8 +28,7 @@ use crate::shell::{Post, Shell};
 use crate::supervisor::SupervisedWork;
 use crate::topics::Topics;
 use crate::{
-    acting, disk_watch, master_services, pages, persist, pop, pull, register, restore, system_topics,
-    transaction,
+    acting, master_services, pages, persist, pop, pull, register, restore, system_topics, transaction,
 };
 
 /// Number of disk pool threads for pulls and pops of consumers far behind, for requests of operators, and for other requests.
@@ -342,7 +341,7 @@ fn start_tasks(shell: &mut Shell, broker: &Arc<Broker>) -> io::Result<()> {
     )?;
     shell.task(post(PUNCTUAL, Clients, "clients"), None, Housekeeping::new(broker.clone()))?;
     let of_disk = broker.clone();
-    let watch = move |now_ms| disk_watch::look(&of_disk, now_ms);
+    let watch = move |now_ms| housekeeping::watch_disk(&of_disk, now_ms);
     shell.task(post(PUNCTUAL, Clients, "disk-watch"), None, watch)?;
     shell.task(post(BLOCKING, Offsets, "offsets"), None, Saving::new(broker.clone()))?;
     let of_topics = broker.clone();

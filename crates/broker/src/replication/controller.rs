@@ -23,9 +23,9 @@ use super::files::save_identity;
 use super::master::Decided;
 use super::roles::Order;
 use crate::broker::Broker;
-use crate::disk_watch;
 use crate::engine::{BLOCKING, PUNCTUAL};
 use crate::register::Silent;
+use crate::state::Pending;
 use crate::supervisor::SupervisedWork;
 
 /// How long a controller may take to answer, and a connection to one to be made.
@@ -90,7 +90,7 @@ pub(crate) async fn run(broker: Arc<Broker>, workers: Workers, links: Links) {
             }
             () = clock.until(wake_at_ms) => {
                 task.wake_at_ms = None;
-                let stalled_ms = disk_watch::stalled_ms(&task.broker);
+                let stalled_ms = stalled_ms(&task.broker);
                 if stalled_ms > 0 {
                     task.step(AgentEvent::DiskStalled(stalled_ms));
                 }
@@ -280,6 +280,13 @@ fn can_lead(broker: &Broker) -> bool {
     broker.supervisor.demand(SupervisedWork::Role).is_ok()
         && broker.store.fenced().is_none()
         && !broker.replicas.elected().lead_failed
+}
+
+/// Milliseconds for which the disk holds up what a master answers. A flush holds up answers only when they wait for it.
+fn stalled_ms(broker: &Broker) -> u64 {
+    let Pending { write, flush } = broker.disk_watch.pending();
+    let longest = if broker.durability.waits_for_flush() { write.max(flush) } else { write };
+    u64::try_from(longest.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// What the agent is told of a proposal of the master; nothing when this broker cannot be master. One whose disk has failed may

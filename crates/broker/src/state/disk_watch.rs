@@ -8,12 +8,6 @@ use std::time::Duration;
 
 use store::Unfinished;
 
-use crate::broker::Broker;
-use crate::engine::Next;
-
-/// Pause between two looks in milliseconds.
-const LOOK_MS: i64 = 500;
-
 /// An operation that was unfinished at the last look, and since when.
 #[derive(Clone, Copy, Default)]
 struct Seen {
@@ -52,7 +46,12 @@ pub(crate) struct DiskWatch(Mutex<(Seen, Seen, Pending)>);
 
 impl DiskWatch {
     /// Looks at what is unfinished at `now`. Returns what has just become pending for `bound` or longer, if anything has.
-    fn look(&self, now: Duration, unfinished: Unfinished, bound: Duration) -> Option<&'static str> {
+    pub(crate) fn look(
+        &self,
+        now: Duration,
+        unfinished: Unfinished,
+        bound: Duration,
+    ) -> Option<&'static str> {
         let mut watch = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (write, flush, pending) = &mut *watch;
         pending.write = write.look(now, unfinished.write);
@@ -65,27 +64,6 @@ impl DiskWatch {
     pub(crate) fn pending(&self) -> Pending {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).2
     }
-}
-
-/// Looks at the disk of the log, and logs an operation that is not finished in time.
-pub(crate) fn look(broker: &Broker, now_ms: i64) -> Next {
-    let bound = broker.config.replication.controller.disk_stall_timeout();
-    let what = broker.disk_watch.look(broker.clock.steady(), broker.store.unfinished(), bound);
-    if let Some(what) = what.filter(|_| !broker.role.is_slave()) {
-        tracing::warn!(
-            disk = %broker.config.store.commit_log.display(),
-            pending = ?broker.disk_watch.pending(),
-            "the disk does not finish a {what} of the log: sends wait for it"
-        );
-    }
-    Next::At(now_ms + LOOK_MS)
-}
-
-/// Milliseconds for which the disk holds up what a master answers. A flush holds up answers only when they wait for it.
-pub(crate) fn stalled_ms(broker: &Broker) -> u64 {
-    let Pending { write, flush } = broker.disk_watch.pending();
-    let longest = if broker.durability.waits_for_flush() { write.max(flush) } else { write };
-    u64::try_from(longest.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
