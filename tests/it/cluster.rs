@@ -227,6 +227,90 @@ fn a_set_of_three_fails_over_when_its_master_is_killed() {
     assert!(cluster.stop().success());
 }
 
+/// A member that was started by hand; it is killed in the end.
+struct ByHand(Child);
+
+impl ByHand {
+    fn start(member: &Member) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vostok"));
+        let role = if member.role.starts_with("namesrv") { member.role.as_str() } else { "broker" };
+        command.args(["serve", "--roles", role, "--data"]).arg(&member.data);
+        command.arg("-c").arg(member.data.with_extension("conf"));
+        Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for ByHand {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn controllers_that_lost_their_disks_are_told_again_and_nothing_acknowledged_is_lost() {
+    let cluster = Cluster::start("1m2s", 3, SET_OF_THREE);
+    let (masters, slaves): (Vec<&Member>, Vec<&Member>) =
+        cluster.brokers().partition(|member| member.role == "master");
+    eventually("the set is large enough to take messages", || masters[0].store(b"before"));
+    let all_in_sync = || in_sync(&cluster).as_array().unwrap().iter().all(|row| row["in_sync"] == true);
+    eventually("all are in sync", || all_in_sync().then_some(()));
+    let controllers = &cluster.members[0];
+    os::signal(controllers.id, SIGKILL).unwrap();
+    os::signal(slaves[0].id, SIGKILL).unwrap();
+    cluster.line_about(&controllers.name);
+    fs::remove_dir_all(controllers.data.join("controller")).unwrap();
+    let _controllers = ByHand::start(controllers);
+    let _slave = ByHand::start(slaves[0]);
+    // The broker that was restarted and those that ran on say what is wrong, and elect nobody.
+    for member in cluster.brokers() {
+        eventually("the broker tells that it is not known", || {
+            let mut connection = Connection::open(member.address).ok()?;
+            let opaque = connection.ask(request::GET_BROKER_RUNTIME_INFO, |writer| writer, &[]).ok()?;
+            let body = connection.answer(opaque).ok()?.body;
+            let figures: serde_json::Value = wire::json::from_slice(&body).ok()?;
+            (figures["table"]["unknownToControllers"] == "true").then_some(())
+        });
+    }
+    let controller = SocketAddr::new(controllers.address.ip(), controllers.address.port() + 2).to_string();
+    let rebuild = |brokers: &[&Member]| {
+        let addresses: Vec<String> = brokers.iter().map(|member| member.address.to_string()).collect();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vostok"));
+        command.args(["controller", "rebuild", "--to", &controller, "--brokers", &addresses.join(",")]);
+        output(&mut command)
+    };
+    let all: Vec<&Member> = cluster.brokers().collect();
+    let first = in_order_of_ids(&all)[1..].to_vec();
+    let refused = rebuild(&first);
+    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && why.contains("broker 1 of the set is missing"), "{why}");
+    let told = rebuild(&all);
+    assert!(told.status.success(), "{told:?}");
+    eventually("the master goes on", || masters[0].store(b"between"));
+    eventually("all are in sync", || {
+        let rows = in_sync(&cluster);
+        let rows = rows.as_array().unwrap();
+        (rows.len() == 3 && rows.iter().all(|row| row["in_sync"] == true)).then_some(())
+    });
+    os::signal(masters[0].id, SIGKILL).unwrap();
+    let next = eventually("another one takes messages", || {
+        slaves.iter().find(|member| member.store(b"after").is_some() && member.is_master())
+    });
+    let bodies = next.bodies();
+    assert!([&b"before"[..], b"between"].iter().all(|body| bodies.iter().any(|it| it == body)), "{bodies:?}");
+}
+
+/// These brokers in the order of the ids that the controllers gave them.
+fn in_order_of_ids<'a>(members: &[&'a Member]) -> Vec<&'a Member> {
+    let id = |member: &Member| {
+        let text = fs::read_to_string(member.data.join("brokerIdentity")).unwrap();
+        text.rsplit('#').next().unwrap().trim().parse::<u64>().unwrap()
+    };
+    let mut members = members.to_vec();
+    members.sort_by_key(|member| id(member));
+    members
+}
+
 /// `vostok admin replica in-sync` as JSON.
 fn in_sync(cluster: &Cluster) -> serde_json::Value {
     replicas(cluster, &["in-sync"])

@@ -36,7 +36,7 @@ use crate::role::Role;
 use crate::rpc_latency::RpcLatency;
 use crate::slow::{SlowOperations, WaitCause};
 use crate::state::{
-    Acting, ClientCalls, DeliveryNotes, Light, MetadataQueue, Modes, PollTimeouts, Pops, Ranking,
+    Acting, ClientCalls, DeliveryNotes, DiskWatch, Light, MetadataQueue, Modes, PollTimeouts, Pops, Ranking,
     RegistrationAcks, Retention, Routes, Schedule, Stats, TableCopies, TimerState, Transactions,
 };
 use crate::supervisor::Supervisor;
@@ -98,6 +98,8 @@ pub struct Broker {
     pub(crate) role: Role,
     /// The other brokers of the group.
     pub(crate) replicas: Replicas,
+    /// Whether the disk finishes what the log asks of it.
+    pub(crate) disk_watch: DiskWatch,
     /// Whether this slave acts for its master.
     pub(crate) acting: Acting,
     /// Which of this master's tables its slaves have.
@@ -227,6 +229,7 @@ impl Broker {
             )),
             role: Role::new(&config),
             replicas: Replicas::default(),
+            disk_watch: DiskWatch::default(),
             acting: Acting::new(store.appended()),
             table_copies: TableCopies::default(),
             transactions: Transactions::default(),

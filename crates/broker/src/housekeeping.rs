@@ -1,5 +1,5 @@
-//! Small engines: long polling timeouts, saving of offsets, removal of silent clients, sampling of statistics, and a look at the
-//! files of ACL 1.0.
+//! Small engines: long polling timeouts, saving of offsets, removal of silent clients, sampling of statistics, a look at the
+//! files of ACL 1.0, and one at what the disk has not finished.
 
 use std::sync::Arc;
 
@@ -11,6 +11,9 @@ use crate::{pull, stats};
 
 /// Interval in milliseconds at which clients without heartbeats are removed (`ClientHousekeepingService`).
 const CLIENT_SWEEP_MS: i64 = 10_000;
+
+/// Pause in milliseconds between two looks at what the disk has not finished.
+const DISK_LOOK_MS: i64 = 500;
 
 /// Answers the suspended pulls whose long polling timeout has passed.
 pub(crate) fn answer_expired(broker: &Arc<Broker>, now_ms: i64) -> Next {
@@ -90,4 +93,18 @@ impl Engine for Rereading {
         }
         self.read.next(interval_ms)
     }
+}
+
+/// Looks at the disk of the log, and logs an operation that is not finished in time.
+pub(crate) fn watch_disk(broker: &Broker, now_ms: i64) -> Next {
+    let bound = broker.config.replication.controller.disk_stall_timeout();
+    let what = broker.disk_watch.look(broker.clock.steady(), broker.store.unfinished(), bound);
+    if let Some(what) = what.filter(|_| !broker.role.is_slave()) {
+        tracing::warn!(
+            disk = %broker.config.store.commit_log.display(),
+            pending = ?broker.disk_watch.pending(),
+            "the disk does not finish a {what} of the log: sends wait for it"
+        );
+    }
+    Next::At(now_ms + DISK_LOOK_MS)
 }

@@ -181,6 +181,18 @@ impl ConfigFile {
         Ok((Some(value), Source::Copy))
     }
 
+    /// Whether the file exists.
+    ///
+    /// # Errors
+    /// [`Error::Disk`] when that cannot be found out.
+    pub fn exists(&self) -> Result<bool, Error> {
+        match self.disk.open(&self.path) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(failed("open", &self.path, error)),
+        }
+    }
+
     /// The text of the file; empty when the file does not exist.
     ///
     /// # Errors

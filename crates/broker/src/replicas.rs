@@ -41,6 +41,8 @@ pub(crate) struct SlaveProgress {
     pub broker: AtomicU64,
     /// What was sent to the slave.
     pub sent: Flow,
+    /// When something came from the slave last, in milliseconds since 1970; zero for never.
+    pub heard_ms: AtomicI64,
     /// Why the slave cannot follow, and what to do.
     trouble: Mutex<Option<String>>,
     /// Whether the slave has said where its log ends.
@@ -58,6 +60,7 @@ impl SlaveProgress {
             next: 0.into(),
             broker: 0.into(),
             sent: Flow::default(),
+            heard_ms: 0.into(),
             trouble: Mutex::default(),
             has_reported: false.into(),
             is_known: false.into(),
@@ -246,6 +249,10 @@ pub(crate) struct Elected {
     pub proposed: BTreeSet<BrokerId>,
     /// This broker's id at the controllers; zero before it has one.
     pub own: u64,
+    /// Whether the controllers say that they do not know this broker.
+    pub is_unknown: bool,
+    /// Whether this broker was elected and could not become master.
+    pub lead_failed: bool,
 }
 
 impl Replicas {

@@ -340,6 +340,9 @@ fn start_tasks(shell: &mut Shell, broker: &Arc<Broker>) -> io::Result<()> {
         pulls,
     )?;
     shell.task(post(PUNCTUAL, Clients, "clients"), None, Housekeeping::new(broker.clone()))?;
+    let of_disk = broker.clone();
+    let watch = move |now_ms| housekeeping::watch_disk(&of_disk, now_ms);
+    shell.task(post(PUNCTUAL, Clients, "disk-watch"), None, watch)?;
     shell.task(post(BLOCKING, Offsets, "offsets"), None, Saving::new(broker.clone()))?;
     let of_topics = broker.clone();
     let rank = move |_| {

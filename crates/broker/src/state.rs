@@ -5,6 +5,7 @@ mod acting;
 mod client_calls;
 mod clock_set_back;
 mod delivery_notes;
+mod disk_watch;
 mod light;
 mod metadata_queue;
 mod modes;
@@ -25,6 +26,7 @@ pub(crate) use acting::Acting;
 pub(crate) use client_calls::ClientCalls;
 pub(crate) use clock_set_back::ClockSetBack;
 pub(crate) use delivery_notes::{DeliveryNote, DeliveryNotes};
+pub(crate) use disk_watch::{DiskWatch, Pending};
 pub(crate) use light::Light;
 #[cfg(test)]
 pub(crate) use light::WAITED_MAX;

@@ -1,14 +1,19 @@
 //! What a controller must not forget, in one file: records of consensus one behind the other.
 //!
 //! ```text
-//! 0  8  "VOSTOKC1"
-//! then for each record
+//! 0  8  "VOSTOKC2"
+//! then a frame for each save
 //!    4  length n, little-endian; 0 ends the file
-//!    4  CRC-32 of the record
-//!    n  the record
+//!    4  CRC-32 of the n bytes
+//!    n  the records of the save, one or more
+//! then a mark: a frame of 8 bytes, the position of the mark in the file
 //! ```
-//! Opening reads up to the first record that is not whole and writes the file anew, so that nothing behind that record can
+//! The mark is written when the frame before it is on disk, and the next frame takes its place. So a power cut leaves no whole frame
+//! and no mark behind a frame that is not whole: damage does, and an open then refuses ([`JournalError::Damaged`]). A frame that is
+//! not whole at the end is the rest of a save that nobody was told of. It is dropped, and the file is written anew, so that it cannot
 //! come back. After a failed write or sync the journal refuses further ones: nobody knows what the disk has then.
+//!
+//! "VOSTOKC1" has a frame for each record and no mark.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,11 +22,18 @@ use std::sync::Arc;
 use replica::consensus::Record;
 use store::{Disk, DiskFile, Space};
 
-const MAGIC: &[u8; 8] = b"VOSTOKC1";
+const MAGIC: &[u8; 8] = b"VOSTOKC2";
+const MAGIC_WITHOUT_MARK: &[u8; 8] = b"VOSTOKC1";
 const FILE: &str = "journal";
 
 /// Bytes by which the file grows, so that not every sync has to write its length.
 const ROOM_BYTES: u64 = 256 << 10;
+
+/// Bytes before the records of a frame.
+const HEAD_BYTES: usize = 8;
+
+/// Bytes of a mark with its head.
+const MARK_BYTES: u64 = 16;
 
 /// Why there is no journal.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +54,20 @@ pub enum JournalError {
     /// The file is none of a controller.
     #[error("{} is no journal of a controller", .0.display())]
     Foreign(PathBuf),
+    /// A save that was on disk is not what it was, or not there any more.
+    #[error(
+        "{} is damaged at byte {at}: what the controllers decided behind it cannot be read, and without it a broker that lacks acknowledged \
+         messages could be elected. While a majority of the other controllers runs, move {} away and start again: they send everything. \
+         A controller that is alone starts without that directory too, and then `vostok controller rebuild` gives it what the brokers know",
+        path.display(),
+        path.parent().unwrap_or(path).display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where the first frame begins that is not whole.
+        at: usize,
+    },
     /// The disk failed, or another process uses the directory.
     #[error("the controller's journal in {}: {error}", path.display())]
     Disk {
@@ -79,18 +105,10 @@ impl Journal {
         disk.create_dir_all(directory).map_err(failed)?;
         let lock = disk.lock(&directory.join("lock")).map_err(failed)?;
         let path = directory.join(FILE);
-        let bytes = match disk.read(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => MAGIC.to_vec(),
-            read => read.map_err(failed)?,
+        let records = match disk.read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            bytes => read(&bytes.map_err(failed)?, path)?,
         };
-        let (records, rest) = read(&bytes).ok_or(JournalError::Foreign(path))?;
-        if rest.iter().any(|byte| *byte != 0) {
-            tracing::warn!(
-                directory = %directory.display(),
-                "the journal's last record is not whole and is dropped, as after a power cut; if there was none, the disk has \
-                 changed what was agreed upon: empty this directory while the other controllers run"
-            );
-        }
         let directory = directory.to_owned();
         let mut journal = Self { disk, directory, file: None, end: 0, length: 0, _lock: lock };
         journal
@@ -107,14 +125,18 @@ impl Journal {
         let file = self.file.take().ok_or_else(|| io::Error::other("a write failed before"))?;
         let bytes = frames(records);
         let end = self.end + bytes.len() as u64;
-        let file = if end > self.length {
+        let file = if end + MARK_BYTES > self.length {
             self.length = end + ROOM_BYTES;
-            self.disk.create(&self.directory.join(FILE), self.length, Space::Reserved)?
+            let file = self.disk.create(&self.directory.join(FILE), self.length, Space::Reserved)?;
+            // The length first: a frame that ends with the file proves that the file was cut.
+            file.sync()?;
+            file
         } else {
             file
         };
         file.write_at(&bytes, self.end)?;
         file.sync()?;
+        file.write_at(&mark(end), end)?;
         self.end = end;
         self.file = Some(file);
         Ok(())
@@ -137,42 +159,84 @@ impl Journal {
         // What a crash left of another attempt must not show behind the records.
         self.disk.remove(&next)?;
         let file = self.disk.create(&next, length, Space::Reserved)?;
+        let end = bytes.len() as u64;
+        bytes.extend(mark(end));
         file.write_at(&bytes, 0)?;
         file.sync()?;
         self.disk.rename(&next, &self.directory.join(FILE))?;
         self.disk.sync_dir(&self.directory)?;
-        (self.end, self.length, self.file) = (bytes.len() as u64, length, Some(file));
+        (self.end, self.length, self.file) = (end, length, Some(file));
         Ok(())
     }
 }
 
+/// The frame of a save; no bytes without records.
 fn frames(records: &[Record]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for record in records {
-        let at = bytes.len();
-        bytes.extend([0; 8]);
-        record.encode(&mut bytes);
-        let (length, sum) = (bytes.len() - at - 8, crc32fast::hash(&bytes[at + 8..]));
-        let length = u32::try_from(length).expect("a snapshot is smaller than 4 GiB");
-        bytes[at..at + 4].copy_from_slice(&length.to_le_bytes());
-        bytes[at + 4..at + 8].copy_from_slice(&sum.to_le_bytes());
-    }
-    bytes
+    let mut payload = Vec::new();
+    records.iter().for_each(|record| record.encode(&mut payload));
+    if payload.is_empty() { Vec::new() } else { frame(&payload) }
 }
 
-/// The whole records of a journal, and what is behind them; `None` when the bytes are none.
-fn read(bytes: &[u8]) -> Option<(Vec<Record>, &[u8])> {
-    let mut rest = bytes.strip_prefix(MAGIC)?;
-    let mut records = Vec::new();
-    while let Some((head, behind)) = rest.split_first_chunk::<8>() {
-        let number = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-        let (length, sum) = (number(0) as usize, number(4));
-        let whole = behind.get(..length).filter(|_| length > 0).filter(|it| crc32fast::hash(it) == sum);
-        let Some(record) = whole.and_then(Record::decode) else { break };
-        records.push(record);
-        rest = &behind[length..];
+/// The mark at a position.
+fn mark(at: u64) -> Vec<u8> {
+    frame(&at.to_le_bytes())
+}
+
+fn frame(payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).expect("a snapshot is smaller than 4 GiB");
+    [&length.to_le_bytes(), &crc32fast::hash(payload).to_le_bytes(), payload].concat()
+}
+
+/// Content of the file at a position.
+enum Piece<'a> {
+    Frame(Vec<Record>, usize),
+    Mark,
+    /// No frame, with the length that it claims and the bytes that there are for it.
+    Broken(usize, &'a [u8]),
+}
+
+fn piece(bytes: &[u8], at: usize) -> Piece<'_> {
+    let Some((head, behind)) = bytes.get(at..).and_then(|rest| rest.split_first_chunk::<HEAD_BYTES>()) else {
+        return Piece::Broken(HEAD_BYTES, &[]);
+    };
+    let number = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    let (length, sum) = (number(0) as usize, number(4));
+    match behind.get(..length).filter(|payload| length > 0 && crc32fast::hash(payload) == sum) {
+        Some(payload) if *payload == (at as u64).to_le_bytes() => Piece::Mark,
+        Some(payload) => match Record::decode_all(payload) {
+            Some(records) => Piece::Frame(records, at + HEAD_BYTES + length),
+            None => Piece::Broken(length, behind),
+        },
+        None => Piece::Broken(length, behind),
     }
-    Some((records, rest))
+}
+
+/// The records of a journal's bytes.
+fn read(bytes: &[u8], path: PathBuf) -> Result<Vec<Record>, JournalError> {
+    if !bytes.starts_with(MAGIC) && !bytes.starts_with(MAGIC_WITHOUT_MARK) {
+        return Err(JournalError::Foreign(path));
+    }
+    let (mut records, mut at) = (Vec::new(), MAGIC.len());
+    loop {
+        let (claimed, behind) = match piece(bytes, at) {
+            Piece::Frame(more, end) => {
+                records.extend(more);
+                at = end;
+                continue;
+            }
+            Piece::Mark => return Ok(records),
+            Piece::Broken(claimed, behind) => (claimed, behind),
+        };
+        // Room is made before a frame is written: no frame of a save that did not end reaches beyond the file.
+        let is_cut = claimed > behind.len();
+        if is_cut || (at + 1..bytes.len()).any(|at| !matches!(piece(bytes, at), Piece::Broken(..))) {
+            return Err(JournalError::Damaged { path, at });
+        }
+        if behind.iter().any(|byte| *byte != 0) {
+            tracing::warn!(path = %path.display(), "the last save is not whole and is dropped, as after a power cut");
+        }
+        return Ok(records);
+    }
 }
 
 #[cfg(test)]

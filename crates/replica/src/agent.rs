@@ -6,12 +6,14 @@
 //! when no controller can be reached: only epochs depose.
 
 mod identity;
+mod resignation;
 
 pub use identity::{Identity, IdentityError};
 
 use crate::in_sync::{CommittedSet, SetEpoch};
 use crate::roster::{AlterSet, Answer, Content, Election, Mastership, Registration, Request};
 use crate::timer::Timer;
+use resignation::Resignation;
 use std::collections::BTreeSet;
 use wire::codes::response;
 use wire::ha::{BrokerId, Epoch};
@@ -39,6 +41,9 @@ pub struct AgentConfig {
     pub poll_interval_ms: u64,
     /// Pause between questions who leads the controllers, in milliseconds (`syncControllerMetadataPeriod`).
     pub leader_interval_ms: u64,
+    /// Milliseconds that the disk may take for a write or flush before a master gives its role up (`diskStallTimeoutMillis`); zero
+    /// for any.
+    pub disk_stall_timeout_ms: u64,
     /// Pause after a step of the start-up that failed, in milliseconds.
     pub retry_interval_ms: u64,
 }
@@ -57,10 +62,17 @@ impl Default for AgentConfig {
             heartbeat_interval_ms: 1_000,
             poll_interval_ms: 5_000,
             leader_interval_ms: 10_000,
+            disk_stall_timeout_ms: 3_000,
             retry_interval_ms: 1_000,
         }
     }
 }
+
+/// Pause in milliseconds between registrations of a broker that has a role: polls do not tell whether controllers still know it.
+const REGISTER_INTERVAL_MS: u64 = 30_000;
+
+/// Pause in milliseconds between warnings that the controllers do not know this broker.
+const WARNING_INTERVAL_MS: u64 = 60_000;
 
 /// Names a call to a controller. The agent chooses the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -82,6 +94,8 @@ pub enum AgentEvent {
     Notified(Epoch),
     /// The machine of the master proposes an in-sync set to replace the one with this epoch.
     ProposeSet(BTreeSet<BrokerId>, SetEpoch),
+    /// The disk has held up answers of the master for so many milliseconds.
+    DiskStalled(u64),
     /// The timer has fired.
     Timer,
 }
@@ -118,6 +132,11 @@ pub enum AgentAction {
     SetRefused,
     /// Tell the master's machine that nobody knows what became of its proposal.
     SetUnknown,
+    /// Log that the disk stalls, and that this member of the in-sync set is asked to take the role of master over; nobody when there
+    /// is no other.
+    Resign(Option<BrokerId>),
+    /// Log that the controllers do not know this broker: they lost their disks, or were told to forget it.
+    Unknown,
     /// Log that the controllers tell this epoch, which is older than the log's. They have forgotten this broker set, or are
     /// others than before, and have to be given what the others knew.
     StaleEpoch(Epoch),
@@ -162,10 +181,17 @@ pub struct Agent {
     /// The proposal that is on its way.
     proposal: Option<CallId>,
     master: Option<(BrokerId, String)>,
+    /// Members of the in-sync set, as far as this broker knows.
+    members: BTreeSet<BrokerId>,
+    resignation: Resignation,
     /// Epoch of the role this broker has.
     epoch: Epoch,
     is_fenced: bool,
     hint: Option<Hint>,
+    /// Whether the controllers have said that they do not know this broker.
+    is_unknown: bool,
+    next_warning_ms: u64,
+    next_register_ms: u64,
     next_step_ms: u64,
     next_leader_ms: u64,
     next_heartbeat_ms: u64,
@@ -187,9 +213,14 @@ impl Agent {
             call: None,
             proposal: None,
             master: None,
+            members: BTreeSet::new(),
+            resignation: Resignation::default(),
             epoch: Epoch::ZERO,
             is_fenced: true,
             hint: None,
+            is_unknown: false,
+            next_warning_ms: 0,
+            next_register_ms: 0,
             next_step_ms: 0,
             next_leader_ms: 0,
             next_heartbeat_ms: 0,
@@ -219,6 +250,10 @@ impl Agent {
                 self.proposal = None;
                 self.proposed(now_ms, answer, out);
             }
+            AgentEvent::Answered(call, answer) if self.resignation.call == Some(call) => {
+                self.resigned(now_ms, answer);
+            }
+            AgentEvent::DiskStalled(stalled_ms) => self.resign(now_ms, stalled_ms, out),
             AgentEvent::Saved if self.stage == Stage::Saving => {
                 let is_confirmed =
                     self.identity.as_ref().is_some_and(|identity| identity.check_code.is_none());
@@ -255,6 +290,12 @@ impl Agent {
     #[must_use]
     pub fn epoch(&self) -> Epoch {
         self.epoch
+    }
+
+    /// Whether the controllers do not know this broker.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        self.is_unknown
     }
 
     /// Whether this broker is master.
@@ -311,13 +352,18 @@ impl Agent {
                 broker: identity.broker,
                 check_code: identity.check_code.clone().unwrap_or_default(),
             },
-            (Stage::Register, Some(identity)) => Request::Register(Registration {
-                name,
-                broker: identity.broker,
-                address: self.config.address.clone(),
-                may_have_lost: self.config.may_have_lost,
-                log_epoch: Some(self.config.log_epoch),
-            }),
+            (stage @ (Stage::Register | Stage::Running), Some(identity))
+                if stage == Stage::Register || now_ms >= self.next_register_ms =>
+            {
+                self.next_register_ms = now_ms + REGISTER_INTERVAL_MS;
+                Request::Register(Registration {
+                    name,
+                    broker: identity.broker,
+                    address: self.config.address.clone(),
+                    may_have_lost: self.config.may_have_lost,
+                    log_epoch: Some(self.config.log_epoch),
+                })
+            }
             (Stage::Elect, Some(identity)) => {
                 Request::Elect(Election { name, broker: Some(identity.broker), is_designated: false })
             }
@@ -357,6 +403,9 @@ impl Agent {
             self.next_step_ms = now_ms + self.config.retry_interval_ms;
             return;
         };
+        if matches!(self.stage, Stage::Register | Stage::Running) {
+            self.note_whether_known(now_ms, answer.code, out);
+        }
         match (self.stage, answer.code, answer.content) {
             (Stage::NextId, response::SUCCESS, Content::NextId(broker)) => {
                 self.save(broker, Some(self.config.check_code.clone()), now_ms, out);
@@ -394,6 +443,21 @@ impl Agent {
         }
     }
 
+    /// Notes whether the controllers know this broker. That they do not is told once a minute: nobody replaces the master meanwhile.
+    fn note_whether_known(&mut self, now_ms: u64, code: i32, out: &mut Vec<AgentAction>) {
+        match code {
+            response::SUCCESS => (self.is_unknown, self.next_warning_ms) = (false, 0),
+            response::CONTROLLER_BROKER_NEED_TO_BE_REGISTERED => {
+                self.is_unknown = true;
+                if now_ms >= self.next_warning_ms {
+                    self.next_warning_ms = now_ms + WARNING_INTERVAL_MS;
+                    out.push(AgentAction::Unknown);
+                }
+            }
+            _ => {}
+        }
+    }
+
     fn save(
         &mut self,
         broker: BrokerId,
@@ -415,6 +479,7 @@ impl Agent {
         if mastership.epoch < self.epoch {
             return;
         }
+        self.members.clone_from(&mastership.in_sync.members);
         if mastership.epoch == self.epoch {
             match &mastership.master {
                 _ if self.is_master() => out.push(AgentAction::SetCommitted(mastership.in_sync.clone())),
@@ -475,6 +540,7 @@ impl Agent {
         let code = answer.as_ref().map(|answer| answer.code);
         out.push(match answer.map(|answer| answer.content) {
             Some(Content::Set(committed)) if code == Some(response::SUCCESS) => {
+                self.members.clone_from(&committed.members);
                 AgentAction::SetCommitted(committed)
             }
             _ if matches!(

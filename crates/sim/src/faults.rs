@@ -72,6 +72,9 @@ pub fn next(random: &mut Random, settings: &Settings) -> Fault {
             let offset = random.number() >> random.below(60);
             Fault::Stranger(chosen, offset)
         }
+        (Faults::SlowDisks, _) => {
+            Fault::SlowDisk(chosen, random.between(15_000, 40_000), random.between(15_000, 40_000))
+        }
         (Faults::Controllers, 0..=4) => of_controllers(random),
         (Faults::All, _) => any(random, settings, chosen),
         _ => kill,

@@ -95,10 +95,12 @@ pub enum Bug {
     ReadAboveConfirm,
     /// A master with sync flush sends what is not on its disk.
     SendUnflushed,
+    /// A master whose disk stalls keeps its role.
+    KeepSlowDisk,
 }
 
 /// All planted bugs with their names and the scenario that must find each.
-pub const BUGS: [(&str, Bug, &str); 14] = [
+pub const BUGS: [(&str, Bug, &str); 15] = [
     ("ack-before-replica", Bug::AckBeforeReplica, "classic-sync-async"),
     ("ack-before-flush", Bug::AckBeforeFlush, "classic-async-sync"),
     ("early-shrink", Bug::EarlyShrink, "controller-async"),
@@ -113,6 +115,7 @@ pub const BUGS: [(&str, Bug, &str); 14] = [
     ("counted-twice", Bug::CountedTwice, "classic-all-async"),
     ("read-above-confirm", Bug::ReadAboveConfirm, "controller-async"),
     ("send-unflushed", Bug::SendUnflushed, "controller-sync"),
+    ("keep-slow-disk", Bug::KeepSlowDisk, "slow-disks"),
 ];
 
 /// A run, before its seed has decided about the rest.
@@ -145,10 +148,12 @@ pub enum Faults {
     LossyRestarts,
     /// Strangers connect to the HA port and report any offset (1155, 3015).
     Strangers,
+    /// The disk of one broker at a time needs many seconds for a flush.
+    SlowDisks,
 }
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 14] = {
+pub const SCENARIOS: [Scenario; 15] = {
     const fn classic(name: &'static str, in_sync_replicas: u32, flush: FlushMode) -> Scenario {
         Scenario { name, mode: Mode::Classic { in_sync_replicas }, flush, faults: Faults::All }
     }
@@ -170,6 +175,7 @@ pub const SCENARIOS: [Scenario; 14] = {
         elected("restarts", FlushMode::Async, Faults::Restarts),
         elected("lossy-restarts", FlushMode::Async, Faults::LossyRestarts),
         elected("strangers", FlushMode::Async, Faults::Strangers),
+        elected("slow-disks", FlushMode::Sync, Faults::SlowDisks),
         Scenario { faults: Faults::Strangers, ..strangers },
     ]
 };

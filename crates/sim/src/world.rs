@@ -289,7 +289,10 @@ impl World {
             Event::Ended(peer, direction) => self.ended(peer, direction),
             Event::Connect(process, attempt, to) => self.connect(process, attempt, to),
             Event::NotConnected(process, attempt) => self.feed_alive(process, Input::NotOpened(attempt)),
-            Event::Clients => self.clients_round(),
+            Event::Clients => {
+                self.fail(self.check_service());
+                self.clients_round();
+            }
             Event::Call(node, call, what, sent_ms) => self.call(node, call, what, sent_ms),
             Event::Sent(node, call, outcome) => {
                 if !self.network.is_cut(self.now_ms, node, CLIENTS) {

@@ -262,9 +262,10 @@ impl Appending<'_> {
     }
 
     pub(crate) fn write_at(&self, appender: &mut Appender, bytes: &[u8], at: u64) -> Result<(), AppendError> {
-        if bytes.is_empty() {
-            return Ok(());
-        }
+        if bytes.is_empty() { Ok(()) } else { self.state.writes.perform(|| self.write(appender, bytes, at)) }
+    }
+
+    fn write(&self, appender: &mut Appender, bytes: &[u8], at: u64) -> Result<(), AppendError> {
         let base = at / self.state.config.segment_bytes * self.state.config.segment_bytes;
         let segment = match &appender.segment {
             Some(segment) if segment.base == base => segment,

@@ -3,7 +3,7 @@
 
 use crate::wake::lock;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Whether and why the store is fenced. Never reset.
 #[derive(Default)]
@@ -34,4 +34,34 @@ impl Fence {
     pub(crate) fn is_up(&self) -> bool {
         self.up.load(Ordering::Acquire)
     }
+}
+
+/// Numbers the operations of one kind, so that an observer sees whether the disk still works on the one it saw before. Operations
+/// of one kind follow each other under a lock of the caller.
+#[derive(Default)]
+pub(crate) struct Turns(AtomicU64);
+
+impl Turns {
+    /// Performs an operation. The number is odd meanwhile.
+    pub(crate) fn perform<T>(&self, operation: impl FnOnce() -> T) -> T {
+        let number = self.0.load(Ordering::Relaxed);
+        self.0.store(number + 1, Ordering::Relaxed);
+        let outcome = operation();
+        self.0.store(number + 2, Ordering::Relaxed);
+        outcome
+    }
+
+    /// Number of the operation that has not ended.
+    pub(crate) fn unfinished(&self) -> Option<u64> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|number| number % 2 == 1)
+    }
+}
+
+/// Numbers of the operations on the log that the disk has not finished. A number that is seen again is still the same operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unfinished {
+    /// The write of an append.
+    pub write: Option<u64>,
+    /// The flush.
+    pub flush: Option<u64>,
 }

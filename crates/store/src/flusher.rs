@@ -138,7 +138,7 @@ impl Flusher<'_> {
         if end <= flushed {
             return end;
         }
-        let sync = || self.state.log.sync(flushed, end);
+        let sync = || self.state.flushes.perform(|| self.state.log.sync(flushed, end));
         match sync().or_else(|error| if planted::is(Bug::RetryFlush) { sync() } else { Err(error) }) {
             Ok(()) => {
                 self.state.flushed.set(end);

@@ -69,6 +69,7 @@ pub use disk::{
 };
 pub use dispatch::tags::delivery_delays;
 pub use error::{AppendError, Damage, FollowError, OpenError, PushError, ReadError};
+pub use fence::Unfinished;
 pub use file_sizes::FoundSize;
 pub use flusher::{FlushOutcome, Flushes};
 pub use heal_list::Progress;

@@ -7,7 +7,7 @@ use crate::digest::Digests;
 use crate::disk::Disk;
 use crate::dispatch::Rules;
 use crate::error::{AppendError, is_lack};
-use crate::fence::Fence;
+use crate::fence::{Fence, Turns};
 use crate::log::Log;
 use crate::queue::registry::Queues;
 use crate::queue::table;
@@ -49,6 +49,10 @@ pub(crate) struct State {
     /// Until when the thread sleeps that answers those who wait in vain for a watermark.
     pub(crate) deadlines: Deadlines,
     pub(crate) fence: Fence,
+    /// Writes of appends, under the appender's lock.
+    pub(crate) writes: Turns,
+    /// Flushes of the log, under the flusher's lock.
+    pub(crate) flushes: Turns,
     pub(crate) clock: Arc<Clock>,
     /// Content of the `checkpoint` file.
     pub(crate) page: Mutex<Checkpoint>,
@@ -70,6 +74,8 @@ impl State {
             truncations: AtomicU64::new(0),
             deadlines: Deadlines::new(clock.now()),
             fence: Fence::default(),
+            writes: Turns::default(),
+            flushes: Turns::default(),
             clock,
             page: Mutex::default(),
             digests: Digests::new(&config.root, config.segment_bytes, disk.clone()),

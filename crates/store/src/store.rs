@@ -11,6 +11,7 @@ use crate::batch::{Batch, Message};
 use crate::config::Config;
 use crate::disk::Disk;
 use crate::error::{AppendError, OpenError, PushError};
+use crate::fence::Unfinished;
 use crate::flusher::{FlushOutcome, Flushes};
 use crate::heal_list::Progress;
 use crate::queue::batched::BATCH_UNIT_BYTES;
@@ -270,6 +271,13 @@ impl Store {
     #[must_use]
     pub fn fenced(&self) -> Option<String> {
         self.parts.state.fence.reason()
+    }
+
+    /// The operations on the log that the disk has not finished.
+    #[must_use]
+    pub fn unfinished(&self) -> Unfinished {
+        let state = &self.parts.state;
+        Unfinished { write: state.writes.unfinished(), flush: state.flushes.unfinished() }
     }
 
     /// Makes everything durable, writes the checkpoint, removes preallocated files and ends the threads. Appends are refused

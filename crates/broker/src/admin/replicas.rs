@@ -9,6 +9,9 @@ use crate::broker::Broker;
 use crate::replicas::SlaveProgress;
 use crate::retention::size;
 
+/// Milliseconds behind the time of a heartbeat after which the other end of a connection counts as silent.
+const SILENCE_MS: u64 = 2_000;
+
 /// The entries of the broker's runtime status about replication: of a master one for each slave, of a slave one.
 pub(super) fn status(broker: &Broker) -> BTreeMap<String, String> {
     if broker.role.is_slave() {
@@ -23,8 +26,13 @@ fn of_master(broker: &Broker) -> String {
     let replicas = &broker.replicas;
     let address = replicas.master().borrow().ha.clone();
     let address = address.unwrap_or_else(|| "an unknown address".to_owned());
+    let silent = silence(broker, replicas.upstream.read_ms.load(Ordering::Relaxed));
     let text = match replicas.upstream.trouble() {
-        _ if replicas.follows() => format!("follows {address}"),
+        _ if broker.acting.is_acting() => "acts for its master, which is gone".to_owned(),
+        _ if replicas.follows() => match silent {
+            Some(silent) => format!("heard nothing from {address} for {silent}"),
+            None => format!("follows {address}"),
+        },
         trouble if trouble.is_empty() => format!("does not follow {address} yet"),
         trouble => format!("does not follow {address}: {trouble}"),
     };
@@ -42,6 +50,9 @@ fn of_slave(broker: &Broker, slave: &SlaveProgress) -> String {
     if !slave.has_reported() {
         return "has not said where its log ends".to_owned();
     }
+    if let Some(silent) = silence(broker, slave.heard_ms.load(Ordering::Relaxed)) {
+        return format!("not in sync: heard nothing for {silent}");
+    }
     let gap = broker.store.appended().get().saturating_sub(slave.acknowledged.load(Ordering::Relaxed));
     if !broker.config.is_controlled() && !slave.is_known() {
         let gap = size(gap);
@@ -58,8 +69,19 @@ fn of_slave(broker: &Broker, slave: &SlaveProgress) -> String {
     format!("{text}, {:.1} s left", gap as f64 / speed as f64)
 }
 
-/// Whether a slave that is `gap` bytes behind is in the in-sync set, or without controllers counts as in sync.
+/// Time since something came from the other end of a connection; `None` when it is not longer than between two heartbeats.
+fn silence(broker: &Broker, heard_ms: i64) -> Option<String> {
+    let silent_ms = u64::try_from(broker.now_ms().saturating_sub(heard_ms)).unwrap_or(0);
+    let is_silent = heard_ms > 0 && silent_ms > broker.config.replication.heartbeat_interval_ms + SILENCE_MS;
+    is_silent.then(|| format!("{} s", silent_ms / 1000))
+}
+
+/// Whether a slave that is `gap` bytes behind is in the in-sync set, or without controllers counts as in sync. A slave that is silent is
+/// not: a master that is cut off keeps the set that it knew.
 pub(crate) fn is_in_sync(broker: &Broker, slave: &SlaveProgress, gap: u64) -> bool {
+    if silence(broker, slave.heard_ms.load(Ordering::Relaxed)).is_some() {
+        return false;
+    }
     if broker.config.is_controlled() {
         let id = BrokerId::new(slave.broker.load(Ordering::Relaxed));
         return broker.replicas.elected().in_sync.members.contains(&id);
@@ -118,6 +140,26 @@ mod tests {
     }
 
     #[test]
+    fn a_slave_that_is_silent_is_not_in_sync() {
+        let fixture = Fixture::with(|config| config.replication.controller.is_enabled = true);
+        let broker = &fixture.broker;
+        broker.role.lead();
+        let slave = Arc::new(SlaveProgress::new("10.0.0.1:1".parse().unwrap()));
+        slave.broker.store(2, Ordering::Relaxed);
+        broker.replicas.join(slave.clone());
+        broker.replicas.note_report(&slave, 0);
+        broker.replicas.elected().in_sync.members = [1, 2].map(BrokerId::new).into();
+        for (silent_ms, is_in_sync) in [(6_900, true), (7_500, false)] {
+            slave.heard_ms.store(broker.now_ms() - silent_ms, Ordering::Relaxed);
+            let (_, _, body) = fixture.ask(wire::codes::request::GET_BROKER_HA_STATUS, &[], b"");
+            let found: serde_json::Value = serde_json::from_slice(&body).unwrap();
+            assert_eq!(found["haConnectionInfo"][0]["inSync"], is_in_sync, "{found}");
+            let text = &status(broker)["replicationSlave_10.0.0.1:1"];
+            assert_eq!(text == "not in sync: heard nothing for 7 s", !is_in_sync, "{text}");
+        }
+    }
+
+    #[test]
     fn the_runtime_status_of_a_slave_says_why_it_does_not_follow() {
         let fixture = Fixture::with(|config| {
             config.replication.role = Role::Slave;
@@ -130,6 +172,12 @@ mod tests {
         assert_eq!(said(), "does not follow 10.0.0.1:10912: it cannot be reached");
         replicas.set_follows(true);
         assert_eq!(said(), "follows 10.0.0.1:10912");
+        replicas.upstream.note_read(20, fixture.broker.now_ms() - 12_500);
+        assert_eq!(said(), "heard nothing from 10.0.0.1:10912 for 12 s");
+        fixture.broker.acting.set_acting(true);
+        assert_eq!(said(), "acts for its master, which is gone");
+        fixture.broker.acting.set_acting(false);
+        replicas.upstream.note_read(20, fixture.broker.now_ms());
         replicas.upstream.note_clock(8_000, 1_000, 1_400);
         assert!(
             said().starts_with("follows 10.0.0.1:10912; the master's clock is 6.6 s ahead of"),

@@ -1,5 +1,7 @@
 //! Settings of controller mode (`enableControllerMode`), in which controllers elect the master of a group.
 
+use std::time::Duration;
+
 use replica::agent::AgentConfig;
 use replica::in_sync::InSyncConfig;
 
@@ -28,6 +30,8 @@ pub struct ControllerMode {
     pub min_in_sync_replicas: u32,
     /// `allAckInSyncStateSet`: every member of the in-sync set must have a message.
     pub is_all_ack: bool,
+    /// `diskStallTimeoutMillis`: a master whose disk does not finish a write or flush for this long gives its role up; zero for never.
+    pub disk_stall_timeout_ms: u64,
     /// `asyncLearner`: this broker never comes into the in-sync set.
     pub is_learner: bool,
     /// `syncFromLastFile`: an empty slave begins with the master's newest log file.
@@ -50,6 +54,7 @@ impl Default for ControllerMode {
             election_priority: i32::MAX,
             min_in_sync_replicas: 1,
             is_all_ack: false,
+            disk_stall_timeout_ms: agent.disk_stall_timeout_ms,
             is_learner: false,
             is_from_last_file: false,
         }
@@ -61,6 +66,11 @@ impl ControllerMode {
     pub(crate) fn controllers(&self) -> Vec<String> {
         let addresses = self.controllers.split(';').map(str::trim).filter(|address| !address.is_empty());
         addresses.map(str::to_owned).collect()
+    }
+
+    /// Time that the disk may take for a write or flush of the log; zero for any.
+    pub(crate) fn disk_stall_timeout(&self) -> Duration {
+        Duration::from_millis(self.disk_stall_timeout_ms)
     }
 
     /// When members of the in-sync set come and go.

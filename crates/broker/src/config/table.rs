@@ -128,6 +128,9 @@ properties! {
     "minInSyncReplicas" Restart "in controller mode, and with enableAutoInSyncReplicas: fewest brokers in sync, this one included, with which messages are taken" {
         replication.controller.min_in_sync_replicas = |text| must(number(text, 0..=64)), show
     }
+    "diskStallTimeoutMillis" Restart "milliseconds that the disk may take for a write or flush of the log: a master gives its role up then, or without controllers logs it; 0 for any" {
+        replication.controller.disk_stall_timeout_ms = |text| number(text, 0..=DAY_MS), show
+    }
     "haMaxTimeSlaveNotCatchup" Restart "milliseconds that a slave may be behind before it leaves the in-sync set" {
         replication.controller.not_caught_up_max_ms = |text| number(text, 1..=DAY_MS), show
     }

@@ -136,7 +136,7 @@ pub(crate) fn acks(
 fn checked<'a>(broker: &Broker, message: &PoppedMessage<'a>) -> Result<Origin<'a>, Refusal> {
     let &PoppedMessage { caller, topic, queue_id, offset, .. } = message;
     let queue = find_queue(broker, caller, topic, queue_id)?;
-    let (min, max) = (queue.index.min().to_i64(), broker.visible_end(&queue));
+    let (min, max) = (queue.index.min().to_i64(), queue.index.max().to_i64());
     if !(min..=max).contains(&offset) {
         let remark = format!("offset is illegal, key:{topic}@{queue_id}, commit:{offset}, store:{min}~{max}");
         return Err(Refusal::new(response::NO_MESSAGE, remark));
@@ -199,7 +199,7 @@ fn ack_entry(
     topic: &str,
     queue: &Queue,
 ) -> Result<(), Refusal> {
-    let (min, max) = (queue.index.min().to_i64(), broker.visible_end(queue));
+    let (min, max) = (queue.index.min().to_i64(), queue.index.max().to_i64());
     let offsets = entry.offsets_in(min..=max);
     let origin = Origin {
         group: &entry.consumer_group,
@@ -247,7 +247,7 @@ pub(crate) fn change_invisible_time(
 ) -> Result<Option<Invisible>, Refusal> {
     let &PoppedMessage { caller, topic, queue_id, offset, .. } = message;
     let queue = find_queue(broker, caller, topic, queue_id)?;
-    if !(queue.index.min().to_i64()..broker.visible_end(&queue)).contains(&offset) {
+    if !(queue.index.min().to_i64()..queue.index.max().to_i64()).contains(&offset) {
         return Err(Refusal::new(response::NO_MESSAGE, ""));
     }
     request::check_invisible(broker, invisible_ms)?;

@@ -77,7 +77,8 @@ impl Scan {
             let code = if follows { response::PULL_RETRY_IMMEDIATELY } else { response::PULL_NOT_FOUND };
             return found(code, "OFFSET_OVERFLOW_ONE", offset);
         }
-        if max == 0 {
+        let end = pull.queue.index.max().to_i64();
+        if end == 0 {
             let code = if offset == 0 { response::PULL_NOT_FOUND } else { response::PULL_OFFSET_MOVED };
             return found(code, "NO_MESSAGE_IN_QUEUE", 0);
         }
@@ -93,8 +94,13 @@ impl Scan {
             };
             return found(code, "OFFSET_OVERFLOW_ONE", offset);
         }
+        if offset > end {
+            return found(response::PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY", end);
+        }
         if offset > max {
-            return found(response::PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY", max);
+            // Stored and not confirmed: a new master learns from its slaves what is, and consumers saw it at the former one. Moving them
+            // back would repeat messages, and a Java client drops a queue for half a minute when it is told so.
+            return found(response::PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE", offset);
         }
         match collect_units(broker, pull, max, source, units) {
             Ok(None) => None,

@@ -55,6 +55,27 @@ fn offsets_outside_of_the_queue() {
     assert_eq!(scan(&fixture, -1, "*"), (response::PULL_OFFSET_MOVED, "OFFSET_TOO_SMALL", 0, 0));
 }
 
+/// A new master does not know yet what the former one confirmed and consumers have seen.
+#[test]
+fn a_consumer_ahead_of_what_is_confirmed_waits_and_is_not_set_back() {
+    let fixture = Fixture::new();
+    fill(&fixture, 4, b"x");
+    let store = &fixture.broker.store;
+    let second = store.find_queue("T", 0).unwrap().min();
+    let mut units = Vec::new();
+    store.find_queue("T", 0).unwrap().units_blocking(second, 1, &mut units).unwrap();
+    for (confirmed, visible) in [(wire::units::LogOffset::ZERO, 0), (units[0].end(), 1)] {
+        store.set_confirmed(Some(confirmed));
+        for offset in visible..=4 {
+            let found = scan(&fixture, offset, "*");
+            assert_eq!(found, (response::PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE", offset, 0), "{visible}");
+        }
+        assert_eq!(scan(&fixture, 5, "*"), (response::PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY", 4, 0));
+    }
+    store.set_confirmed(None);
+    assert_eq!(scan(&fixture, 3, "*"), (response::SUCCESS, "FOUND", 4, 1));
+}
+
 #[test]
 fn a_scan_without_a_match_moves_on() {
     let fixture = Fixture::new();

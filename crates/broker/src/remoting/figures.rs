@@ -62,8 +62,8 @@ pub(super) fn topics_of_group(r: &Request<'_>) -> Result<Answer, Refusal> {
     Ok(strict_json(json!({ "brokerAddr": r.broker.address(), "topicList": topics })))
 }
 
-/// 907 `GET_BROKER_HA_STATUS`: on a master how far its slaves are, on a slave how far itself is. In controller mode the in-sync
-/// set without this broker is what counts as in sync (`AutoSwitchHAService.getRuntimeInfo`).
+/// 907 `GET_BROKER_HA_STATUS`: on a master how far its slaves are, on a slave how far itself is. In controller mode the members of the
+/// in-sync set count as in sync (`AutoSwitchHAService.getRuntimeInfo`); here those that are connected and not silent.
 pub(super) fn replication(r: &Request<'_>) -> Result<Answer, Refusal> {
     let (broker, replicas) = (r.broker, &r.broker.replicas);
     let (end, now_ms, upstream) = (broker.store.appended().get(), broker.now_ms(), &replicas.upstream);
@@ -82,10 +82,7 @@ pub(super) fn replication(r: &Request<'_>) -> Result<Answer, Refusal> {
             })
         })
         .collect();
-    let near = slaves.iter().filter(|slave| slave["inSync"] == true).count();
-    let is_controlled = broker.config.is_controlled();
-    let in_sync =
-        if is_controlled { replicas.elected().in_sync.members.len().saturating_sub(1) } else { near };
+    let in_sync = slaves.iter().filter(|slave| slave["inSync"] == true).count();
     let master = broker.replicas.master().borrow().ha.clone().filter(|_| broker.role.is_slave());
     Ok(strict_json(json!({
         "haClientRuntimeInfo": {

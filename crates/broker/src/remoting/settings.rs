@@ -50,7 +50,10 @@ pub(super) fn epochs(r: &Request<'_>) -> Result<Answer, Refusal> {
         return Err(Refusal::error("this request only for controllerMode "));
     }
     let end = broker.store.appended();
-    let epochs = broker.replicas.elected().epochs.clone();
+    let (epochs, own, set_epoch) = {
+        let elected = broker.replicas.elected();
+        (elected.epochs.clone(), elected.own, elected.in_sync.epoch)
+    };
     let list: Vec<_> = epochs
         .entries()
         .iter()
@@ -68,6 +71,9 @@ pub(super) fn epochs(r: &Request<'_>) -> Result<Answer, Refusal> {
         "clusterName": broker.config.broker_cluster_name,
         "epochList": list,
         "maxOffset": end.get(),
+        // No fields of RocketMQ, whose master tells no id: `vostok controller rebuild` reads them.
+        "controllerId": own,
+        "syncStateSetEpoch": set_epoch.0,
     })))
 }
 

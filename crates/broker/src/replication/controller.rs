@@ -12,7 +12,7 @@ use std::time::Duration;
 use net::{CallError, ConnectionHandle, Workers};
 use replica::agent::{Agent, AgentAction, AgentConfig, AgentEvent, CallId, Identity};
 use replica::in_sync::SetEpoch;
-use replica::roster::Request;
+use replica::roster::{Answer, Request};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use wire::codes::{request, response};
 use wire::frame::FrameWriter;
@@ -25,6 +25,7 @@ use super::roles::Order;
 use crate::broker::Broker;
 use crate::engine::{BLOCKING, PUNCTUAL};
 use crate::register::Silent;
+use crate::state::Pending;
 use crate::supervisor::SupervisedWork;
 
 /// How long a controller may take to answer, and a connection to one to be made.
@@ -89,6 +90,10 @@ pub(crate) async fn run(broker: Arc<Broker>, workers: Workers, links: Links) {
             }
             () = clock.until(wake_at_ms) => {
                 task.wake_at_ms = None;
+                let stalled_ms = stalled_ms(&task.broker);
+                if stalled_ms > 0 {
+                    task.step(AgentEvent::DiskStalled(stalled_ms));
+                }
                 task.step(AgentEvent::Timer);
             }
         }
@@ -109,6 +114,7 @@ fn config(broker: &Broker) -> AgentConfig {
         heartbeat_interval_ms: settings.heartbeat_interval_ms,
         poll_interval_ms: settings.poll_interval_ms,
         leader_interval_ms: settings.leader_interval_ms,
+        disk_stall_timeout_ms: settings.disk_stall_timeout_ms,
         ..AgentConfig::default()
     }
 }
@@ -117,7 +123,11 @@ impl Task {
     fn step(&mut self, event: AgentEvent) {
         let mut actions = Vec::new();
         self.agent.step(self.clock.now_ms(), event, &mut actions);
-        self.broker.replicas.elected().own = self.agent.broker().map_or(0, BrokerId::get);
+        {
+            let mut elected = self.broker.replicas.elected();
+            elected.own = self.agent.broker().map_or(0, BrokerId::get);
+            elected.is_unknown = self.agent.is_unknown();
+        }
         for action in actions {
             self.perform(action);
         }
@@ -148,6 +158,17 @@ impl Task {
             AgentAction::SetCommitted(set) => self.order(Order::Decided(Decided::Committed(set))),
             AgentAction::SetRefused => self.order(Order::Decided(Decided::Refused)),
             AgentAction::SetUnknown => self.order(Order::Decided(Decided::Unknown)),
+            AgentAction::Resign(heir) => tracing::warn!(
+                disk = %self.broker.config.store.commit_log.display(),
+                pending = ?self.broker.disk_watch.pending(),
+                heir = %heir.map_or_else(|| "none is in sync: this broker stays master".to_owned(), |heir| heir.to_string()),
+                "the disk stalls: another broker of the in-sync set is to become master"
+            ),
+            AgentAction::Unknown => tracing::warn!(
+                id = ?self.agent.broker().map(BrokerId::get),
+                "the controllers do not know this broker, so that it takes part in no election: they lost their disks, then tell them \
+                 with `vostok controller rebuild`, or were told to forget it, then start it without its store"
+            ),
             AgentAction::StaleEpoch(epoch) => tracing::error!(
                 %epoch,
                 "the controllers tell an epoch that is older than this log: they have forgotten this broker set, or are others than before"
@@ -213,7 +234,11 @@ impl Task {
                     None
                 }
             };
-            if let Some(refused) = answer.as_ref().filter(|answer| answer.code != response::SUCCESS) {
+            let is_logged = |answer: &&Answer| {
+                // The agent tells that it is not known, once a minute.
+                !matches!(answer.code, response::SUCCESS | response::CONTROLLER_BROKER_NEED_TO_BE_REGISTERED)
+            };
+            if let Some(refused) = answer.as_ref().filter(is_logged) {
                 tracing::info!(code = refused.code, remark = ?refused.remark, ?request, "a controller refuses");
             }
             let _ = outcomes.send(AgentEvent::Answered(call, answer));
@@ -249,9 +274,19 @@ impl Task {
 }
 
 /// Whether this broker can be master. One that cannot sends no heartbeats, so that the controllers take another one: without the
-/// thread `role` it takes no role any more, and a fenced store takes no messages until the broker is started again.
+/// thread `role` it takes no role any more, a fenced store takes no messages until the broker is started again, and a winner that
+/// could not become master serves nobody while it tries again.
 fn can_lead(broker: &Broker) -> bool {
-    broker.supervisor.demand(SupervisedWork::Role).is_ok() && broker.store.fenced().is_none()
+    broker.supervisor.demand(SupervisedWork::Role).is_ok()
+        && broker.store.fenced().is_none()
+        && !broker.replicas.elected().lead_failed
+}
+
+/// Milliseconds for which the disk holds up what a master answers. A flush holds up answers only when they wait for it.
+fn stalled_ms(broker: &Broker) -> u64 {
+    let Pending { write, flush } = broker.disk_watch.pending();
+    let longest = if broker.durability.waits_for_flush() { write.max(flush) } else { write };
+    u64::try_from(longest.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// What the agent is told of a proposal of the master; nothing when this broker cannot be master. One whose disk has failed may

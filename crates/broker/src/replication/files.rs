@@ -15,6 +15,9 @@ const EPOCHS: &str = "epochFileCheckpoint";
 const IDENTITY: &str = "brokerIdentity";
 const UNCONFIRMED_IDENTITY: &str = "brokerIdentity-temp";
 
+/// Note: the text of `brokerIdentity` with its CRC-32. RocketMQ's file has none, and one changed digit names another broker.
+const IDENTITY_NOTE: &str = "vostok/identity";
+
 /// Note: messages were acknowledged before they were on disk, so that a crash may cost the end of the log. The configuration
 /// may say something else when the broker starts again.
 const FLUSHED_LATER: &str = "vostok/flushedLater";
@@ -30,6 +33,11 @@ pub(crate) enum FilesError {
     Epochs { path: PathBuf, error: EpochFileError },
     #[error("{path}: {error}")]
     Identity { path: PathBuf, error: IdentityError },
+    #[error(
+        "{path} says `{found}`, and this broker had the id of `{noted}`: the file is damaged, or this is a copy of another broker's \
+         store. Write `{noted}` into it, or remove it with its note {}, and the broker gets a new id", note.display()
+    )]
+    OtherIdentity { path: PathBuf, note: PathBuf, found: String, noted: String },
     #[error("{path} cannot be removed: {error}")]
     Note { path: PathBuf, error: io::Error },
 }
@@ -85,9 +93,9 @@ fn write_epochs(broker: &Broker, epochs: &EpochList) -> io::Result<()> {
 /// # Errors
 /// A note cannot be read or written.
 pub(crate) fn load_may_have_lost(broker: &Broker) -> Result<bool, FilesError> {
-    let is_noted = |name| -> Result<bool, FilesError> {
-        Ok(!broker.files.at(path(&broker.config, name)).read_text()?.is_empty())
-    };
+    // A note that is there counts, whatever is left of its text.
+    let is_noted =
+        |name| -> Result<bool, FilesError> { Ok(broker.files.at(path(&broker.config, name)).exists()?) };
     let is_async = broker.config.store.flush == store::FlushMode::Async;
     let flushed_later = is_noted(FLUSHED_LATER)?;
     let recovered = broker.store.recovered();
@@ -185,9 +193,34 @@ pub(crate) fn load_identity(config: &Config, files: &ConfigFiles) -> Result<Opti
         let identity = Identity::from_file(&text).and_then(|identity| {
             identity.check(&config.broker_cluster_name, &config.broker_name).map(|()| identity)
         });
-        return identity.map(Some).map_err(|error| FilesError::Identity { path, error });
+        let identity = identity.map_err(|error| FilesError::Identity { path, error })?;
+        if name == IDENTITY {
+            check_identity(config, files, text.trim_end())?;
+        }
+        return Ok(Some(identity));
     }
     Ok(None)
+}
+
+/// Compares the text of `brokerIdentity` with the note. A note that is missing or damaged is written anew.
+fn check_identity(config: &Config, files: &ConfigFiles, text: &str) -> Result<(), FilesError> {
+    let note = path(config, IDENTITY_NOTE);
+    let noted = files.disk().read(&note).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    let noted = noted
+        .as_deref()
+        .and_then(|noted| Some(noted.rsplit_once(' ')?.0).filter(|it| identity_note(it) == noted));
+    match noted {
+        Some(noted) if noted != text => {
+            let (path, found, noted) = (path(config, IDENTITY), text.to_owned(), noted.to_owned());
+            Err(FilesError::OtherIdentity { path, note, found, noted })
+        }
+        Some(_) => Ok(()),
+        None => Ok(files.at(note).write(identity_note(text).as_bytes())?),
+    }
+}
+
+fn identity_note(text: &str) -> String {
+    format!("{text} {:08x}\n", wire::hash::crc32(text.as_bytes()))
 }
 
 /// Writes an id: one that is confirmed takes the place of the one that is not.
@@ -196,6 +229,8 @@ pub(super) fn save_identity(broker: &Broker, identity: &Identity) -> io::Result<
     let file = broker.files.at(path(&broker.config, name));
     file.write(identity.to_file().as_bytes()).map_err(io::Error::other)?;
     if identity.check_code.is_none() {
+        let note = broker.files.at(path(&broker.config, IDENTITY_NOTE));
+        note.write(identity_note(&identity.to_file()).as_bytes()).map_err(io::Error::other)?;
         remove(broker, path(&broker.config, UNCONFIRMED_IDENTITY))?;
     }
     Ok(())

@@ -335,6 +335,7 @@ impl Shell {
         match event {
             Event::Received(received) => {
                 let is_new = !peer.progress.is_slave();
+                peer.progress.heard_ms.store(self.broker.now_ms(), Ordering::Relaxed);
                 if let Received::Handshake(handshake) = received {
                     let peer = &self.peers[&id];
                     if self.is_impostor(peer, handshake.broker_id) {

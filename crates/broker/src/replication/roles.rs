@@ -109,7 +109,12 @@ impl Roles {
             if matches!(order, Order::Stop) {
                 break;
             }
-            if let Err(error) = self.perform(order.clone()) {
+            let performed = self.perform(order.clone());
+            if !matches!(order, Order::Decided(_)) {
+                self.broker.replicas.elected().lead_failed =
+                    performed.is_err() && matches!(order, Order::Lead { .. });
+            }
+            if let Err(error) = performed {
                 tracing::error!(?order, %error, "this broker cannot take the role it was given; it is tried again");
                 self.end_role();
                 self.broker.role.fence();

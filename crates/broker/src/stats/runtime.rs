@@ -73,8 +73,9 @@ fn positions(broker: &Broker, now_ms: i64) -> BTreeMap<String, String> {
             table.insert(format!("scheduleMessageOffset_{level}"), value);
         }
     }
-    let (behind_s, waiting, pending) =
-        if broker.config.timers.enabled { broker.timer_progress(now_ms) } else { (0, 0, 0) };
+    // A slave delivers nothing, and the positions of one that was master stand still.
+    let delivers = broker.config.timers.enabled && !broker.role.is_slave();
+    let (behind_s, waiting, pending) = if delivers { broker.timer_progress(now_ms) } else { (0, 0, 0) };
     table.insert("timerReadBehind".to_owned(), behind_s.to_string());
     table.insert("timerOffsetBehind".to_owned(), waiting.to_string());
     table.insert("timerCongestNum".to_owned(), pending.to_string());

@@ -21,6 +21,7 @@ fn stopped_threads(broker: &Broker) -> String {
 /// The broker's own lines of the runtime table.
 pub(crate) fn status(broker: &Broker) -> BTreeMap<&'static str, String> {
     let (flushes, progress) = (broker.store.flushes(), broker.store.progress());
+    let pending = broker.disk_watch.pending();
     let conflicts = broker.clients.conflicts();
     let named = conflicts.iter().take(CONFLICTS_NAMED).map(String::as_str).collect::<Vec<_>>().join(",");
     let without_effect = broker.config.without_effect().take(SETTINGS_NAMED).collect::<Vec<_>>().join(",");
@@ -31,6 +32,7 @@ pub(crate) fn status(broker: &Broker) -> BTreeMap<&'static str, String> {
         ("appended", broker.store.appended().to_string()),
         ("flushed", broker.store.flushed().to_string()),
         ("flushes", flushes.count.to_string()),
+        ("diskPendingMillis", pending.write.max(pending.flush).as_millis().to_string()),
         ("flushWaitersAnswered", flushes.answered.to_string()),
         ("uncheckedQueues", progress.unchecked_queues.to_string()),
         ("lostQueues", progress.lost_queues.to_string()),
@@ -42,6 +44,7 @@ pub(crate) fn status(broker: &Broker) -> BTreeMap<&'static str, String> {
         ("topics", broker.topics.count().to_string()),
         ("stoppedThreads", stopped_threads(broker)),
         ("settingsWithoutEffect", without_effect),
+        ("unknownToControllers", broker.replicas.elected().is_unknown.to_string()),
         ("servesThisMachineOnly", broker.gate.serves_this_machine_only().to_string()),
     ]);
     status.extend(broker.refused.status());

@@ -38,6 +38,72 @@ fn what_was_saved_survives_a_power_cut_and_nothing_else_appears() {
     }
 }
 
+/// A disk that holds these bytes as the journal.
+fn disk_with(bytes: &[u8]) -> FakeDisk {
+    let disk = FakeDisk::new(64);
+    disk.create_dir_all(Path::new(HOME)).unwrap();
+    let path = Path::new("/c/journal");
+    disk.create(path, bytes.len() as u64, Space::Sparse).unwrap().write_at(bytes, 0).unwrap();
+    disk
+}
+
+/// Whether an open either refuses, or has all records.
+fn loses_nothing(bytes: &[u8], records: &[Record]) -> bool {
+    match Journal::open(Arc::new(disk_with(bytes)), Path::new(HOME)) {
+        Err(JournalError::Damaged { .. } | JournalError::Foreign(_)) => true,
+        Err(error) => panic!("{error}"),
+        Ok((_, saved)) => saved == records,
+    }
+}
+
+/// A journal after several saves, the last one of two records, and its bytes.
+fn several_saves() -> (Vec<Record>, Vec<u8>) {
+    let disk = FakeDisk::new(64);
+    let (mut journal, _) = open(&disk);
+    let records: Vec<Record> = (1..=4).map(entry).collect();
+    records[..2].iter().for_each(|record| journal.save(std::slice::from_ref(record)).unwrap());
+    journal.save(&records[2..]).unwrap();
+    let bytes = disk.read(Path::new("/c/journal")).unwrap();
+    (records, bytes)
+}
+
+#[test]
+fn one_changed_byte_or_a_cut_file_never_drops_a_decision() {
+    let (records, bytes) = several_saves();
+    let end = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    assert!(loses_nothing(&bytes, &records));
+    for at in 0..end + 20 {
+        for mask in [0x01, 0x80, 0xff] {
+            let mut changed = bytes.clone();
+            changed[at] ^= mask;
+            assert!(loses_nothing(&changed, &records), "byte {at} ^ {mask:#x}");
+        }
+        assert!(loses_nothing(&bytes[..at], &records), "cut at {at}");
+    }
+}
+
+#[test]
+fn an_open_of_a_damaged_journal_names_the_command_and_changes_nothing() {
+    let (_, mut bytes) = several_saves();
+    bytes[30] ^= 1;
+    let disk = disk_with(&bytes);
+    let error = Journal::open(Arc::new(disk.clone()), Path::new(HOME)).map(drop).unwrap_err().to_string();
+    assert!(
+        error.contains("/c/journal is damaged at byte 8") && error.contains("controller rebuild"),
+        "{error}"
+    );
+    assert_eq!(disk.read(Path::new("/c/journal")).unwrap(), bytes);
+}
+
+#[test]
+fn journals_without_a_mark_are_read() {
+    let records: Vec<Record> = (1..=3).map(entry).collect();
+    let mut bytes = MAGIC_WITHOUT_MARK.to_vec();
+    records.iter().for_each(|record| bytes.extend(frames(std::slice::from_ref(record))));
+    bytes.extend([0; 64]);
+    assert_eq!(open(&disk_with(&bytes)).1, records);
+}
+
 #[test]
 fn a_replacement_is_whole_or_does_not_happen() {
     let old = [entry(1), entry(2)];

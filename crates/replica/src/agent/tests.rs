@@ -40,6 +40,7 @@ fn event(words: &[&str]) -> AgentEvent {
         "saved" => AgentEvent::Saved,
         "notified" => AgentEvent::Notified(Epoch::new(small(words[1]))),
         "propose" => AgentEvent::ProposeSet(words[1].split(',').map(id).collect(), SetEpoch(small(words[2]))),
+        "stalled" => AgentEvent::DiskStalled(number(words[1])),
         "timer" => AgentEvent::Timer,
         other => panic!("no event is called {other}"),
     }
@@ -102,6 +103,16 @@ fn a_role_with_an_older_epoch_than_the_log_is_refused() {
 #[test]
 fn a_master_proposes_sets_and_learns_what_became_of_them() {
     run("agent/scripts/propose.txt");
+}
+
+#[test]
+fn a_master_whose_disk_stalls_gives_its_role_to_the_next_member() {
+    run("agent/scripts/resign.txt");
+}
+
+#[test]
+fn a_broker_learns_that_the_controllers_do_not_know_it() {
+    run("agent/scripts/unknown.txt");
 }
 
 #[test]

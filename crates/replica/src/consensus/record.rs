@@ -85,17 +85,19 @@ impl Record {
         }
     }
 
-    /// Reads a record; `None` when the bytes are none.
+    /// Reads the records of one save, one or more; `None` when the bytes are none.
     #[must_use]
-    pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut rest = Rest(bytes);
-        let record = match rest.byte()? {
-            0 => Self::Hard(Hard { term: rest.number()?, vote: rest.number()?, commit: rest.number()? }),
-            1 => Self::Entry(rest.entry()?),
-            2 => Self::Snapshot(rest.snapshot()?),
-            _ => return None,
-        };
-        rest.0.is_empty().then_some(record)
+    pub fn decode_all(bytes: &[u8]) -> Option<Vec<Self>> {
+        let (mut rest, mut records) = (Rest(bytes), Vec::new());
+        while records.is_empty() || !rest.0.is_empty() {
+            records.push(match rest.byte()? {
+                0 => Self::Hard(Hard { term: rest.number()?, vote: rest.number()?, commit: rest.number()? }),
+                1 => Self::Entry(rest.entry()?),
+                2 => Self::Snapshot(rest.snapshot()?),
+                _ => return None,
+            });
+        }
+        Some(records)
     }
 }
 

@@ -46,7 +46,7 @@ impl Group {
             record.encode(&mut bytes);
             bytes
         });
-        let records: Vec<Record> = bytes.map(|bytes| Record::decode(&bytes).unwrap()).collect();
+        let records: Vec<Record> = bytes.flat_map(|bytes| Record::decode_all(&bytes).unwrap()).collect();
         let consensus = Consensus::new(config, records).unwrap();
         node.applied = consensus.state().to_vec();
         node.consensus = Some(consensus);

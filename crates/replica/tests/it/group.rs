@@ -362,7 +362,7 @@ impl Group {
                 AgentAction::SetRefused => self.master(broker, MasterEvent::SetRefused),
                 AgentAction::SetUnknown => self.master(broker, MasterEvent::SetUnknown),
                 AgentAction::Unfence => self.brokers[broker].is_fenced = false,
-                AgentAction::FollowOn(_) => {}
+                AgentAction::FollowOn(_) | AgentAction::Resign(_) | AgentAction::Unknown => {}
                 AgentAction::Refuse(error) => panic!("seed {}: {error}", self.seed),
                 AgentAction::StaleEpoch(epoch) => panic!("seed {}: stale {epoch}", self.seed),
                 AgentAction::WakeAt(at_ms) => {

@@ -71,7 +71,7 @@ impl Broker {
                         self.step_elected(MasterEvent::Elected(epoch));
                     }
                     AgentAction::Follow(_, _, address) => self.follow_elected(&address),
-                    AgentAction::FollowOn(_) => {}
+                    AgentAction::FollowOn(_) | AgentAction::Resign(_) | AgentAction::Unknown => {}
                     AgentAction::Unfence => self.is_fenced = false,
                     AgentAction::SetCommitted(set) => self.step_elected(MasterEvent::SetCommitted(set)),
                     AgentAction::SetRefused => self.step_elected(MasterEvent::SetRefused),

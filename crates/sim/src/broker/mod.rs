@@ -174,6 +174,8 @@ pub struct Broker {
     /// How long the disk needs for a round of flushes, and when the present one ends.
     slow_ms: u64,
     disk_free_ms: u64,
+    /// When the present round began.
+    disk_busy_ms: u64,
     store_events: Arc<Mutex<VecDeque<StoreEvent>>>,
     waiting: BTreeMap<u64, Waiting>,
     last_ticket: u64,
@@ -230,6 +232,7 @@ impl Broker {
             store_wake_ms: None,
             slow_ms: 0,
             disk_free_ms: 0,
+            disk_busy_ms: 0,
             store_events: Arc::default(),
             waiting: BTreeMap::new(),
             last_ticket: 0,
@@ -293,6 +296,17 @@ impl Broker {
         self.slow_ms = slow_ms;
     }
 
+    /// Whether rounds of flushes take long, or one that does has not ended.
+    #[must_use]
+    pub fn is_slow(&self) -> bool {
+        self.slow_ms > 0 || self.now.ms < self.disk_free_ms
+    }
+
+    /// Milliseconds for which the disk has held up the flush that has not ended.
+    fn stalled_ms(&self) -> u64 {
+        if self.now.ms < self.disk_free_ms { self.now.ms - self.disk_busy_ms } else { 0 }
+    }
+
     /// The epochs of the log.
     #[must_use]
     pub fn epochs(&self) -> &EpochList {
@@ -351,6 +365,9 @@ impl Broker {
         let is_due = |at: Option<u64>, now: Now| at.is_some_and(|at_ms| at_ms <= now.ms);
         if is_due(self.agent_wake_ms, self.now) {
             self.agent_wake_ms = None;
+            if !self.settings.has(Bug::KeepSlowDisk) {
+                self.step_agent(replica::agent::AgentEvent::DiskStalled(self.stalled_ms()));
+            }
             self.step_agent(replica::agent::AgentEvent::Timer);
         }
         if let Some((_, identity)) = self.unsaved.take_if(|(at_ms, _)| *at_ms <= self.now.ms)
@@ -392,7 +409,7 @@ impl Broker {
         let before = self.store.flushed();
         let next = self.store.run_due(time(self.base, self.now.ms));
         if self.slow_ms > 0 && self.store.flushed() > before {
-            self.disk_free_ms = self.now.ms + self.slow_ms;
+            (self.disk_busy_ms, self.disk_free_ms) = (self.now.ms, self.now.ms + self.slow_ms);
         }
         self.store_wake_ms = next.map(|next| {
             let since = next.saturating_duration_since(self.base);

@@ -3,9 +3,23 @@
 use super::{SENDS_END_MS, SERVICE_MS, World};
 use crate::broker::Broker;
 use crate::check;
-use crate::settings::{BROKERS, NodeId};
+use crate::settings::{BROKERS, Faults, NodeId};
+
+/// Longest time without an acknowledgement while one disk is slow: it is noticed, another broker is elected, and the slow one
+/// leaves the in-sync set.
+const SLOW_SERVICE_MS: u64 = 12_000;
 
 impl World {
+    /// Fails when one slow disk keeps the group from acknowledging.
+    pub(super) fn check_service(&self) -> Result<(), String> {
+        let (last_ms, now_ms) = (self.history.last_ms, self.now_ms);
+        let is_late = last_ms > 0 && now_ms < SENDS_END_MS && now_ms > last_ms + SLOW_SERVICE_MS;
+        match self.settings.faults == Faults::SlowDisks && is_late {
+            true => Err(format!("P14: nothing was acknowledged since {last_ms}, while one disk is slow")),
+            false => Ok(()),
+        }
+    }
+
     pub(super) fn check_end(&self) -> Result<(), String> {
         let served_ms = self.served_ms.ok_or("P14: nothing was acknowledged after the heal")?;
         if served_ms > SERVICE_MS {

@@ -4,7 +4,7 @@ use super::{Event, HEAL_MS, World};
 use crate::broker::Input;
 use crate::faults::{self, Crash, Fault};
 use crate::network::Direction;
-use crate::settings::{CLIENTS, NODES, NodeId};
+use crate::settings::{CLIENTS, Faults, NODES, NodeId};
 use wire::ha::switch::Handshake;
 use wire::ha::{BrokerId, Epoch};
 
@@ -86,6 +86,7 @@ impl World {
             }
             Fault::Pause(node, lasts_ms) => self.nodes[node.0].pauses.push((now_ms, now_ms + lasts_ms)),
             Fault::Jump(node, by_ms) => self.nodes[node.0].jump_ms = by_ms,
+            Fault::SlowDisk(..) if self.settings.faults == Faults::SlowDisks && self.has_slow_disk() => {}
             Fault::SlowDisk(node, slow_ms, lasts_ms) => {
                 let it = &mut self.nodes[node.0];
                 if let Some(broker) = &mut it.broker {
@@ -136,6 +137,10 @@ impl World {
         if let Some(broker) = &mut it.broker {
             broker.set_slow(0);
         }
+    }
+
+    fn has_slow_disk(&self) -> bool {
+        self.nodes.iter().any(|node| node.broker.as_ref().is_some_and(|broker| broker.is_slow()))
     }
 
     fn reset(&mut self, which: u64) {

@@ -27,6 +27,11 @@ use wire::units::LogOffset;
 /// A queue that has messages behind the position, with what stays of it.
 type QueueCut = (Arc<Queue>, Cut);
 
+/// Content of the file: the position and its CRC-32. Another position would cut off what is to stay.
+fn note(to: u64) -> String {
+    format!("{to} {:08x}\n", crc32fast::hash(&to.to_be_bytes()))
+}
+
 impl Recovery<'_> {
     /// Cuts the log off; see [`crate::Store::truncate`].
     pub(crate) fn truncate(&self, to: u64) -> Result<(), FollowError> {
@@ -78,7 +83,7 @@ impl Recovery<'_> {
     /// brings anything back.
     fn cut_log(&self, rounds: &mut Rounds, to: u64, newest: u64) -> io::Result<()> {
         let path = self.truncation_path();
-        write_beside(&*self.state.disk, &path, format!("{to}\n").as_bytes())?;
+        write_beside(&*self.state.disk, &path, note(to).as_bytes())?;
         let flushing = lock(&self.checkpointer.flusher.flush.flushing);
         // Readers that began before compare this number when they are done: what they read may have been wiped meanwhile.
         self.state.truncations.fetch_add(1, Ordering::SeqCst);
@@ -214,9 +219,12 @@ impl Recovery<'_> {
         let mut text = vec![0; usize::try_from(entry.length.min(64)).unwrap_or(0)];
         let file = self.state.disk.open(&path).map_err(OpenError::io(&path))?;
         file.read_at(&mut text, 0).map_err(OpenError::io(&path))?;
-        let to =
-            std::str::from_utf8(&text).ok().and_then(|text| text.strip_suffix('\n')?.parse::<u64>().ok());
-        let invalid = || io::Error::new(io::ErrorKind::InvalidData, "expected a log offset");
+        let text = std::str::from_utf8(&text).ok();
+        let to = text.and_then(|text| text.split(' ').next()?.parse().ok().filter(|to| note(*to) == text));
+        let invalid = || {
+            let why = "expected a log offset and its checksum: remove the file, and the broker compares its log with its master's again";
+            io::Error::new(io::ErrorKind::InvalidData, why)
+        };
         let to = to.ok_or_else(invalid).map_err(OpenError::io(&path))?;
         tracing::warn!(to, "the log was being truncated when the store crashed; that is completed now");
         let done = self.state.log.wipe_from(to).and_then(|()| self.take_back_page(to, to));

@@ -206,6 +206,34 @@ fn a_flipped_byte_never_serves_a_wrong_message() {
     }
 }
 
+/// Files of Vostok's own that are cut or missing lose nothing: they are derived, or hints of which less is the safe side.
+#[test]
+fn a_cut_or_missing_file_of_our_own_loses_no_message() {
+    for closed in [true, false] {
+        let disk = written(closed);
+        let (expected, _) = served(&open(&disk.killed(), true).unwrap());
+        let mut list = Vec::new();
+        files(&disk, Path::new("/store/vostok"), &mut list);
+        assert!(list.len() > 3, "{list:?}");
+        for (path, length) in list {
+            for left in [None, Some(0), Some(length / 2), Some(length.saturating_sub(1))] {
+                let disk = disk.killed();
+                let mut bytes = disk.read(&path).unwrap();
+                disk.remove(&path).unwrap();
+                if let Some(left) = left {
+                    bytes.truncate(usize::try_from(left).unwrap());
+                    let file = disk.create(&path, left, store::Space::Sparse).unwrap();
+                    file.write_at(&bytes, 0).unwrap();
+                }
+                let store = open(&disk, true).unwrap();
+                let (found, reported) = served(&store);
+                let case = format!("{}, left {left:?}, closed {closed}", path.display());
+                assert!(found == expected && reported == 0, "{case}: {} of {}", found.len(), expected.len());
+            }
+        }
+    }
+}
+
 #[test]
 fn without_digests_wrong_messages_are_served() {
     let outcomes = walk(true, false, 61, "commitlog");

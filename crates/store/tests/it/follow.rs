@@ -3,11 +3,12 @@
 use crate::tool::{flush, message, small_config, until};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{
-    AppendError, Config, FakeDisk, FlushMode, FlushOutcome, FollowError, KeyKind, KeyQuery, Message, Store,
-    Unit, WaitOutcome,
+    AppendError, Config, Disk, FakeDisk, FlushMode, FlushOutcome, FollowError, KeyKind, KeyQuery, Message,
+    Store, Unit, WaitOutcome,
 };
 use wire::record::RecordView;
 use wire::units::{LogOffset, QueueOffset};
@@ -582,6 +583,34 @@ fn a_truncation_that_is_killed_after_any_change_of_the_disk_happened_or_did_not(
     }
     // Not at all; only when the store is opened again; and at once.
     assert_eq!(outcomes.into_iter().collect::<Vec<_>>(), [(false, false), (true, false), (true, true)]);
+}
+
+#[test]
+fn a_damaged_note_of_a_truncation_never_cuts_anywhere_else() {
+    let (master, bounds) = master(&[simple(4, 100), simple(4, 200), simple(0, 100), simple(4, 300)]);
+    let log = log_of(&master, master.appended().get());
+    let mut slave = Slave::new(FlushMode::Sync);
+    slave.take(&log, log.len());
+    let whole = slave.disk.killed();
+    let note = Path::new("/store/vostok/truncate");
+    let (disk, text) = (0..)
+        .find_map(|changes| {
+            slave.open(whole.killed());
+            slave.disk.faults(|faults| faults.killed_after = Some(changes));
+            let _ = slave.store.truncate(LogOffset::new(bounds[3]));
+            let disk = slave.disk.killed();
+            let text = disk.read(note).ok()?;
+            Some((disk, text))
+        })
+        .unwrap();
+    for at in 0..text.len() {
+        for mask in [1, 0x80] {
+            let disk = disk.killed();
+            disk.open(note).unwrap().write_at(&[text[at] ^ mask], at as u64).unwrap();
+            let error = Store::open(slave.config.clone(), Arc::new(disk)).map(drop).unwrap_err().to_string();
+            assert!(error.contains("vostok/truncate") && error.contains("remove the file"), "{at}: {error}");
+        }
+    }
 }
 
 /// RocketMQ's files of a queue of batches go further than the queue after a cut that was killed, and are written anew. They are

@@ -17,6 +17,8 @@ const LEVEL_MS: i64 = 60_000;
 const HALF_MS: i64 = 120_000;
 /// Age of a record of a popped message that was not processed. Records wait as long as their messages are invisible.
 const REVIVE_MS: i64 = 3_600_000;
+/// Time that a disk may take for a write or flush of the log (`diskStallTimeoutMillis`).
+const STALL_MS: f64 = 3_000.0;
 /// Delay of timed messages.
 const TIMER_S: f64 = 60.0;
 
@@ -59,6 +61,10 @@ pub(super) const CHECKS: &[Check] = checks! {
         "Delayed, timed or popped messages were given up", NEEDS_VOSTOK;
     "threads-stopped", Critical, threads_stopped, "A thread of the broker ended before it was told to",
         NEEDS_VOSTOK;
+    "disk-stalled", Critical, disk_stalled,
+        "The disk of the log has not finished a write or flush for three seconds, and sends wait for it", NEEDS_VOSTOK;
+    "unknown-to-controllers", Critical, unknown_to_controllers,
+        "The controllers do not know this broker, so that nobody replaces the master of its set", NEEDS_VOSTOK;
     "broker-inactive", Warning, inactive,
         "A master does not deliver delayed messages and does not check transactions (brokerActive=false)",
         NEEDS_JAVA;
@@ -232,6 +238,32 @@ fn threads_stopped(bundle: &Bundle) -> Look {
         Found::when(!names.is_empty(), || {
             let fix = "keep its log, and restart the broker";
             Found::new(broker.title(), format!("stoppedThreads={names}"), RUNTIME, fix)
+        })
+    })
+}
+
+fn disk_stalled(bundle: &Bundle) -> Look {
+    Look::each(&bundle.brokers, |broker| {
+        let pending_ms = broker.figure("diskPendingMillis")?;
+        Found::when(pending_ms > STALL_MS, || {
+            let disk = broker.setting("storePathCommitLog").unwrap_or("its commit log");
+            let fix = "look at that disk on its machine: vostok doctor host; in controller mode another broker becomes master";
+            Found::new(
+                broker.title(),
+                format!("diskPendingMillis={pending_ms}, disk of {disk}"),
+                RUNTIME,
+                fix,
+            )
+        })
+    })
+}
+
+fn unknown_to_controllers(bundle: &Bundle) -> Look {
+    Look::each(&bundle.brokers, |broker| {
+        let is_unknown = broker.text("unknownToControllers")? == "true";
+        Found::when(is_unknown, || {
+            let fix = "if the controllers lost their disks: vostok controller rebuild; if the broker was forgotten on purpose, start it without its store";
+            Found::new(broker.title(), "unknownToControllers=true", RUNTIME, fix)
         })
     })
 }

@@ -36,6 +36,8 @@ fn broker(name: &str, id: i64, host: u8) -> Broker {
             ("consumeQueueDiskRatio", "0.2"),
             ("sendsRefusedForSpace", "false"),
             ("stoppedThreads", ""),
+            ("diskPendingMillis", "900"),
+            ("unknownToControllers", "false"),
             ("subscriptionConflicts", ""),
             ("refusedFenced", "0"),
             ("refusedDiskFull", "0"),
@@ -429,6 +431,8 @@ const FAULTS: &[Fault] = &[
     ("messages-damaged", |it| runtime(it, "damagedMessages", "1"), "broker-b"),
     ("messages-undelivered", |it| runtime(it, "undeliveredMessages", "1"), "broker-b"),
     ("threads-stopped", |it| runtime(it, "stoppedThreads", "timer"), "timer"),
+    ("disk-stalled", |it| runtime(it, "diskPendingMillis", "3200"), "broker-b"),
+    ("unknown-to-controllers", |it| runtime(it, "unknownToControllers", "true"), "broker-b"),
     ("broker-inactive", |it| runtime(it, "brokerActive", "false"), "broker-b"),
     ("dispatch-behind", |it| runtime(it, "rebuildLeftBytes", "99999999"), "broker-b"),
     ("timer-behind", |it| runtime(it, "timerReadBehind", "61"), "broker-b"),
@@ -641,6 +645,8 @@ fn java_brokers_are_not_said_to_pass_what_they_do_not_tell() {
             "sendsRefused",
             "subscription",
             "rebuild",
+            "diskPending",
+            "unknownTo",
             "vostok",
         ];
         broker.runtime.as_mut().unwrap().retain(|name, _| !own.iter().any(|start| name.starts_with(start)));

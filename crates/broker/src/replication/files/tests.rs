@@ -86,6 +86,49 @@ fn an_id_is_kept_and_that_of_another_broker_refused() {
     assert!(error.contains("the store belongs to broker `Other#broker-x`"), "{error}");
 }
 
+#[test]
+fn an_identity_with_one_changed_byte_is_never_that_of_another_broker() {
+    let fixture = Fixture::new();
+    let broker = &fixture.broker;
+    let load = || load_identity(&broker.config, &broker.files);
+    let (cluster, name) = (broker.config.broker_cluster_name.clone(), broker.config.broker_name.clone());
+    let identity = Identity { cluster, name, broker: BrokerId::new(12), check_code: None };
+    save_identity(broker, &identity).unwrap();
+    let whole = fs::read(path(&broker.config, IDENTITY)).unwrap();
+    let noted = fs::read(path(&broker.config, IDENTITY_NOTE)).unwrap();
+    for (name, whole) in [(IDENTITY, &whole), (IDENTITY_NOTE, &noted)] {
+        for at in 0..whole.len() {
+            for left in [Some(1), None] {
+                let mut bytes = whole.clone();
+                match left {
+                    Some(mask) => bytes[at] ^= mask,
+                    None => bytes.truncate(at),
+                }
+                fs::write(path(&broker.config, name), &bytes).unwrap();
+                let found = load();
+                let is_new = name == IDENTITY && bytes.is_empty();
+                assert!(found.is_err() || is_new || found.unwrap() == Some(identity.clone()), "{name} {at}");
+                fs::write(path(&broker.config, name), whole).unwrap();
+            }
+        }
+    }
+    fs::remove_file(path(&broker.config, IDENTITY_NOTE)).unwrap();
+    assert_eq!(load().unwrap(), Some(identity));
+    fs::remove_file(path(&broker.config, IDENTITY)).unwrap();
+    assert_eq!(load().unwrap(), None, "a copy of a store without the file gets an id of its own");
+}
+
+#[test]
+fn what_is_left_of_a_note_of_a_loss_counts() {
+    let fixture = Fixture::with(with_flush(store::FlushMode::Sync));
+    let broker = &fixture.broker;
+    note(broker, MAY_HAVE_LOST).unwrap();
+    for left in [&b"yes\n"[..], b"yE\xff", b""] {
+        fs::write(path(&broker.config, MAY_HAVE_LOST), left).unwrap();
+        assert!(load_may_have_lost(broker).unwrap(), "{left:?}");
+    }
+}
+
 fn with_flush(flush: store::FlushMode) -> impl FnOnce(&mut Config) {
     move |config| config.store.flush = flush
 }

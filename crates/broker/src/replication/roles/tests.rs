@@ -1,7 +1,7 @@
 use super::*;
 use crate::durability::Outcome;
 use crate::role::BrokerRole;
-use crate::testing::Fixture;
+use crate::testing::{Fixture, until};
 use wire::units::LogOffset;
 
 #[test]
@@ -16,6 +16,28 @@ fn a_broker_that_cannot_write_its_epoch_does_not_lead() {
     let refused = roles.perform(order).unwrap_err();
     assert!(matches!(refused, RoleError::EpochFile(_)), "{refused}");
     assert!(broker.replicas.elected().epochs.last().is_none(), "the next try writes the epoch");
+}
+
+#[test]
+fn a_winner_that_cannot_become_master_counts_as_dead_until_it_can() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let fixture = Fixture::with(|config| config.replication.port = taken.local_addr().unwrap().port());
+    let broker = &fixture.broker;
+    let in_the_way = broker.config.store.root.join("epochFileCheckpoint.tmp");
+    std::fs::create_dir(&in_the_way).unwrap();
+    let (proposals, _) = mpsc::unbounded_channel();
+    let roles = Roles::new(broker.clone(), proposals);
+    let (sender, orders) = std::sync::mpsc::channel();
+    let committed = CommittedSet { members: [BrokerId::FIRST].into(), ..CommittedSet::default() };
+    sender.send(Order::Lead { own: BrokerId::FIRST, epoch: Epoch::new(1), committed }).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(move || roles.run(&orders));
+        until("it cannot lead", || broker.replicas.elected().lead_failed);
+        std::fs::remove_dir(&in_the_way).unwrap();
+        until("it leads", || !broker.replicas.elected().lead_failed);
+        assert_eq!(broker.role.current(), BrokerRole::Master);
+        sender.send(Order::Stop).unwrap();
+    });
 }
 
 #[test]

@@ -1,0 +1,65 @@
+//! A master whose disk stalls asks the controllers to elect another member of the in-sync set, as an operator would
+//! (`electMaster`). They refuse a member that is not alive: the role never goes where nobody takes it.
+//!
+//! Two slow disks must not hand the role to and fro: after each success the broker waits twice as long before it resigns again.
+
+use super::{Agent, AgentAction, CallId};
+use crate::roster::{Answer, Election, Request};
+use std::ops::Bound::{Excluded, Unbounded};
+use wire::codes::response;
+use wire::ha::BrokerId;
+
+/// First pause between two resignations, in multiples of the time that the disk may take.
+const PAUSE_FACTOR: u64 = 20;
+/// Longest pause between two resignations. After a longer time with the role the next pause is the first one again.
+const PAUSE_MAX_MS: u64 = 3_600_000;
+
+/// The resignations of one broker.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Resignation {
+    /// The request for an election that is on its way.
+    pub(super) call: Option<CallId>,
+    /// The member that was asked for last.
+    heir: Option<BrokerId>,
+    pause_ms: u64,
+    next_ms: u64,
+}
+
+impl Agent {
+    /// Asks for the election of the next member of the in-sync set when the disk of this master takes too long.
+    pub(super) fn resign(&mut self, now_ms: u64, stalled_ms: u64, out: &mut Vec<AgentAction>) {
+        let timeout_ms = self.config.disk_stall_timeout_ms;
+        let is_due = timeout_ms > 0 && stalled_ms >= timeout_ms && now_ms >= self.resignation.next_ms;
+        let (Some(own), Some(leader)) = (self.broker(), self.leader.clone()) else { return };
+        if !is_due || !self.is_master() || self.resignation.call.is_some() {
+            return;
+        }
+        self.resignation.next_ms = now_ms + timeout_ms;
+        let after = self.resignation.heir.unwrap_or(own);
+        let behind = self.members.range((Excluded(after), Unbounded));
+        let heir = behind.chain(&self.members).copied().find(|member| *member != own);
+        self.resignation.heir = heir;
+        out.push(AgentAction::Resign(heir));
+        if heir.is_some() {
+            let request = Election { name: self.config.name.clone(), broker: heir, is_designated: true };
+            self.last_call = CallId(self.last_call.0 + 1);
+            self.resignation.call = Some(self.last_call);
+            out.push(AgentAction::Call(self.last_call, leader, Request::Elect(request)));
+        }
+    }
+
+    /// Takes the answer to a resignation. Without success the next member is asked while the disk stalls.
+    pub(super) fn resigned(&mut self, now_ms: u64, answer: Option<Answer>) {
+        self.resignation.call = None;
+        // Asks at once who is master, also when no answer came.
+        self.next_step_ms = self.next_step_ms.min(now_ms);
+        if answer.is_none_or(|answer| answer.code != response::SUCCESS) {
+            return;
+        }
+        let Resignation { pause_ms, next_ms, .. } = &mut self.resignation;
+        let first_ms = self.config.disk_stall_timeout_ms * PAUSE_FACTOR;
+        let was_long_ago = now_ms > *next_ms + PAUSE_MAX_MS;
+        *pause_ms = if was_long_ago { first_ms } else { (*pause_ms * 2).clamp(first_ms, PAUSE_MAX_MS) };
+        *next_ms = now_ms + *pause_ms;
+    }
+}
