@@ -320,8 +320,10 @@ pub(crate) struct Progress {
     pub pulled: i64,
     /// Store time of the last consumed message, ms since the epoch; 0 for none.
     pub last_ms: i64,
-    /// Store time of the first message that waits, ms since the epoch; absent when nobody looked.
+    /// Store time of the first message that waits, ms since the epoch; absent if it is not known.
     pub first_ms: Option<i64>,
+    /// Whether the group's filter selects none of the messages behind the committed offset.
+    pub is_done: bool,
     /// The committed offset some seconds later; absent when nobody looked again.
     pub later: Option<Later>,
 }
@@ -337,7 +339,7 @@ pub(crate) struct Later {
 impl Progress {
     /// Messages that are not consumed.
     pub fn lag(&self) -> i64 {
-        self.max - self.committed
+        if self.is_done { 0 } else { self.max - self.committed }
     }
 
     /// The queue as findings name it.

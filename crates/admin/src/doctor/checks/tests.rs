@@ -138,6 +138,7 @@ pub(crate) fn healthy() -> Bundle {
         pulled: 10,
         last_ms: NOW_MS - 1000,
         first_ms: None,
+        is_done: false,
         later: Some(Later { after_ms: 6000, committed: 10 }),
     };
     let connection = |id: &str, port: u16| Connection {
@@ -257,9 +258,10 @@ fn lag(bundle: &mut Bundle) {
     row(bundle).max = 15;
 }
 
-/// Messages wait in a queue, and its offset did not move between two looks.
+/// Messages wait in a queue for a minute, and its offset did not move between two looks.
 fn stuck(bundle: &mut Bundle) {
     lag(bundle);
+    row(bundle).first_ms = Some(NOW_MS - 60_000);
     row(bundle).later = Some(Later { after_ms: 6000, committed: 10 });
 }
 
@@ -756,6 +758,22 @@ fn an_offset_of_zero_where_the_queue_begins_later_may_mean_that_there_is_none() 
     assert!(verdict_of(&bundle, "group-offset-outside").findings.is_empty());
     row(&mut bundle).committed = 3;
     assert_eq!(verdict_of(&bundle, "group-offset-outside").findings.len(), 1);
+}
+
+#[test]
+fn a_group_whose_filter_selects_little_is_not_stuck() {
+    let check = |change: fn(&mut Progress), expected| {
+        let mut bundle = healthy();
+        stuck(&mut bundle);
+        change(row(&mut bundle));
+        assert_eq!(verdict_of(&bundle, "group-not-moving").state, expected);
+    };
+    check(|_| (), State::Finding);
+    check(|row| row.is_done = true, State::Pass);
+    check(|row| row.first_ms = Some(NOW_MS - 20_000), State::Pass);
+    // A broker of RocketMQ: the last message that was consumed is as old as a long poll.
+    check(|row| (row.first_ms, row.last_ms) = (None, NOW_MS - 20_000), State::Pass);
+    check(|row| (row.first_ms, row.last_ms) = (None, 0), State::Finding);
 }
 
 #[test]
