@@ -22,6 +22,10 @@ pub struct Bundle {
     pub(crate) name_servers: Vec<NameServer>,
     /// The brokers that a name server knows.
     pub(crate) brokers: Vec<Broker>,
+    /// The controllers that brokers have in their settings.
+    pub(crate) controllers: Vec<Controller>,
+    /// The broker sets that the leading controller knows.
+    pub(crate) replica_sets: Vec<ReplicaSet>,
     /// The topics and how far their queues reach.
     pub(crate) topics: Vec<Topic>,
     /// Topics that nobody looked at, because there are very many.
@@ -199,6 +203,45 @@ pub(crate) struct Slave {
     pub address: String,
     pub behind_bytes: i64,
     pub is_in_sync: bool,
+}
+
+/// A controller's account of its group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Controller {
+    pub address: String,
+    /// Why the controller did not answer; absent if it did.
+    pub error: Option<String>,
+    /// Address of the leading controller; empty if the controller knows none.
+    pub leader: String,
+}
+
+/// The members of a broker set that has controllers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct ReplicaSet {
+    pub name: String,
+    pub members: Vec<Replica>,
+}
+
+impl ReplicaSet {
+    /// Number of members of the in-sync set, the master included.
+    pub fn in_sync(&self) -> usize {
+        self.members.iter().filter(|member| member.is_in_sync).count()
+    }
+}
+
+/// A member of a broker set that has controllers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Replica {
+    /// Broker id at the controllers, counted from 1.
+    pub id: i64,
+    pub address: String,
+    pub is_master: bool,
+    pub is_in_sync: bool,
+    /// Whether its heartbeats come.
+    pub is_alive: bool,
 }
 
 /// A topic and how far its queues reach.
