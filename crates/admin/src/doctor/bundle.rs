@@ -1,5 +1,6 @@
 //! What was gathered of a cluster: one value, written and read as JSON, without bodies of messages and without secrets.
 
+use crate::Error;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -34,6 +35,24 @@ pub struct Bundle {
     pub(crate) groups: Vec<Group>,
     /// What the machine says on which the bundle was gathered; absent where no broker is on it.
     pub(crate) host: Option<host::Facts>,
+}
+
+impl Bundle {
+    /// A bundle of a cluster whose name servers do not answer.
+    pub(crate) fn without_answer(name_servers: &[String], error: &Error, now_ms: i64) -> Self {
+        let silent = |address: &String| NameServer {
+            address: address.clone(),
+            error: Some(error.to_string()),
+            error_code: error.code(),
+            ..NameServer::default()
+        };
+        Self {
+            format: FORMAT,
+            taken_at_ms: now_ms,
+            name_servers: name_servers.iter().map(silent).collect(),
+            ..Self::default()
+        }
+    }
 }
 
 /// The address of a server whose host is written as a number.
