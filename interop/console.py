@@ -339,6 +339,26 @@ class Load:
         return json.loads(subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout)[0]["message_id"]
 
 
+def verdict(report, browser, root, kind, server):
+    """Checks that a page which stays open shows that the servers are gone."""
+    taken = "Number(document.getElementById('verdict').dataset.taken)"
+
+    def await_true(script):
+        if not eventually(lambda: browser.value(script)):
+            raise Wrong(f"not so: {script}")
+
+    def perform():
+        browser.open(root)
+        await_true(taken)
+        before = browser.value(taken)
+        server.stop()
+        await_true("document.getElementById('health').classList.contains('critical')")
+        await_true("document.getElementById('verdict').textContent.includes('name-server-silent')")
+        await_true(f"document.title.startsWith('✗ ') && {taken} > {before}")
+
+    case(report, browser, f"{kind}: an open page shows that the servers are gone", perform)
+
+
 def run(kind, browser, report, options, directory):
     port = ports.free_port()
     with servers.KINDS[kind](directory / kind, {"traceTopicEnable": "true"}) as server:
@@ -350,6 +370,7 @@ def run(kind, browser, report, options, directory):
             load.leave()
             if options.pages:
                 pages(report, browser, f"http://127.0.0.1:{port}/", kind, options)
+            verdict(report, browser, f"http://127.0.0.1:{port}/", kind, server)
             report.check(f"{kind}: the console still runs", console.runs(), console.text()[-2000:])
 
 

@@ -26,6 +26,7 @@ mod error;
 mod export;
 mod group;
 mod kv;
+mod lag;
 mod lite;
 mod message;
 mod mqadmin;
@@ -53,8 +54,11 @@ pub use arguments::{Argument, Arguments, Kind};
 pub use command::AdminCommand;
 pub use complete::{Shell, complete, completion_script};
 pub use doctor::page as doctor_page;
-pub use doctor::{Bundle, DoctorCommand, Finding, Severity, State, Verdict, diagnose, without_secrets};
+pub use doctor::{
+    Bundle, DoctorCommand, Finding, Health, Level, Severity, State, Verdict, diagnose, without_secrets,
+};
 pub use error::Error;
+pub use lag::Lag;
 pub use mqadmin::mqadmin;
 pub use operation::{Answer, Effect, Operation};
 pub use output::{Format, render};

@@ -25,8 +25,10 @@ vostok mqadmin topicRoute -n 127.0.0.1:9876 -t orders
 - `--watch SECONDS` looks again after each pause; `-i SECONDS` of `vostok mqadmin` does where `mqadmin` has it.
 - `--dry-run` prints the requests that would change something, and sends only those that read.
 - `--contains`, `--after`, `--limit` and `--sort` show a page of `topic list` and `group names`; brokers of Vostok then tell queues, messages, members and
-  lag as well, of others the names alone are known. `--sort lag` also shows when the last consumed message was stored (`last_time`). The order of
+  lag as well, of others the names alone are known. `--sort lag` also shows the lag in time. The order of
   `--sort messages` learns of topics that grow within ten seconds on a broker with 100,000 topics or more; the numbers are the present ones.
+- `lag_seconds` is the age of the first message that the group has not consumed. With `lag_is_bound` the age may be smaller: an SQL92 filter may
+  leave messages out, and brokers of RocketMQ only tell the store time of the last consumed message. It is empty for groups that consume by broadcast.
 - What cannot be undone asks before, or wants `--yes`. `vostok mqadmin` does not ask, as `mqadmin` does not.
 - Requests are signed with `accessKey` and `secretKey` of `--credentials FILE`, otherwise of `conf/tools.yml` below `ROCKETMQ_HOME`.
 - A broker is named by its address, or by its broker set, whose master is meant.

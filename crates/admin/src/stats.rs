@@ -1,15 +1,13 @@
 //! What operations on several nouns ask of brokers and name servers, and answer.
 
 use crate::request::{Request, body, for_each, split};
-use crate::{Arguments, Error, Session};
+use crate::{Arguments, Error, Session, lag};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
-use wire::body::{
-    ConsumeStats, ConsumerConnection, ConsumerRunningInfo, GroupList, MessageQueue, OffsetWrapper, TopicList,
-};
+use wire::body::{ConsumeStats, ConsumerConnection, ConsumerRunningInfo, GroupList, MessageQueue, TopicList};
 use wire::codes::request;
 use wire::json;
 use wire::names::RETRY_PREFIX;
@@ -204,7 +202,9 @@ pub(crate) async fn consume_stats_of(
     topic: Option<&str>,
 ) -> Result<ConsumeStats, Error> {
     let ask = Request::new(request::GET_CONSUME_STATS).with("consumerGroup", group).maybe("topic", topic);
-    body(broker, &session.look(broker, &ask).await?)
+    let mut stats: ConsumeStats = body(broker, &session.look(broker, &ask).await?)?;
+    lag::add_first_times(session, broker, vec![&mut stats.offset_table]).await;
+    Ok(stats)
 }
 
 /// The failure of what needs a broker of a topic that has none.
@@ -215,14 +215,6 @@ pub(crate) fn no_broker(topic: &str) -> Error {
 /// The failure of what needs the offsets of a group that has none.
 pub(crate) fn no_offsets(group: &str) -> Error {
     Error::NotFound(format!("the group {group} has no offsets; it has consumed nothing yet"))
-}
-
-/// Seconds since the last consumed message of a queue was stored, 0 when nothing is left; `None` when nothing was consumed yet.
-pub(crate) fn lag_seconds(offsets: &OffsetWrapper, now_ms: i64) -> Option<i64> {
-    match offsets.broker_offset - offsets.consumer_offset {
-        ..=0 => Some(0),
-        _ => (offsets.last_timestamp > 0).then(|| (now_ms - offsets.last_timestamp).max(0) / 1000),
-    }
 }
 
 /// Deletes a topic on brokers and its route on all name servers.

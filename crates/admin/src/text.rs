@@ -69,6 +69,16 @@ fn parse_time_in(text: &str, local: &TimeZone) -> Option<i64> {
     Some(zone.to_timestamp(date).ok()?.as_millisecond())
 }
 
+/// A span of time in its largest unit.
+pub(crate) fn span(seconds: i64) -> String {
+    match seconds {
+        ..120 => format!("{seconds}s"),
+        120..7200 => format!("{}m", seconds / 60),
+        7200..172_800 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
 /// Permission bits as `PermName.perm2String` writes them, for example `RW-`.
 pub(crate) fn permission(perm: i32) -> String {
     let bits = [(PERM_READ, 'R'), (PERM_WRITE, 'W'), (PERM_INHERIT, 'X')];

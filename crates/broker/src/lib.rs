@@ -70,6 +70,7 @@ mod testing;
 mod timer;
 mod topics;
 mod transaction;
+mod unconsumed;
 
 pub use config::{
     ActingMaster, Config, ConfigError, ControllerMode, Effect, Exporter, Finding, LightQueues, Metrics,

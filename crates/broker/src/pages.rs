@@ -177,25 +177,29 @@ fn page_body(rows: impl Iterator<Item = Value>, next: Option<String>) -> Value {
     }
 }
 
-/// How many messages a group has not consumed. Calls `behind` with topic, queue id and committed offset of each queue with such.
-fn lag_of(broker: &Broker, group: &str, mut behind: impl FnMut(&str, i32, i64)) -> i64 {
+/// How many messages a group has not consumed. Calls `behind` with topic, queue id, committed offset and end of each queue with such.
+fn lag_of(broker: &Broker, group: &str, mut behind: impl FnMut(&str, i32, (i64, i64))) -> i64 {
     let mut sum = 0;
     broker.offsets.each_committed(group, |topic, queue_id, offset| {
         let end = broker.store.find_queue(topic, queue_id).map_or(0, |queue| queue.max().to_i64());
         if end > offset {
-            behind(topic, queue_id, offset);
+            behind(topic, queue_id, (offset, end));
             sum += end - offset;
         }
     });
     sum
 }
 
-/// When the last message that a group consumed was stored, of the queue with messages to consume in which that is longest ago; ms
-/// since the epoch. `None` when there is no such queue, or the group consumed nothing of it. May read the disk.
-fn last_consumed_ms(broker: &Broker, group: &str) -> Option<i64> {
+/// Store time of the oldest message that a group has not consumed, in ms since the epoch, and whether the message that the group wants
+/// may be newer. `None` if no message waits, or if the time of a queue with messages is not known. May read the disk.
+fn unconsumed(broker: &Broker, group: &str) -> Option<(i64, bool)> {
     let mut places = Vec::new();
-    lag_of(broker, group, |topic, queue_id, offset| places.push((topic.to_owned(), queue_id, offset)));
-    places.iter().filter_map(|(topic, queue_id, offset)| broker.time_at(topic, *queue_id, offset - 1)).min()
+    lag_of(broker, group, |topic, queue_id, range| places.push((topic.to_owned(), queue_id, range)));
+    let times = places.iter().map(|(topic, queue_id, range)| {
+        let (ms, is_bound) = broker.unconsumed_time((group, topic, *queue_id), *range);
+        (ms >= 0).then_some((ms, is_bound))
+    });
+    times.collect::<Option<Vec<_>>>()?.into_iter().filter(|(ms, _)| *ms > 0).min()
 }
 
 fn groups(broker: &Broker, page: Page<'_>, by_lag: bool) -> Value {
@@ -214,8 +218,9 @@ fn groups(broker: &Broker, page: Page<'_>, by_lag: bool) -> Value {
             "topics": broker.offsets.topics_of(group).len(),
             "lag": lag(group),
         });
-        if let Some(ms) = by_lag.then(|| last_consumed_ms(broker, group)).flatten() {
-            row["lastTimestamp"] = ms.into();
+        if let Some((ms, is_bound)) = by_lag.then(|| unconsumed(broker, group)).flatten() {
+            row["unconsumedTimestamp"] = ms.into();
+            row["unconsumedIsBound"] = is_bound.into();
         }
         row
     });
@@ -302,13 +307,13 @@ mod tests {
         assert_eq!(names(&fixture, "groups", behind), ["Slow"]);
         let found = page(&fixture.broker, "groups", behind).unwrap();
         let queue = fixture.broker.store.find_queue("Orders", 1).unwrap();
-        let consumed_ms = fixture.broker.store.store_time(&queue, QueueOffset::new(0)).unwrap().unwrap();
-        let slow =
-            json!({"group": "Slow", "members": 0, "topics": 1, "lag": 2, "lastTimestamp": consumed_ms});
+        let waiting_ms = fixture.broker.store.store_time(&queue, QueueOffset::new(1)).unwrap().unwrap();
+        let slow = json!({"group": "Slow", "members": 0, "topics": 1, "lag": 2, "unconsumedTimestamp": waiting_ms,
+            "unconsumedIsBound": false});
         assert_eq!(found["rows"][0], slow);
         let by_name = page(&fixture.broker, "groups", Page { contains: "Slow", ..ALL }).unwrap();
         assert!(
-            by_name["rows"][0]["lastTimestamp"].is_null(),
+            by_name["rows"][0]["unconsumedTimestamp"].is_null(),
             "the log is not read for rows in order of names"
         );
         let found = page(&fixture.broker, "topics", Page { contains: "Audit", ..ALL }).unwrap();

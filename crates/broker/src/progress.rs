@@ -74,11 +74,16 @@ fn progress<'b>(
     (0..queues).map(move |queue_id| {
         let offsets = broker.offsets.offsets_of(group, name, queue_id);
         let consumer_offset = offsets.committed.max(0);
+        let broker_offset = broker.log_queue(name, queue_id).map_or(0, |queue| broker.visible_end(&queue));
+        let (unconsumed_timestamp, unconsumed_is_bound) =
+            broker.unconsumed_time((group, name, queue_id), (consumer_offset, broker_offset));
         let wrapper = OffsetWrapper {
-            broker_offset: broker.log_queue(name, queue_id).map_or(0, |queue| broker.visible_end(&queue)),
+            broker_offset,
             consumer_offset,
             last_timestamp: broker.time_at(name, queue_id, consumer_offset - 1).unwrap_or(0),
             pull_offset: offsets.pulled.max(consumer_offset),
+            unconsumed_timestamp: Some(unconsumed_timestamp),
+            unconsumed_is_bound,
         };
         (broker.message_queue(name, queue_id), wrapper)
     })

@@ -89,3 +89,50 @@ if (chart) {
     }
   }, 1000);
 }
+
+// Health at the top of every page: text, title and icon, and the verdict of the overview when the doctor has looked again.
+const health = document.getElementById("health");
+const title = document.title.replace(/^[⚠✗] /, "");
+const levels = { unknown: ["", "808894"], ok: ["", "1a8f3c"], warning: ["⚠ ", "d98200"], critical: ["✗ ", "c8141c"] };
+
+function showHealth(now) {
+  const [mark, colour] = levels[now.level];
+  health.className = "health " + now.level;
+  health.dataset.taken = now.taken_at_ms;
+  health.dataset.text = now.text;
+  document.title = mark + title;
+  const icon = document.getElementById("icon");
+  icon.href = icon.href.replace(/%23[0-9a-f]{6}/, "%23" + colour);
+}
+
+function showAge(isSilent) {
+  const taken = Number(health.dataset.taken);
+  const age = Math.max(0, Math.round((Date.now() - taken) / 1000));
+  const text = health.dataset.text ?? health.textContent.trim();
+  health.dataset.text = text;
+  health.textContent = isSilent ? health.dataset.silent : taken ? `${text} · ${age} ${health.dataset.ago}` : text;
+  for (const part of [health, document.getElementById("verdict")]) part?.classList.toggle("stale", isSilent || taken > 0 && age > 60);
+}
+
+if (health) {
+  let isSilent = false;
+  const look = async () => {
+    if (document.hidden) return;
+    try {
+      showHealth(await fetched("/api/v1/health"));
+      const verdict = document.getElementById("verdict");
+      if (verdict && verdict.dataset.taken !== health.dataset.taken) {
+        await replace(["verdict"]);
+        verdict.dataset.taken = health.dataset.taken;
+      }
+      isSilent = false;
+    } catch {
+      isSilent = true;
+    }
+    showAge(isSilent);
+  };
+  look();
+  setInterval(look, 3000);
+  setInterval(() => showAge(isSilent), 1000);
+  document.addEventListener("visibilitychange", look);
+}

@@ -1,6 +1,6 @@
 //! What is kept of the past of groups: how many messages each was behind, and for how long, once a minute.
 
-use serde::Serialize;
+use serde::{Deserialize as _, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
@@ -15,15 +15,15 @@ pub(crate) const GROUPS_MAX: usize = 500;
 pub(crate) struct Lag {
     pub at_ms: i64,
     pub messages: i64,
-    /// Age of the last consumed message of the queue that is furthest behind; 0 when everything is consumed. `None` when a queue
-    /// with messages left has no such time: the group consumed nothing of it, or what it consumed last has expired.
-    pub seconds: Option<i64>,
+    /// Age of the first message that the group has not consumed.
+    #[serde(flatten)]
+    pub time_behind: admin::Lag,
 }
 
 impl Lag {
     /// A group that has consumed everything.
     fn nothing(at_ms: i64) -> Self {
-        Self { at_ms, messages: 0, seconds: Some(0) }
+        Self { at_ms, messages: 0, time_behind: admin::Lag::NOTHING }
     }
 }
 
@@ -42,9 +42,8 @@ impl Lags {
             let messages = row["diff"].as_i64().or(row["lag"].as_i64()).unwrap_or_default().max(0);
             lag.messages += messages;
             if messages > 0 {
-                let last_ms = row["last_time"].as_str().and_then(admin::parse_time);
-                let seconds = last_ms.map(|last_ms| (now_ms - last_ms) / 1000);
-                lag.seconds = lag.seconds.zip(seconds).map(|(one, other)| one.max(other));
+                let of_row = admin::Lag::deserialize(row).unwrap_or_default();
+                lag.time_behind = admin::Lag::largest([lag.time_behind, of_row]);
             }
         }
         let mut groups = self.0.lock().expect("short section");
@@ -77,7 +76,7 @@ impl Lags {
         let groups = self.0.lock().expect("short section");
         let last = groups.iter().filter_map(|(group, points)| Some((group.clone(), *points.back()?)));
         let mut last: Vec<_> = last.filter(|(_, lag)| lag.messages > 0).collect();
-        last.sort_by_key(|(_, lag)| std::cmp::Reverse(lag.seconds.unwrap_or(i64::MAX)));
+        last.sort_by_key(|(_, lag)| std::cmp::Reverse(lag.time_behind.lag_seconds.unwrap_or(i64::MAX)));
         last.truncate(most);
         last
     }
@@ -94,23 +93,26 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn told(rows: &[(&str, i64, &str)]) -> Vec<Value> {
-        let row = |(group, diff, last_time): &(&str, i64, &str)| json!({"group": group, "diff": diff, "last_time": last_time});
+    fn told(rows: &[(&str, i64, Option<i64>)]) -> Vec<Value> {
+        let row = |(group, diff, seconds): &(&str, i64, Option<i64>)| json!({"group": group, "diff": diff, "lag_seconds": seconds});
         rows.iter().map(row).collect()
+    }
+
+    fn exact(seconds: i64) -> admin::Lag {
+        admin::Lag { lag_seconds: Some(seconds), lag_is_bound: false }
     }
 
     #[test]
     fn a_group_is_as_far_behind_as_its_slowest_queue() {
         let lags = Lags::default();
         let now_ms = admin::parse_time("2026-01-31T12:00:00.000Z").unwrap();
-        let (old, new) = ("2026-01-31T11:59:00.000Z", "2026-01-31T11:59:59.000Z");
+        let (old, new) = (Some(60), Some(1));
         lags.add(
             now_ms,
-            told(&[("g", 5, new), ("g", 2, old), ("g", 0, "2026-01-01T00:00:00.000Z"), ("well", 0, new)])
-                .iter(),
+            told(&[("g", 5, new), ("g", 2, old), ("g", 0, Some(999)), ("well", 0, new)]).iter(),
             true,
         );
-        assert_eq!(lags.of("g"), [Lag { at_ms: now_ms, messages: 7, seconds: Some(60) }]);
+        assert_eq!(lags.of("g"), [Lag { at_ms: now_ms, messages: 7, time_behind: exact(60) }]);
         assert!(lags.of("well").is_empty(), "a group that was never behind");
         assert_eq!(lags.oldest_readers(9), [("g".to_owned(), lags.of("g")[0])]);
         lags.add(now_ms + 30_000, [].iter(), false);
@@ -118,23 +120,27 @@ mod tests {
         lags.add(now_ms + 60_000, [].iter(), true);
         assert!(lags.oldest_readers(9).is_empty(), "everything is consumed");
         assert_eq!(lags.of("g")[1], Lag::nothing(now_ms + 60_000));
-        let of_group = json!({"group": "g", "members": 1, "topics": 2, "lag": 7, "last_time": old});
+        let of_group = json!({"group": "g", "members": 1, "topics": 2, "lag": 7, "lag_seconds": old});
         lags.add(now_ms, [of_group].iter(), true);
         assert_eq!(lags.of("g")[2], lags.of("g")[0], "a master may tell of groups, not of queues");
     }
 
     #[test]
-    fn a_group_that_never_consumed_comes_before_those_whose_lag_is_known() {
+    fn a_group_whose_lag_is_not_known_comes_before_the_others() {
         let lags = Lags::default();
         let now_ms = admin::parse_time("2026-01-31T12:00:00.000Z").unwrap();
-        let old = "2026-01-31T11:00:00.000Z";
+        let old = Some(3600);
         lags.add(
             now_ms,
-            told(&[("slow", 9, old), ("never", 5, ""), ("partly", 1, old), ("partly", 1, "")]).iter(),
+            told(&[("slow", 9, old), ("never", 5, None), ("partly", 1, old), ("partly", 1, None)]).iter(),
             true,
         );
-        assert_eq!(lags.of("never"), [Lag { at_ms: now_ms, messages: 5, seconds: None }]);
-        let readers = lags.oldest_readers(9).into_iter().map(|(group, lag)| (group, lag.seconds));
+        assert_eq!(
+            lags.of("never"),
+            [Lag { at_ms: now_ms, messages: 5, time_behind: admin::Lag::default() }]
+        );
+        let readers =
+            lags.oldest_readers(9).into_iter().map(|(group, lag)| (group, lag.time_behind.lag_seconds));
         let expected = [("never", None), ("partly", None), ("slow", Some(3600))];
         assert_eq!(readers.collect::<Vec<_>>(), expected.map(|(group, seconds)| (group.to_owned(), seconds)));
     }
@@ -143,11 +149,11 @@ mod tests {
     fn points_and_groups_are_bounded() {
         let lags = Lags::default();
         for minute in 0..400 {
-            lags.add(minute, told(&[("g", 100_000, "")]).iter(), true);
+            lags.add(minute, told(&[("g", 100_000, None)]).iter(), true);
         }
         assert_eq!((lags.of("g").len(), lags.of("g")[0].at_ms), (POINTS_MAX, 40));
         let names: Vec<String> = (0..600).map(|number| format!("g{number}")).collect();
-        let rows: Vec<_> = (1..).zip(&names).map(|(diff, name)| (name.as_str(), diff, "")).collect();
+        let rows: Vec<_> = (1..).zip(&names).map(|(diff, name)| (name.as_str(), diff, None)).collect();
         lags.add(1000, told(&rows).iter(), false);
         assert!(!lags.of("g").is_empty() && lags.of("g0").is_empty() && !lags.of("g599").is_empty());
     }

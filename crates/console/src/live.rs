@@ -3,11 +3,12 @@
 
 use crate::answers::{now_ms, rows};
 use crate::history::{History, Point};
-use serde::Serialize;
+use admin::Health;
+use serde::{Deserialize as _, Serialize};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 /// Time for which one look at the overview counts as watching, ms.
 const WATCH_MS: i64 = 15_000;
@@ -27,6 +28,8 @@ pub(crate) struct Live {
     state: Mutex<State>,
     /// When somebody last looked.
     watched_ms: AtomicI64,
+    /// Whether a visitor wants the doctor to look now.
+    is_wanted: AtomicBool,
 }
 
 #[derive(Default)]
@@ -70,8 +73,13 @@ impl Sample {
 impl Live {
     /// The last figures. Who asks watches.
     pub fn sample(&self) -> Sample {
-        self.watched_ms.store(now_ms(), Ordering::Relaxed);
+        self.watch();
         self.sample_unwatched()
+    }
+
+    /// Notes that somebody looks at the figures.
+    pub fn watch(&self) {
+        self.watched_ms.store(now_ms(), Ordering::Relaxed);
     }
 
     /// The last figures for the console itself, which does not count as watching.
@@ -92,6 +100,23 @@ impl Live {
     /// Sets the doctor's verdict.
     pub fn take_verdict(&self, verdict: Value) {
         self.state.lock().expect("short section").doctor = Some(verdict);
+    }
+
+    /// Health of the cluster by the doctor's last verdict.
+    pub fn health(&self) -> Health {
+        let state = self.state.lock().expect("short section");
+        let health = state.doctor.as_ref().and_then(|doctor| Health::deserialize(&doctor["health"]).ok());
+        health.unwrap_or_default()
+    }
+
+    /// Makes the doctor look as soon as possible.
+    pub fn want_verdict(&self) {
+        self.is_wanted.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the doctor is wanted since the last call.
+    pub fn take_wish(&self) -> bool {
+        self.is_wanted.swap(false, Ordering::Relaxed)
     }
 
     /// Whether somebody looks at the figures.

@@ -81,6 +81,7 @@ pub(crate) async fn get(
     match path {
         "/" => Ok(overview::overview(app, who).await),
         "/live" => overview::live(app),
+        "/health" => Ok(overview::health(app, who)),
         "/history" => overview::history(app, fields),
         "/brokers" => brokers::list(app, who).await,
         "/broker" => brokers::one(app, who, fields).await,
@@ -121,6 +122,10 @@ pub(crate) async fn post(app: &App, who: &Visitor, path: &str, form: &Fields) ->
     let path = path.strip_prefix("/api/v1").unwrap_or(path);
     match path {
         "/login" => login::begin(app, who, form).await,
+        "/look" => {
+            app.live.want_verdict();
+            Ok(Reply::Redirect("/".to_owned()))
+        }
         "/logout" => login::end(app, who),
         "/dlq" => dead_letters::resend(app, who, form).await.map(Reply::Page),
         "/logins" => logins::change(app, who, form).await.map(Reply::Page),

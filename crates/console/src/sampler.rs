@@ -24,8 +24,11 @@ const DOCTOR_NAMES_MAX: usize = 2000;
 /// Time between two looks at the groups, ms; and the least multiple of the time that a look takes.
 const LAG_MS: i64 = 60_000;
 const LAG_SHARE: i64 = 60;
-/// Age from which on the doctor looks again when somebody watches, ms.
-const DOCTOR_MS: i64 = 60_000;
+/// Age from which on the doctor looks again while somebody watches, and while nobody does, ms; and the least multiple of the time that
+/// a look takes.
+const DOCTOR_LIVE_MS: i64 = 5000;
+const DOCTOR_IDLE_MS: i64 = 60_000;
+const DOCTOR_SHARE: i64 = 5;
 
 /// Samples all brokers for ever.
 pub(crate) async fn sample_brokers(app: &App) {
@@ -68,9 +71,8 @@ fn step_ms(is_refused: bool, is_watched: bool, took_ms: i64) -> i64 {
     least_ms.max(took_ms * SAMPLE_SHARE)
 }
 
-/// Asks for the rates of topics and for the doctor's verdict, for ever, while somebody watches and no broker refuses the console.
+/// Asks for the rates of topics, for ever, while somebody watches and no broker refuses the console.
 pub(crate) async fn sample_topics(app: &App) {
-    let mut looked_ms = 0;
     loop {
         if app.live.is_watched() && !app.live.sample_unwatched().is_refused() {
             let page = page(&app.live.cursor(), TOPICS_COUNTED);
@@ -82,17 +84,30 @@ pub(crate) async fn sample_topics(app: &App) {
                 let tps = rows(&answer).first().and_then(|row| row["in_tps"].as_f64()).unwrap_or_default();
                 app.live.take_topic(now_ms(), &topic, tps);
             }
-            look_for_findings(app, &mut looked_ms).await;
         }
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        for _ in 0..8 {
-            // The first visitor gets a verdict soon.
-            if looked_ms == 0 && app.live.is_watched() {
-                break;
-            }
-            tokio::time::sleep(Duration::from_secs(1)).await;
-        }
+        tokio::time::sleep(Duration::from_secs(10)).await;
     }
+}
+
+/// Asks for the doctor's verdict, for ever, while no broker refuses the console.
+pub(crate) async fn sample_health(app: &App) {
+    let (mut begun_ms, mut took_ms) = (0, 0);
+    loop {
+        let wait_ms = doctor_wait_ms(app.live.is_watched(), took_ms);
+        let is_due = app.live.take_wish() || now_ms() - begun_ms >= wait_ms;
+        if is_due && !app.live.sample_unwatched().is_refused() {
+            begun_ms = now_ms();
+            look_for_findings(app).await;
+            took_ms = now_ms() - begun_ms;
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}
+
+/// Time from one look of the doctor to the next, ms, when a look takes so long.
+fn doctor_wait_ms(is_watched: bool, took_ms: i64) -> i64 {
+    let least_ms = if is_watched { DOCTOR_LIVE_MS } else { DOCTOR_IDLE_MS };
+    least_ms.max(took_ms * DOCTOR_SHARE)
 }
 
 /// Asks all masters how far their groups are, for ever. A cluster that takes long to answer is asked less often.
@@ -148,25 +163,15 @@ fn page(after: &str, limit: usize) -> Arguments {
     arguments
 }
 
-async fn look_for_findings(app: &App, looked_ms: &mut i64) {
-    if now_ms() - *looked_ms < DOCTOR_MS {
-        return;
-    }
+/// Lets the doctor look, unless the cluster has so many topics or groups that a look costs the brokers much.
+async fn look_for_findings(app: &App) {
     for (noun, verb) in [("topic", "list"), ("group", "names")] {
-        let Ok(answer) = ask(app, noun, verb, &page("", DOCTOR_NAMES_MAX)).await else {
-            // Nobody knows whether there are too many. The next turn asks again, but not sooner than other turns.
-            *looked_ms = (*looked_ms).max(1);
-            return;
-        };
-        if rows(&answer).len() >= DOCTOR_NAMES_MAX {
-            *looked_ms = now_ms();
+        let answer = ask(app, noun, verb, &page("", DOCTOR_NAMES_MAX)).await;
+        if answer.is_ok_and(|answer| rows(&answer).len() >= DOCTOR_NAMES_MAX) {
             return;
         }
     }
-    *looked_ms = now_ms();
-    if let Ok(verdict) = admin::diagnose(&app.cluster.session(false)).await {
-        app.live.take_verdict(verdict);
-    }
+    app.live.take_verdict(admin::diagnose(&app.cluster.session(false)).await);
 }
 
 async fn ask(app: &App, noun: &str, verb: &str, arguments: &Arguments) -> Result<Value, String> {
@@ -185,6 +190,12 @@ mod tests {
         assert_eq!([step_ms(false, true, 1), step_ms(false, false, 1)], [1000, 10_000]);
         assert_eq!([step_ms(true, true, 1), step_ms(true, false, 1)], [60_000; 2]);
         assert_eq!(step_ms(false, true, 500), 5000);
+    }
+
+    #[test]
+    fn the_doctor_looks_more_often_while_somebody_watches() {
+        assert_eq!([doctor_wait_ms(true, 300), doctor_wait_ms(false, 300)], [5000, 60_000]);
+        assert_eq!([doctor_wait_ms(true, 4000), doctor_wait_ms(false, 20_000)], [20_000, 100_000]);
     }
 
     #[test]

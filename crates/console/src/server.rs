@@ -205,7 +205,7 @@ fn answer(
             cookies.clear();
             let body = html! { p { a href=(to) { (who.lang.say("Log in")) } } };
             let page = Page::new(who.lang.say("Log in"), Value::Null, body);
-            let mut response = shown(who, address, is_api, &page);
+            let mut response = shown(app, who, (address, is_api), &page);
             if let Ok(value) = format!("0; url={to}").parse() {
                 response.headers_mut().insert(header::REFRESH, value);
             }
@@ -220,10 +220,10 @@ fn answer(
             response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, guard::REPORT_POLICY);
             response
         }
-        Ok(Reply::Page(page)) => shown(who, address, is_api, &page),
+        Ok(Reply::Page(page)) => shown(app, who, (address, is_api), &page),
         Err(refusal) => {
             let page = Page::refused(who.lang.say("Not served"), &refusal, html! {});
-            shown(who, address, is_api, &page)
+            shown(app, who, (address, is_api), &page)
         }
     };
     for cookie in cookies {
@@ -234,11 +234,12 @@ fn answer(
     response
 }
 
-fn shown(who: &Visitor, address: Address<'_>, is_api: bool, page: &Page) -> Response {
+fn shown(app: &App, who: &Visitor, (address, is_api): (Address<'_>, bool), page: &Page) -> Response {
     match is_api {
         true => text(page.status, "application/json", page.data.to_string()),
         false => {
-            let document = document(who, address.path, address.query, page);
+            let health = app.live.health();
+            let document = document(who, (address.path, address.query), page, &health);
             text(page.status, "text/html; charset=utf-8", document.into_string())
         }
     }

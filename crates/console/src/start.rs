@@ -87,6 +87,7 @@ impl RunningConsole {
                     () = connections::serve(listener, app.clone()) => {}
                     () = sampler::sample_brokers(&app) => {}
                     () = sampler::sample_topics(&app) => {}
+                    () = sampler::sample_health(&app) => {}
                     () = sampler::sample_lags(&app) => {}
                     _ = stopped => {}
                 }

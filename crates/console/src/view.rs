@@ -4,6 +4,7 @@ use crate::app::Visitor;
 use crate::refusal::Refusal;
 use crate::request::query;
 use crate::words::Lang;
+use admin::{Health, Level};
 use http::StatusCode;
 use maud::{DOCTYPE, Markup, html};
 use serde_json::{Value, json};
@@ -55,8 +56,14 @@ const PAGES: [(&str, &str); 18] = [
 ];
 
 /// A whole document.
-pub(crate) fn document(who: &Visitor, path: &str, page_query: &str, page: &Page) -> Markup {
+pub(crate) fn document(
+    who: &Visitor,
+    (path, page_query): (&str, &str),
+    page: &Page,
+    health: &Health,
+) -> Markup {
     let lang = who.lang;
+    let level = level_name(health.level);
     let back =
         format!("{path}{}", if page_query.is_empty() { String::new() } else { format!("?{page_query}") });
     let other = match lang {
@@ -70,8 +77,8 @@ pub(crate) fn document(who: &Visitor, path: &str, page_query: &str, page: &Page)
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                title { (page.title) " - Vostok" }
-                link rel="icon" href="data:,";
+                title { (mark(health.level)) (page.title) " - Vostok" }
+                link #icon rel="icon" href=(icon(health.level));
                 link rel="stylesheet" href="/static/console.css";
                 script src="/static/console.js" defer {}
             }
@@ -79,6 +86,9 @@ pub(crate) fn document(who: &Visitor, path: &str, page_query: &str, page: &Page)
                 a.skip href="#content" { (lang.say("Skip to content")) }
                 header {
                     strong { "Vostok" }
+                    a #health class=(format!("health {level}")) href="/" data-taken=(health.taken_at_ms) data-ago=(lang.say("s ago")) data-silent=(lang.say("The console does not answer")) {
+                        (health_text(lang, health))
+                    }
                     nav {
                         @for (address, name) in PAGES {
                             @let is_here = address == path;
@@ -103,6 +113,52 @@ pub(crate) fn document(who: &Visitor, path: &str, page_query: &str, page: &Page)
             }
         }
     }
+}
+
+/// A level of health as class of the pages.
+fn level_name(level: Level) -> &'static str {
+    match level {
+        Level::Unknown => "unknown",
+        Level::Ok => "ok",
+        Level::Warning => "warning",
+        Level::Critical => "critical",
+    }
+}
+
+/// The sign before titles while something is wrong.
+fn mark(level: Level) -> &'static str {
+    match level {
+        Level::Unknown | Level::Ok => "",
+        Level::Warning => "⚠ ",
+        Level::Critical => "✗ ",
+    }
+}
+
+/// An icon in the colour of a level of health; `console.js` has the same colours.
+fn icon(level: Level) -> String {
+    let colour = match level {
+        Level::Unknown => "808894",
+        Level::Ok => "1a8f3c",
+        Level::Warning => "d98200",
+        Level::Critical => "c8141c",
+    };
+    format!(
+        "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Ccircle cx='8' cy='8' r='7' fill='%23{colour}'/%3E%3C/svg%3E"
+    )
+}
+
+/// Health in words, with the number of findings.
+pub(crate) fn health_text(lang: Lang, health: &Health) -> String {
+    let word = match health.level {
+        Level::Unknown => lang.say("Not looked yet"),
+        Level::Ok => lang.say("OK"),
+        Level::Warning => lang.say("Warning"),
+        Level::Critical => lang.say("Critical"),
+    };
+    let counts = [(health.critical, lang.say("critical")), (health.warnings, lang.say("warnings"))];
+    let counts = counts.iter().filter(|(count, _)| *count > 0);
+    let counts: Vec<String> = counts.map(|(count, name)| format!("{count} {name}")).collect();
+    if counts.is_empty() { word.to_owned() } else { format!("{word}: {}", counts.join(", ")) }
 }
 
 /// The hidden member of forms without which nothing is changed.

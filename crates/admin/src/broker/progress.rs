@@ -3,8 +3,9 @@
 use crate::operation::Typed;
 use crate::request::{Request, body};
 use crate::text::{front, time, time_to_second};
-use crate::{Arguments, Error, Session, stats};
+use crate::{Arguments, Error, Lag, Session, lag};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use wire::body::ConsumeStatsList;
 use wire::codes::request;
@@ -25,8 +26,8 @@ struct QueueProgress {
     broker_offset: i64,
     consumer_offset: i64,
     diff: i64,
-    /// Seconds since the last consumed message was stored, 0 when nothing is left; absent when nothing was consumed yet.
-    lag_seconds: Option<i64>,
+    #[serde(flatten)]
+    lag: Lag,
     /// Store time of the last consumed message, empty without one.
     last_time: String,
     #[serde(skip)]
@@ -62,7 +63,10 @@ pub(super) async fn progress(session: &Session, arguments: &Arguments) -> Result
     let broker = session.broker(arguments.need("broker")?).await?;
     let level: i64 = arguments.parse("level")?.unwrap_or_default();
     let ask = Request::new(request::GET_BROKER_CONSUME_STATS).with("isOrder", arguments.is_on("order"));
-    let found: ConsumeStatsList = body(&broker, &session.look(&broker, &ask).await?)?;
+    let mut found: ConsumeStatsList = body(&broker, &session.look(&broker, &ask).await?)?;
+    let stats = found.consume_stats_list.iter_mut().flat_map(BTreeMap::values_mut).flatten();
+    let tables = stats.map(|stats| &mut stats.offset_table).collect();
+    lag::add_first_times(session, &broker, tables).await;
     let groups = found.consume_stats_list.into_iter().flatten();
     let queues = groups.flat_map(|(group, stats)| {
         stats.into_iter().flat_map(|stats| stats.offset_table).map(move |(queue, offsets)| QueueProgress {
@@ -73,7 +77,7 @@ pub(super) async fn progress(session: &Session, arguments: &Arguments) -> Result
             broker_offset: offsets.broker_offset,
             consumer_offset: offsets.consumer_offset,
             diff: offsets.broker_offset - offsets.consumer_offset,
-            lag_seconds: stats::lag_seconds(&offsets, session.now_ms),
+            lag: Lag::of(&offsets, session.now_ms),
             last_time: time(offsets.last_timestamp),
             last_ms: offsets.last_timestamp,
         })

@@ -1,5 +1,6 @@
 //! What was gathered of a cluster: one value, written and read as JSON, without bodies of messages and without secrets.
 
+use crate::Error;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -22,6 +23,10 @@ pub struct Bundle {
     pub(crate) name_servers: Vec<NameServer>,
     /// The brokers that a name server knows.
     pub(crate) brokers: Vec<Broker>,
+    /// The controllers that brokers have in their settings.
+    pub(crate) controllers: Vec<Controller>,
+    /// The broker sets that the leading controller knows.
+    pub(crate) replica_sets: Vec<ReplicaSet>,
     /// The topics and how far their queues reach.
     pub(crate) topics: Vec<Topic>,
     /// Topics that nobody looked at, because there are very many.
@@ -30,6 +35,24 @@ pub struct Bundle {
     pub(crate) groups: Vec<Group>,
     /// What the machine says on which the bundle was gathered; absent where no broker is on it.
     pub(crate) host: Option<host::Facts>,
+}
+
+impl Bundle {
+    /// A bundle of a cluster whose name servers do not answer.
+    pub(crate) fn without_answer(name_servers: &[String], error: &Error, now_ms: i64) -> Self {
+        let silent = |address: &String| NameServer {
+            address: address.clone(),
+            error: Some(error.to_string()),
+            error_code: error.code(),
+            ..NameServer::default()
+        };
+        Self {
+            format: FORMAT,
+            taken_at_ms: now_ms,
+            name_servers: name_servers.iter().map(silent).collect(),
+            ..Self::default()
+        }
+    }
 }
 
 /// The address of a server whose host is written as a number.
@@ -201,6 +224,45 @@ pub(crate) struct Slave {
     pub is_in_sync: bool,
 }
 
+/// A controller's account of its group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Controller {
+    pub address: String,
+    /// Why the controller did not answer; absent if it did.
+    pub error: Option<String>,
+    /// Address of the leading controller; empty if the controller knows none.
+    pub leader: String,
+}
+
+/// The members of a broker set that has controllers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct ReplicaSet {
+    pub name: String,
+    pub members: Vec<Replica>,
+}
+
+impl ReplicaSet {
+    /// Number of members of the in-sync set, the master included.
+    pub fn in_sync(&self) -> usize {
+        self.members.iter().filter(|member| member.is_in_sync).count()
+    }
+}
+
+/// A member of a broker set that has controllers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Replica {
+    /// Broker id at the controllers, counted from 1.
+    pub id: i64,
+    pub address: String,
+    pub is_master: bool,
+    pub is_in_sync: bool,
+    /// Whether its heartbeats come.
+    pub is_alive: bool,
+}
+
 /// A topic and how far its queues reach.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -320,8 +382,10 @@ pub(crate) struct Progress {
     pub pulled: i64,
     /// Store time of the last consumed message, ms since the epoch; 0 for none.
     pub last_ms: i64,
-    /// Store time of the first message that waits, ms since the epoch; absent when nobody looked.
+    /// Store time of the first message that waits, ms since the epoch; absent if it is not known.
     pub first_ms: Option<i64>,
+    /// Whether the group's filter selects none of the messages behind the committed offset.
+    pub is_done: bool,
     /// The committed offset some seconds later; absent when nobody looked again.
     pub later: Option<Later>,
 }
@@ -337,7 +401,7 @@ pub(crate) struct Later {
 impl Progress {
     /// Messages that are not consumed.
     pub fn lag(&self) -> i64 {
-        self.max - self.committed
+        if self.is_done { 0 } else { self.max - self.committed }
     }
 
     /// The queue as findings name it.

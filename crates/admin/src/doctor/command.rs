@@ -203,15 +203,15 @@ impl DoctorCommand {
 }
 
 /// What is wrong in the cluster, by one look at it, as `vostok doctor -o json` prints it: `findings` first the gravest, and
-/// `checks`. This machine is looked at when a broker runs on it.
-///
-/// # Errors
-/// [`Error`] when no name server answers.
-pub async fn diagnose(session: &Session) -> Result<serde_json::Value, Error> {
-    let mut bundle = gather(session, &Scope::default(), now_ms).await?;
+/// `checks`, and `health`. This machine is looked at when a broker runs on it. If no name server answers, that is the only finding.
+pub async fn diagnose(session: &Session) -> serde_json::Value {
+    let mut bundle = match gather(session, &Scope::default(), now_ms).await {
+        Ok(bundle) => bundle,
+        Err(error) => Bundle::without_answer(&session.name_servers, &error, now_ms()),
+    };
     Watch::new(&bundle).finish(session, &mut bundle, now_ms).await;
     bundle.host = local_brokers(&bundle).map(|here| Facts::read(&here));
-    Ok(report::value(&bundle, &judge(&bundle, checks::all())))
+    report::value(&bundle, &judge(&bundle, checks::all()))
 }
 
 /// The exit code of verdicts: without any data nobody looked.

@@ -1,5 +1,6 @@
 //! Gathers a bundle: asks name servers and brokers with RocketMQ's own requests, which only read.
 
+mod controllers;
 mod groups;
 mod levels;
 mod namesakes;
@@ -64,6 +65,7 @@ pub(super) async fn gather(session: &Session, scope: &Scope, clock: fn() -> i64)
         let known = Broker { cluster: set.cluster, name: set.name, id, address, ..Broker::default() };
         bundle.brokers.push(broker(session, known, clock).await);
     }
+    (bundle.controllers, bundle.replica_sets) = controllers::gather(session, &bundle.brokers).await;
     for server in bundle.name_servers.iter_mut().filter(|server| server.error.is_none()) {
         server.certificate_ends_ms = certificate_ends_ms(&server.address).await;
     }

@@ -2,6 +2,7 @@
 
 use super::bundle::Bundle;
 use super::finding::{Finding, Severity, State, Verdict};
+use super::health::Health;
 use crate::text::time;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -21,6 +22,7 @@ fn count(verdicts: &[Verdict], state: State) -> usize {
 /// The verdicts as data.
 pub(super) fn value(bundle: &Bundle, verdicts: &[Verdict]) -> Value {
     json!({
+        "health": Health::of(verdicts, bundle.taken_at_ms),
         "taken_at": time(bundle.taken_at_ms),
         "brokers": bundle.brokers.len(),
         "topics": bundle.topics.len(),
@@ -37,6 +39,7 @@ pub(super) fn value(bundle: &Bundle, verdicts: &[Verdict]) -> Value {
 /// The verdicts for people. What passed is only counted; what was skipped is named with what it needs.
 pub(super) fn text(bundle: &Bundle, verdicts: &[Verdict]) -> String {
     let mut out = String::new();
+    let _ = writeln!(out, "Health: {}", Health::of(verdicts, bundle.taken_at_ms));
     let _ = writeln!(
         out,
         "{} brokers, {} topics, {} groups, gathered at {}",

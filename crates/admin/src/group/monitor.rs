@@ -3,7 +3,7 @@
 
 use crate::connection::verdict;
 use crate::operation::Written;
-use crate::{Error, Session, stats};
+use crate::{Error, Lag, Session, stats};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,20 +17,21 @@ pub(super) async fn monitor(session: &Session) -> Result<Written, Error> {
         let Ok(broker) = stats::broker_of_group(session, group, None).await else { continue };
         let Ok(members) = stats::consumer_connection(session, group, Some(&broker)).await else { continue };
         let Ok(progress) = stats::consume_stats(session, group, None).await else { continue };
-        let mut lags: BTreeMap<&str, [i64; 3]> = BTreeMap::new();
+        let mut lags: BTreeMap<&str, (i64, i64, Lag)> = BTreeMap::new();
         for (queue, offsets) in &progress.offset_table {
             let lag = offsets.broker_offset - offsets.consumer_offset;
-            let delay = if lag > 0 { session.now_ms - offsets.last_timestamp } else { 0 };
-            let [total, most, longest] = lags.entry(&queue.topic).or_default();
-            (*total, *most, *longest) = (*total + lag, lag.max(*most), delay.max(*longest));
+            let (total, most, longest) = lags.entry(&queue.topic).or_insert((0, 0, Lag::NOTHING));
+            (*total, *most) = (*total + lag, lag.max(*most));
+            *longest = Lag::largest([*longest, Lag::of(offsets, session.now_ms)]);
         }
-        for (topic, [total, most, delay]) in lags {
+        for (topic, (total, most, longest)) in lags {
+            let delay = longest.lag_seconds.map_or(-1, |seconds| seconds * 1000);
             let _ = writeln!(
                 text,
                 "[MONITOR] reportUndoneMsgs: UndoneMsgs [consumerGroup={group}, topic={topic}, undoneMsgsTotal={total}, \
                  undoneMsgsSingleMQ={most}, undoneMsgsDelayTimeMills={delay}]"
             );
-            rows.push(json!({"group": group, "topic": topic, "lag": total, "queue_lag_max": most, "delay_ms": delay}));
+            rows.push(json!({"group": group, "topic": topic, "lag": total, "queue_lag_max": most, "lag_seconds": longest.lag_seconds, "lag_is_bound": longest.lag_is_bound}));
         }
         let mut infos = BTreeMap::new();
         for member in members.connection_set {

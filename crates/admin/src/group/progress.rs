@@ -3,7 +3,7 @@
 use super::owners::{Owners, QueueOwner};
 use crate::operation::Typed;
 use crate::text::{front, time, time_to_second, version};
-use crate::{Arguments, Error, Session, stats};
+use crate::{Arguments, Error, Lag, Session, stats};
 use serde::Serialize;
 use std::fmt::Write as _;
 use wire::body::{ConsumeType, ConsumerConnection};
@@ -32,8 +32,8 @@ struct QueueProgress {
     #[serde(flatten)]
     owner: QueueOwner,
     diff: i64,
-    /// Seconds since the last consumed message was stored, 0 when nothing is left; absent when nothing was consumed yet.
-    lag_seconds: Option<i64>,
+    #[serde(flatten)]
+    lag: Lag,
     inflight: i64,
     /// Store time of the last consumed message, empty without one.
     last_time: String,
@@ -86,7 +86,7 @@ pub(super) async fn progress(session: &Session, arguments: &Arguments) -> Result
         .into_iter()
         .map(|(queue, offsets)| QueueProgress {
             owner: owners.as_ref().map(|owners| owners.of(&queue)).unwrap_or_default(),
-            lag_seconds: stats::lag_seconds(&offsets, session.now_ms),
+            lag: Lag::of(&offsets, session.now_ms),
             topic: queue.topic,
             broker: queue.broker_name,
             queue: queue.queue_id,

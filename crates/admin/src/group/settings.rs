@@ -4,8 +4,7 @@ use super::policy_text;
 use crate::operation::Typed;
 use crate::pages::Page;
 use crate::request::{Request, body};
-use crate::text::time;
-use crate::{Arguments, Error, Session};
+use crate::{Arguments, Error, Lag, Session};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -66,10 +65,9 @@ struct Figures {
     topics: i64,
     /// Messages that the group has not consumed.
     lag: i64,
-    /// Of groups sorted by lag: the store time of the last message that the group consumed, in the queue in which that is longest
-    /// ago; empty when it has no messages to consume, or consumed none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    last_time: Option<String>,
+    /// Age of the first message that the group has not consumed, of groups sorted by lag.
+    #[serde(flatten)]
+    time_behind: Option<Lag>,
 }
 
 /// A row of a broker's list of groups.
@@ -80,8 +78,10 @@ struct BrokerGroupRow {
     members: i64,
     topics: i64,
     lag: i64,
-    /// As [`Figures::last_time`], in ms since the epoch.
-    last_timestamp: Option<i64>,
+    /// Store time of the first message that the group has not consumed, in ms since the epoch; absent if it is not known.
+    unconsumed_timestamp: Option<i64>,
+    #[serde(default)]
+    unconsumed_is_bound: bool,
 }
 
 /// A page of the groups. Each master tells of the topics that it has; members are connected to all of them.
@@ -94,19 +94,23 @@ async fn page(session: &Session, page: Page<'_>) -> Result<Vec<GroupName>, Error
             .collect());
     };
     let is_by_lag = !page.is_by_name();
-    let mut rows: BTreeMap<String, (Figures, Option<i64>)> = BTreeMap::new();
-    for BrokerGroupRow { group, members, topics, lag, last_timestamp } in answered {
-        let (row, last_ms) = rows.entry(group).or_default();
+    let mut rows: BTreeMap<String, Figures> = BTreeMap::new();
+    for BrokerGroupRow { group, members, topics, lag, unconsumed_timestamp, unconsumed_is_bound } in answered
+    {
+        let row = rows.entry(group).or_default();
         row.members = row.members.max(members);
         row.topics = row.topics.max(topics);
         row.lag += lag;
-        *last_ms = last_ms.iter().copied().chain(last_timestamp).min();
+        if is_by_lag {
+            let of_broker = match unconsumed_timestamp {
+                _ if lag <= 0 => Lag::NOTHING,
+                Some(stored_ms) => Lag::since(stored_ms, unconsumed_is_bound, session.now_ms),
+                None => Lag::default(),
+            };
+            row.time_behind = Some(Lag::largest(row.time_behind.into_iter().chain([of_broker])));
+        }
     }
-    let shown = |(group, (figures, last_ms)): (String, (Figures, Option<i64>))| {
-        let last_time = is_by_lag.then(|| time(last_ms.unwrap_or_default()));
-        (group, Figures { last_time, ..figures })
-    };
-    let mut rows: Vec<_> = rows.into_iter().map(shown).collect();
+    let mut rows: Vec<_> = rows.into_iter().collect();
     if is_by_lag {
         rows.sort_by_key(|(_, figures)| std::cmp::Reverse(figures.lag));
     }

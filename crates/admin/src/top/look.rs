@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use wire::names::{DLQ_PREFIX, RETRY_PREFIX};
 
-use crate::{Arguments, Error, Session, operation};
+use crate::{Arguments, Error, Lag, Session, operation};
 
 /// Time between two looks; longer when a look takes longer.
 pub(super) const INTERVAL: Duration = Duration::from_secs(1);
@@ -47,7 +47,8 @@ pub(super) struct Progress {
     pub broker_offset: i64,
     pub consumer_offset: i64,
     pub diff: i64,
-    pub lag_seconds: Option<i64>,
+    #[serde(flatten)]
+    pub time_behind: Lag,
 }
 
 /// A queue, as `topic status` tells.

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::look::{Broker, Client, End, Look, Progress};
 use super::rates::{Key, Rates};
+use crate::Lag;
 use crate::text::time;
 
 /// The figures of one moment. Rates are messages per second since the look before.
@@ -37,7 +38,8 @@ pub(super) struct TopicRow {
     /// What the groups have not consumed, all together.
     pub lag: i64,
     /// Lag of the group furthest behind; none when it has consumed nothing yet.
-    pub lag_seconds: Option<i64>,
+    #[serde(flatten)]
+    pub time_behind: Lag,
 }
 
 #[derive(Clone, Debug, Default, Serialize)]
@@ -48,7 +50,8 @@ pub(super) struct GroupRow {
     pub topics: usize,
     pub out_tps: Option<f64>,
     pub lag: i64,
-    pub lag_seconds: Option<i64>,
+    #[serde(flatten)]
+    pub time_behind: Lag,
 }
 
 #[derive(Clone, Debug, Default, Serialize)]
@@ -62,7 +65,8 @@ pub(super) struct QueueRow {
     pub in_tps: Option<f64>,
     pub out_tps: Option<f64>,
     pub lag: i64,
-    pub lag_seconds: Option<i64>,
+    #[serde(flatten)]
+    pub time_behind: Lag,
 }
 
 #[derive(Clone, Debug, Default, Serialize)]
@@ -123,7 +127,7 @@ impl History {
     }
 
     fn queue(&mut self, at_ms: i64, found: Progress) -> QueueRow {
-        let Progress { topic, group, broker, queue, broker_offset, consumer_offset, diff, lag_seconds } =
+        let Progress { topic, group, broker, queue, broker_offset, consumer_offset, diff, time_behind } =
             found;
         let end = Key::End(topic.clone(), broker.clone(), queue);
         let consumed = Key::Consumed(group.clone(), topic.clone(), broker.clone(), queue);
@@ -137,7 +141,7 @@ impl History {
             group,
             broker_offset,
             consumer_offset,
-            lag_seconds,
+            time_behind,
         }
     }
 
@@ -166,7 +170,7 @@ impl History {
         // Each queue is told once for each group.
         let own: BTreeMap<_, _> = queues.iter().map(|row| ((&row.broker, row.queue), *row)).collect();
         let groups: BTreeSet<_> = queues.iter().map(|row| &row.group).collect();
-        let (lag, lag_seconds) = lag(queues);
+        let (lag, time_behind) = lag(queues);
         TopicRow {
             topic,
             queues: own.len(),
@@ -175,7 +179,7 @@ impl History {
             out_tps: sum(queues.iter().map(|row| row.out_tps)),
             groups: groups.len(),
             lag,
-            lag_seconds,
+            time_behind,
         }
     }
 
@@ -185,14 +189,14 @@ impl History {
         queues.iter().for_each(|row| rows.entry(&row.group).or_default().push(row));
         let row = |(group, queues): (&str, Vec<&QueueRow>)| {
             let topics: BTreeSet<_> = queues.iter().map(|row| &row.topic).collect();
-            let (lag, lag_seconds) = lag(&queues);
+            let (lag, time_behind) = lag(&queues);
             GroupRow {
                 group: group.to_owned(),
                 members: self.members.get(group).map(Vec::len),
                 topics: topics.len(),
                 out_tps: sum(queues.iter().map(|row| row.out_tps)),
                 lag,
-                lag_seconds,
+                time_behind,
             }
         };
         rows.into_iter().map(row).collect()
@@ -204,9 +208,9 @@ fn sum(rates: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     rates.flatten().fold(None, |sum, rate| Some(sum.unwrap_or(0.0) + rate))
 }
 
-/// The lag of queues in messages, and that of the one furthest behind in seconds.
-fn lag(queues: &[&QueueRow]) -> (i64, Option<i64>) {
-    let behind = queues.iter().filter_map(|row| row.lag_seconds).max();
+/// The lag of queues in messages, and the largest lag of a queue in time.
+fn lag(queues: &[&QueueRow]) -> (i64, Lag) {
+    let behind = Lag::largest(queues.iter().map(|row| row.time_behind));
     (queues.iter().map(|row| row.lag).sum(), behind)
 }
 
@@ -228,7 +232,7 @@ pub(super) mod tests {
             broker_offset: end,
             consumer_offset: done,
             diff: end - done,
-            lag_seconds: Some(end - done),
+            time_behind: Lag { lag_seconds: Some(end - done), lag_is_bound: false },
         }
     }
 
@@ -282,7 +286,7 @@ pub(super) mod tests {
         assert_eq!((never.end, never.in_tps), (None, None), "was not asked yet");
         assert_eq!((orders.queues, orders.groups, orders.end), (2, 2, Some(1800)));
         assert_eq!((orders.in_tps, orders.out_tps), (Some(600.0), Some(800.0)));
-        assert_eq!((orders.lag, orders.lag_seconds), (300, Some(300)));
+        assert_eq!((orders.lag, orders.time_behind.lag_seconds), (300, Some(300)));
         let [billing, idle, _] = &sample.groups[..] else { panic!("{:?}", sample.groups) };
         assert_eq!((billing.members, billing.out_tps, billing.lag), (Some(1), Some(500.0), 300));
         assert_eq!((idle.members, idle.topics, idle.out_tps), (None, 0, None));

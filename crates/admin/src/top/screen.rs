@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use super::sample::Sample;
+use crate::Lag;
 
 /// A page of `vostok top`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +32,7 @@ pub(super) enum Cell {
     Count(Option<i64>),
     /// Messages per second.
     Rate(Option<f64>),
-    Seconds(Option<i64>),
+    Lag(Lag),
     /// A part of a whole, from 0 to 1.
     Share(f64),
 }
@@ -173,7 +174,7 @@ fn topics(sample: &Sample) -> Vec<Vec<Cell>> {
             Cell::Rate(row.out_tps),
             count(row.groups),
             Cell::Count(Some(row.lag)),
-            Cell::Seconds(row.lag_seconds),
+            Cell::Lag(row.time_behind),
         ]
     };
     sample.topics.iter().map(row).collect()
@@ -187,7 +188,7 @@ fn groups(sample: &Sample) -> Vec<Vec<Cell>> {
             count(row.topics),
             Cell::Rate(row.out_tps),
             Cell::Count(Some(row.lag)),
-            Cell::Seconds(row.lag_seconds),
+            Cell::Lag(row.time_behind),
         ]
     };
     sample.groups.iter().map(row).collect()
@@ -203,7 +204,7 @@ fn queues(sample: &Sample) -> Vec<Vec<Cell>> {
             Cell::Rate(row.in_tps),
             Cell::Rate(row.out_tps),
             Cell::Count(Some(row.lag)),
-            Cell::Seconds(row.lag_seconds),
+            Cell::Lag(row.time_behind),
         ]
     };
     sample.queues.iter().map(row).collect()
@@ -224,9 +225,9 @@ impl Cell {
             Self::Text(text) => text.clone(),
             Self::Count(Some(count)) => short(*count as f64, 0),
             Self::Rate(Some(rate)) => short(*rate, if *rate < 100.0 { 1 } else { 0 }),
-            Self::Seconds(Some(seconds)) => span(*seconds),
+            Self::Lag(lag) => lag.to_string(),
             Self::Share(share) => format!("{:.0}%", share * 100.0),
-            Self::Count(None) | Self::Rate(None) | Self::Seconds(None) => "-".to_owned(),
+            Self::Count(None) | Self::Rate(None) => "-".to_owned(),
         }
     }
 
@@ -241,7 +242,8 @@ impl Cell {
     fn number(&self) -> f64 {
         match self {
             Self::Text(_) => None,
-            Self::Count(count) | Self::Seconds(count) => count.map(|count| count as f64),
+            Self::Count(count) => count.map(|count| count as f64),
+            Self::Lag(lag) => lag.lag_seconds.map(|seconds| seconds as f64),
             Self::Rate(rate) => *rate,
             Self::Share(share) => Some(*share),
         }
@@ -264,19 +266,13 @@ fn short(number: f64, digits: usize) -> String {
     }
 }
 
-/// A span of time in its largest unit.
-pub(super) fn span(seconds: i64) -> String {
-    match seconds {
-        ..120 => format!("{seconds}s"),
-        120..7200 => format!("{}m", seconds / 60),
-        7200..172_800 => format!("{}h", seconds / 3600),
-        _ => format!("{}d", seconds / 86_400),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn exact(seconds: i64) -> Lag {
+        Lag { lag_seconds: Some(seconds), lag_is_bound: false }
+    }
 
     #[test]
     fn numbers_stay_short() {
@@ -286,9 +282,11 @@ mod tests {
         check(Cell::Count(Some(123_456_789)), "123M");
         check(Cell::Count(Some(98_765_432_100)), "99G");
         check(Cell::Count(Some(250_000)), "250k");
-        check(Cell::Seconds(Some(119)), "119s");
-        check(Cell::Seconds(Some(7199)), "119m");
-        check(Cell::Seconds(Some(400_000)), "4d");
+        check(Cell::Lag(exact(119)), "119s");
+        check(Cell::Lag(exact(7199)), "119m");
+        check(Cell::Lag(exact(400_000)), "4d");
+        check(Cell::Lag(Lag { lag_is_bound: true, ..exact(119) }), "≤119s");
+        check(Cell::Lag(Lag::default()), "-");
         check(Cell::Share(0.254), "25%");
         check(Cell::Rate(None), "-");
     }

@@ -89,7 +89,9 @@ fn rows(broker: &Broker) -> BTreeMap<(String, String, bool), Progress> {
                     of_topic.entry(queue_id).or_insert_with(|| broker.store.find_queue(topic, queue_id));
                 let Some(queue) = queue else { continue };
                 let place = Place::of(offsets.get(&queue_id), cells.get(&queue_id), queue.max().to_i64());
-                add(&mut times, row, queue, place);
+                // A group that moves on reads the index at each scrape, a group that stands still does not read the log.
+                let wanted = broker.unconsumed(&group, queue, place.committed, place.end);
+                add(&mut times, row, queue, (place, wanted.map(|message| message.offset)));
             }
         }
     }
@@ -145,15 +147,24 @@ impl Place {
     }
 }
 
-/// Adds what a group has still to do in one queue.
-fn add(times: &mut HeadTimes<'_>, row: &mut Progress, queue: &Arc<Queue>, place: Place) {
+/// Adds what a group has still to do in one queue: `wanted` is the offset of the first message that the group has not consumed.
+fn add(
+    times: &mut HeadTimes<'_>,
+    row: &mut Progress,
+    queue: &Arc<Queue>,
+    (place, wanted): (Place, Option<i64>),
+) {
     let Place { committed, read, end } = place;
     row.lag += (end - committed).max(0);
     row.in_flight += (read - committed).max(0);
     row.ready += (end - read).max(0);
-    let unconsumed_ms = times.stored_ms(queue, committed);
+    let unconsumed_ms = wanted.and_then(|offset| times.stored_ms(queue, offset));
     row.unconsumed_ms = older(row.unconsumed_ms, unconsumed_ms);
-    let unread_ms = if read == committed { unconsumed_ms } else { times.stored_ms(queue, read) };
+    let unread_ms = match wanted {
+        Some(offset) if read <= offset => unconsumed_ms,
+        Some(_) => times.stored_ms(queue, read),
+        None => None,
+    };
     row.unread_ms = older(row.unread_ms, unread_ms);
 }
 

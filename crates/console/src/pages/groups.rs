@@ -10,6 +10,7 @@ use crate::request::Fields;
 use crate::view::{Page, answer, columns_table, columns_with_values, field, operation_link, taken};
 use crate::words::Lang;
 use maud::{Markup, html};
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -18,8 +19,11 @@ const GROUPS: List = List { operation: ("group", "names"), name: "group", path: 
 /// Time for which the lag of all groups is not asked for again, ms.
 const LAG_MS: i64 = 10_000;
 
-/// The messages that are left for each group, with one request to each master; and what was refused.
-async fn lags(app: &App, who: &Visitor) -> Result<(BTreeMap<String, i64>, Vec<String>), Refusal> {
+/// The messages that each group has not consumed and their largest age, with one request to each master; and the failures.
+async fn lags(
+    app: &App,
+    who: &Visitor,
+) -> Result<(BTreeMap<String, (i64, admin::Lag)>, Vec<String>), Refusal> {
     let (mut lags, mut failures) = (BTreeMap::new(), Vec::new());
     for broker in masters(app, who).await? {
         let given = [("broker", broker.as_str())];
@@ -27,7 +31,7 @@ async fn lags(app: &App, who: &Visitor) -> Result<(BTreeMap<String, i64>, Vec<St
             Ok(sums) => {
                 for row in rows(&sums) {
                     let group = row["group"].as_str().unwrap_or_default().to_owned();
-                    *lags.entry(group).or_default() += row["diff"].as_i64().unwrap_or_default();
+                    add(lags.entry(group).or_insert((0, admin::Lag::NOTHING)), row);
                 }
             }
             Err(refusal) => failures.push(format!("{broker}: {}", refusal.text)),
@@ -39,12 +43,19 @@ async fn lags(app: &App, who: &Visitor) -> Result<(BTreeMap<String, i64>, Vec<St
 /// The messages that are left for each group of a broker, of whose progress there is a row for each queue of each group. Queues of
 /// which everything is consumed count too: they tell a group that has consumed everything from one that never consumed.
 fn sums(progress: Value) -> Value {
-    let mut sums: BTreeMap<&str, i64> = BTreeMap::new();
+    let mut sums: BTreeMap<&str, (i64, admin::Lag)> = BTreeMap::new();
     for row in rows(&progress["queues"]) {
         let group = row["group"].as_str().unwrap_or_default();
-        *sums.entry(group).or_default() += row["diff"].as_i64().unwrap_or_default();
+        add(sums.entry(group).or_insert((0, admin::Lag::NOTHING)), row);
     }
-    sums.into_iter().map(|(group, diff)| json!({"group": group, "diff": diff})).collect()
+    let row = |(group, (diff, lag)): (&str, (i64, admin::Lag))| json!({"group": group, "diff": diff, "lag_seconds": lag.lag_seconds, "lag_is_bound": lag.lag_is_bound});
+    sums.into_iter().map(row).collect()
+}
+
+/// Adds a row with `diff`, `lag_seconds` and `lag_is_bound` to the lag of a group.
+fn add((diff, lag): &mut (i64, admin::Lag), row: &Value) {
+    *diff += row["diff"].as_i64().unwrap_or_default();
+    *lag = admin::Lag::largest([*lag, admin::Lag::deserialize(row).unwrap_or_default()]);
 }
 
 /// Arguments of `group create` by the settings of a group that they set.
@@ -91,7 +102,11 @@ pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Pa
     failures.extend(refused);
     for row in &mut part.rows {
         let known = lags.get(row["group"].as_str().unwrap_or_default()).copied();
-        row["diff"] = row["lag"].as_i64().or(known).into();
+        row["diff"] = row["lag"].as_i64().or(known.map(|(diff, _)| diff)).into();
+        if let Some((_, lag)) = known {
+            row["lag_seconds"] = lag.lag_seconds.into();
+            row["lag_is_bound"] = lag.lag_is_bound.into();
+        }
     }
     let body = html! {
         (taken(lang))
@@ -101,7 +116,7 @@ pub(super) async fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Pa
             button { (lang.say("Search")) }
         }
         (shown_failures(&failures))
-        (columns_table(lang, &part.rows, &columns_with_values(&part.rows, &["group", "diff", "members", "topics", "brokers"])))
+        (columns_table(lang, &part.rows, &columns_with_values(&part.rows, &["group", "diff", "lag_seconds", "members", "topics", "brokers"])))
         (part.links(lang, GROUPS.path, fields))
     };
     let data = json!({"found": part.found(), "groups": part.rows, "failures": failures});
@@ -220,7 +235,7 @@ fn charts(lang: Lang, past: &[Lag]) -> Markup {
     };
     html! {
         (chart(lang.say("Messages"), "in", |lag| Some(lag.messages)))
-        (chart(lang.say("Seconds"), "out", |lag| lag.seconds))
+        (chart(lang.say("Seconds"), "out", |lag| lag.time_behind.lag_seconds))
         p.small { time { (admin::time(first.at_ms)) } " – " time { (admin::time(last.at_ms)) } }
     }
 }
@@ -298,15 +313,19 @@ mod tests {
 
     #[test]
     fn the_progress_of_a_broker_is_reduced_to_its_groups() {
-        let row = |group: &str, queue: i64, diff: i64| json!({"group": group, "topic": "T", "queue": queue, "diff": diff});
+        let row = |group: &str, queue: i64, diff: i64| json!({"group": group, "topic": "T", "queue": queue, "diff": diff, "lag_seconds": diff * 10, "lag_is_bound": false});
         let progress =
             json!({"diff_total": 5, "queues": [row("g", 0, 2), row("well", 0, 0), row("g", 1, 3)]});
-        assert_eq!(sums(progress), json!([{"group": "g", "diff": 5}, {"group": "well", "diff": 0}]));
+        let sum = |group: &str, diff: i64, seconds: i64| json!({"group": group, "diff": diff, "lag_seconds": seconds, "lag_is_bound": false});
+        assert_eq!(sums(progress), json!([sum("g", 5, 30), sum("well", 0, 0)]));
     }
 
     #[test]
     fn a_lag_that_is_not_known_is_shown_as_unknown() {
-        let past = [Some(30), None].map(|seconds| Lag { at_ms: 1000, messages: 5, seconds });
+        let past = [Some(30), None].map(|lag_seconds| {
+            let time_behind = admin::Lag { lag_seconds, lag_is_bound: false };
+            Lag { at_ms: 1000, messages: 5, time_behind }
+        });
         let text = charts(Lang::En, &past).into_string();
         assert!(text.contains("<p>Messages: now 5, most 5</p>"), "{text}");
         assert!(text.contains("<p>Seconds: now unknown, most 30</p>"), "{text}");

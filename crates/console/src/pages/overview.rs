@@ -3,7 +3,7 @@
 use crate::app::{App, Visitor};
 use crate::refusal::{KEYS, Refusal};
 use crate::request::{Fields, query};
-use crate::view::{Page, columns_table};
+use crate::view::{Page, columns_table, health_text, token};
 use crate::words::Lang;
 use maud::{Markup, html};
 use serde_json::{Value, json};
@@ -37,7 +37,8 @@ pub(super) async fn overview(app: &App, who: &Visitor) -> Page {
         @if sample.is_refused() {
             p.failure role="alert" { "✗ " (lang.say("A broker refuses the console")) ": " (KEYS) }
         }
-        (verdict(app, who, doctor.as_ref()))
+        div #verdict data-taken=(app.live.health().taken_at_ms) { (verdict(app, who, doctor.as_ref())) }
+        form method="post" action="/look" { (token(who)) button { (lang.say("Look now")) } }
         h2 { (lang.say("Messages per second")) }
         @if let Some(error) = &sample.error { p.failure role="alert" { "✗ " (error) } }
         div.figures { (tps("in", "stored", sample.in_tps)) (tps("out", "delivered", sample.out_tps)) }
@@ -122,6 +123,15 @@ fn subject_link(code: &str, subject: &str) -> Markup {
 /// The part of the first page that is fetched again each second.
 pub(super) fn live(app: &App) -> Result<Page, Refusal> {
     Ok(Page::new("Live", json!(app.live.sample()), html! {}))
+}
+
+/// Health of the cluster, which all pages fetch every few seconds.
+pub(super) fn health(app: &App, who: &Visitor) -> Page {
+    app.live.watch();
+    let health = app.live.health();
+    let mut data = json!(health);
+    data["text"] = health_text(who.lang, &health).into();
+    Page::new("Health", data, html! {})
 }
 
 /// The past: `ring` 0 for seconds, 1 for 10 s, 2 for 5 minutes.

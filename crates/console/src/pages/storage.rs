@@ -51,7 +51,7 @@ pub(super) async fn storage(app: &App, who: &Visitor) -> Result<Page, Refusal> {
     // Asked for once a minute, because the progress of all groups can be long.
     let readers = app.lags.oldest_readers(READERS).into_iter();
     let readers: Vec<Value> = readers
-        .map(|(group, lag)| json!({"group": group, "diff": lag.messages, "lag_seconds": lag.seconds, "time": admin::time(lag.at_ms)}))
+        .map(|(group, lag)| json!({"group": group, "diff": lag.messages, "lag_seconds": lag.time_behind.lag_seconds, "time": admin::time(lag.at_ms)}))
         .collect();
     // The data says null where the lag is not known, whatever the language.
     let shown_readers: Vec<Value> = readers.iter().map(|row| shown_reader(lang, row)).collect();

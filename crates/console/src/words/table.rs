@@ -3,6 +3,14 @@
 /// English text and its Chinese translation.
 pub(super) const WORDS: &[(&str, &str)] = &[
     ("Overview", "总览"),
+    ("OK", "正常"),
+    ("Warning", "警告"),
+    ("Critical", "严重"),
+    ("Not looked yet", "尚未检查"),
+    ("warnings", "项警告"),
+    ("s ago", "秒前"),
+    ("The console does not answer", "控制台无响应"),
+    ("Look now", "立即检查"),
     ("Delays", "延时与定时"),
     ("Transactions", "事务"),
     ("Pops", "Pop 消费"),

@@ -9,6 +9,9 @@ use wire::names::{DLQ_PREFIX, RETRY_PREFIX};
 const HOUR_MS: i64 = 3_600_000;
 /// Hours for which messages are kept unless `fileReservedTime` says otherwise.
 const RESERVED_HOURS: i64 = 72;
+/// Age of a message that waits, below which its group counts as moving: a group whose filter selects no message commits an offset at
+/// the end of a long poll, after 15 s, and clients save offsets every 5 s.
+const MOVING_MS: i64 = 30_000;
 /// Share of the time for which messages are kept, in percent, after which a lag is in danger.
 const OLD_PERCENT: i64 = 80;
 /// Messages in a retry topic from which on a group is said to be in a storm of retries.
@@ -61,7 +64,8 @@ fn not_moving(bundle: &Bundle) -> Look {
     let rows = bundle.groups.iter().filter(|group| group.is_online == Some(true));
     Look::each(rows.flat_map(|group| group.progress.iter().map(move |row| (group, row))), |(group, row)| {
         let later = row.later?;
-        Found::when(row.lag() > 0 && later.committed == row.committed, || {
+        let waits_ms = bundle.taken_at_ms - row.first_ms.unwrap_or(row.last_ms);
+        Found::when(row.lag() > 0 && later.committed == row.committed && waits_ms > MOVING_MS, || {
             let figure = format!(
                 "committed offset {} of {} unchanged for {} s, {} messages wait",
                 row.committed,

@@ -21,8 +21,17 @@ pub(super) const CHECKS: &[Check] = checks! {
     "slave-behind", Warning, behind, "A slave is more than 64 MiB behind",
         "a slave that is connected";
     "too-few-in-sync", Critical, too_few,
-        "Fewer replicas are in sync than sends need, so that they are refused or wait",
+        "Fewer replicas are in sync than minInSyncReplicas, so that sends are refused",
         "replication status and settings of synchronous masters";
+    "too-few-acks", Warning, too_few_acks,
+        "Fewer slaves are in sync than inSyncReplicas, so that sends wait and are answered with SLAVE_NOT_AVAILABLE or FLUSH_SLAVE_TIMEOUT",
+        "replication status and settings of synchronous masters";
+    "replica-lost", Warning, replica_lost, "A member of a broker set is gone",
+        "brokers with controllers";
+    "controller-silent", Warning, controller_silent, "A controller does not answer",
+        "brokers with controllers";
+    "no-controller-leader", Critical, no_leader, "No controller leads, so that a broken master is not replaced",
+        "brokers with controllers";
 };
 
 fn masters(bundle: &Bundle) -> impl Iterator<Item = &Broker> {
@@ -95,21 +104,108 @@ fn slaves(bundle: &Bundle, is_found: fn(&crate::doctor::bundle::Slave) -> bool) 
     })
 }
 
+/// A number in the settings of a broker.
+fn number(broker: &Broker, name: &str) -> Option<i64> {
+    broker.setting(name)?.parse().ok()
+}
+
+/// Whether a setting of a broker is switched on.
+fn is_on(broker: &Broker, name: &str) -> bool {
+    broker.setting(name) == Some("true")
+}
+
+/// Whether sends to a master wait for its slaves (`BrokerController.changeToMaster`: with controllers every master is synchronous).
+fn is_synchronous(master: &Broker) -> Option<bool> {
+    Some(is_on(master, "enableControllerMode") || master.setting("brokerRole")? == "SYNC_MASTER")
+}
+
+/// Members in sync with a synchronous master, the master included.
+fn in_sync(master: &Broker) -> Option<i64> {
+    is_synchronous(master)?.then_some(())?;
+    Some(master.replication.as_ref()?.in_sync + 1)
+}
+
+fn start_slaves(master: &Broker) -> String {
+    format!(
+        "start the brokers of {} that are gone; until then: vostok admin broker replication --broker {}",
+        master.name, master.address
+    )
+}
+
+/// Sends are refused below `minInSyncReplicas` alone (`CommitLog.asyncPutMessage`).
 fn too_few(bundle: &Bundle) -> Look {
     Look::each(masters(bundle), |master| {
-        if master.setting("brokerRole")? != "SYNC_MASTER" {
-            return None;
-        }
-        let number = |name: &str| master.setting(name).and_then(|text| text.parse::<i64>().ok());
-        let needed = number("minInSyncReplicas").unwrap_or(1).max(number("inSyncReplicas").unwrap_or(1));
-        let found = master.replication.as_ref()?.in_sync + 1;
+        let (found, needed) = (in_sync(master)?, number(master, "minInSyncReplicas").unwrap_or(1));
         Found::when(found < needed, || {
-            let figure = format!("{found} in sync with the master itself, {needed} needed");
-            let fix = format!(
-                "start the slaves of {}; until then: vostok admin broker replication --broker {}",
-                master.name, master.address
+            let figure = format!(
+                "{found} in sync, the master included; minInSyncReplicas={needed}: sends are refused"
             );
-            Found::new(master.title(), figure, STATUS, fix)
+            Found::new(master.title(), figure, STATUS, start_slaves(master))
+        })
+    })
+}
+
+/// Sends wait for `inSyncReplicas`, unless the in-sync set or the slaves that are there count (`CommitLog.calcNeedAckNums`).
+fn too_few_acks(bundle: &Bundle) -> Look {
+    Look::each(masters(bundle), |master| {
+        let (found, needed) = (in_sync(master)?, number(master, "inSyncReplicas").unwrap_or(1));
+        let is_adapted = is_on(master, "enableAutoInSyncReplicas")
+            || is_on(master, "enableControllerMode") && is_on(master, "allAckInSyncStateSet");
+        let is_refused = found < number(master, "minInSyncReplicas").unwrap_or(1);
+        Found::when(found < needed && !is_adapted && !is_refused, || {
+            let figure = format!("{found} in sync, the master included; inSyncReplicas={needed}");
+            Found::new(master.title(), figure, STATUS, start_slaves(master))
+        })
+    })
+}
+
+const CONTROLLERS: &str = "CONTROLLER_GET_SYNC_STATE_DATA (1006)";
+
+fn replica_lost(bundle: &Bundle) -> Look {
+    let members =
+        bundle.replica_sets.iter().flat_map(|set| set.members.iter().map(move |member| (set, member)));
+    Look::each(members, |(set, member)| {
+        Found::when(!member.is_alive, || {
+            let master = masters(bundle).find(|broker| broker.name == set.name);
+            let needed = master.and_then(|broker| number(broker, "minInSyncReplicas")).unwrap_or(1);
+            let left = set.in_sync();
+            let figure = format!(
+                "its heartbeats do not reach the controllers; {left} of {} members in sync, minInSyncReplicas={needed}",
+                set.members.len()
+            );
+            let fix = "start the broker again, and look at its machine and log; the set has one copy less until then";
+            Found::new(
+                format!("{} (id {} at the controllers, {})", set.name, member.id, member.address),
+                figure,
+                CONTROLLERS,
+                fix,
+            )
+        })
+    })
+}
+
+const METADATA: &str = "CONTROLLER_GET_METADATA_INFO (1005)";
+
+fn controller_silent(bundle: &Bundle) -> Look {
+    Look::each(&bundle.controllers, |controller| {
+        Found::when(controller.error.is_some(), || {
+            let why = controller.error.clone().unwrap_or_default();
+            let fix = "start the controller again; sets fail over only while a majority of the controllers is there";
+            Found::new(&controller.address, why, METADATA, fix)
+        })
+    })
+}
+
+fn no_leader(bundle: &Bundle) -> Look {
+    let asked = Some(&bundle.controllers).filter(|controllers| !controllers.is_empty());
+    Look::each(asked, |controllers| {
+        Found::when(controllers.iter().all(|controller| controller.leader.is_empty()), || {
+            let names: Vec<&str> = controllers.iter().map(|controller| controller.address.as_str()).collect();
+            let silent = controllers.iter().filter(|controller| controller.error.is_some()).count();
+            let figure =
+                format!("{silent} of {} controllers do not answer, and no other knows a leader", names.len());
+            let fix = "start controllers until a majority of them runs, and make them reach each other";
+            Found::new(names.join(", "), figure, METADATA, fix)
         })
     })
 }

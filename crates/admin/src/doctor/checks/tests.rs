@@ -2,8 +2,9 @@
 
 use super::all;
 use crate::doctor::bundle::{
-    Broker, BrokerSet, Bundle, Connection, DelayLevel, EXAMPLE, FORMAT, Group, Head, Later, Lock, Member,
-    NameServer, Owned, Progress, Queue, Replication, Route, Slave, Standing, Topic,
+    Broker, BrokerSet, Bundle, Connection, Controller, DelayLevel, EXAMPLE, FORMAT, Group, Head, Later, Lock,
+    Member, NameServer, Owned, Progress, Queue, Replica, ReplicaSet, Replication, Route, Slave, Standing,
+    Topic,
 };
 use crate::doctor::finding::{State, Verdict, judge};
 use host::{BrokerProcess, Facts, Mount};
@@ -129,6 +130,14 @@ fn member(id: &str, broker: &str) -> Member {
     }
 }
 
+fn controller(address: &str) -> Controller {
+    Controller { address: address.into(), error: None, leader: "10.0.0.5:9878".into() }
+}
+
+fn replica(id: i64, address: &str) -> Replica {
+    Replica { id, address: address.into(), is_master: id == 1, is_in_sync: true, is_alive: true }
+}
+
 /// A cluster of two broker sets and one group in which every check finds data and none a fault.
 pub(crate) fn healthy() -> Bundle {
     let progress = |broker: &str| Progress {
@@ -140,6 +149,7 @@ pub(crate) fn healthy() -> Bundle {
         pulled: 10,
         last_ms: NOW_MS - 1000,
         first_ms: None,
+        is_done: false,
         later: Some(Later { after_ms: 6000, committed: 10 }),
     };
     let connection = |id: &str, port: u16| Connection {
@@ -166,6 +176,11 @@ pub(crate) fn healthy() -> Bundle {
         taken_at_ms: NOW_MS,
         name_servers: vec![name_server("10.0.0.5:9876"), name_server("10.0.0.6:9876")],
         brokers: vec![broker("broker-a", 0, 1), broker("broker-a", 1, 2), broker("broker-b", 0, 3)],
+        controllers: vec![controller("10.0.0.5:9878"), controller("10.0.0.6:9878")],
+        replica_sets: vec![ReplicaSet {
+            name: "broker-a".into(),
+            members: vec![replica(1, "10.0.0.1:10911"), replica(2, "10.0.0.2:10911")],
+        }],
         topics_left_out: 0,
         topics: vec![topic("T", 10), topic("%DLQ%G", 0), topic("TRANS_CHECK_MAX_TIME_TOPIC", 0)],
         groups: vec![Group {
@@ -259,9 +274,10 @@ fn lag(bundle: &mut Bundle) {
     row(bundle).max = 15;
 }
 
-/// Messages wait in a queue, and its offset did not move between two looks.
+/// Messages wait in a queue for a minute, and its offset did not move between two looks.
 fn stuck(bundle: &mut Bundle) {
     lag(bundle);
+    row(bundle).first_ms = Some(NOW_MS - 60_000);
     row(bundle).later = Some(Later { after_ms: 6000, committed: 10 });
 }
 
@@ -439,7 +455,15 @@ const FAULTS: &[Fault] = &[
     ("slave-not-connected", |it| replication(it).slaves.clear(), "broker-a (id 1"),
     ("slave-not-in-sync", |it| replication(it).slaves[0].is_in_sync = false, "10.0.0.9:4000"),
     ("slave-behind", |it| replication(it).slaves[0].behind_bytes = 1 << 30, "10.0.0.9:4000"),
-    ("too-few-in-sync", |it| setting(it, "inSyncReplicas", "3"), "broker-b"),
+    ("too-few-in-sync", |it| setting(it, "minInSyncReplicas", "3"), "broker-b"),
+    ("too-few-acks", |it| setting(it, "inSyncReplicas", "3"), "broker-b"),
+    ("replica-lost", |it| it.replica_sets[0].members[1].is_alive = false, "10.0.0.2:10911"),
+    ("controller-silent", |it| it.controllers[1].error = Some("refused".into()), "10.0.0.6:9878"),
+    (
+        "no-controller-leader",
+        |it| it.controllers.iter_mut().for_each(|it| it.leader.clear()),
+        "10.0.0.5:9878",
+    ),
     ("open-to-everybody", |it| setting(it, "authenticationEnabled", "false"), "broker-b"),
     ("keys-of-the-examples", |it| setting(it, "innerClientAuthenticationCredentials", EXAMPLE), "broker-b"),
     ("settings-differ", |it| setting(it, "maxMessageSize", "1000"), "maxMessageSize in C"),
@@ -508,7 +532,7 @@ fn with_data(code: &str) -> Bundle {
                 broker.runtime.as_mut().unwrap().remove("vostokVersion");
             }
         }
-        "too-few-in-sync" => bundle.brokers[2].replication.as_mut().unwrap().in_sync = 1,
+        "too-few-in-sync" | "too-few-acks" => bundle.brokers[2].replication.as_mut().unwrap().in_sync = 1,
         _ => {}
     }
     bundle
@@ -537,10 +561,45 @@ fn every_check_is_raised_by_its_fault_and_names_the_culprit() {
     }
 }
 
+/// With controllers every master is synchronous, and `minInSyncReplicas` alone decides whether sends are refused.
+#[test]
+fn sends_are_refused_below_the_least_number_of_members_in_sync() {
+    let check = |settings: &[(&str, &str)], in_sync, refused, waits| {
+        let mut bundle = healthy();
+        settings.iter().for_each(|(name, value)| setting(&mut bundle, name, value));
+        bundle.brokers[2].replication.as_mut().unwrap().in_sync = in_sync;
+        let state = |code| verdict_of(&bundle, code).state == State::Finding;
+        assert_eq!(
+            (state("too-few-in-sync"), state("too-few-acks")),
+            (refused, waits),
+            "{settings:?} {in_sync}"
+        );
+    };
+    let controlled = [
+        ("brokerRole", "ASYNC_MASTER"),
+        ("enableControllerMode", "true"),
+        ("allAckInSyncStateSet", "true"),
+        ("inSyncReplicas", "2"),
+        ("minInSyncReplicas", "2"),
+    ];
+    check(&controlled, 1, false, false);
+    check(&controlled, 0, true, false);
+    let synchronous = [("brokerRole", "SYNC_MASTER"), ("inSyncReplicas", "2")];
+    check(&synchronous, 1, false, false);
+    check(&synchronous, 0, false, true);
+    check(
+        &[("brokerRole", "SYNC_MASTER"), ("inSyncReplicas", "2"), ("enableAutoInSyncReplicas", "true")],
+        0,
+        false,
+        false,
+    );
+    check(&[("brokerRole", "ASYNC_MASTER"), ("minInSyncReplicas", "2")], 0, false, false);
+}
+
 #[test]
 fn a_value_that_counts_after_a_restart_raises_no_finding() {
     for (code, name, value) in [
-        ("too-few-in-sync", "inSyncReplicas", "3"),
+        ("too-few-acks", "inSyncReplicas", "3"),
         ("too-few-in-sync", "minInSyncReplicas", "3"),
         ("settings-differ", "maxMessageSize", "1000"),
     ] {
@@ -578,11 +637,12 @@ fn what_was_refused_or_not_asked_is_skipped() {
         broker.certificate_ends_ms = None;
     }
     bundle.name_servers.iter_mut().for_each(|server| server.certificate_ends_ms = None);
+    bundle.replica_sets.clear();
     for group in &mut bundle.groups {
         *group = Group { name: group.name.clone(), ..Group::default() };
     }
     (bundle.host, bundle.topics) = (None, Vec::new());
-    let told = ["name-server", "broker-silent", "address", "routes", "two-", "no-", "look"];
+    let told = ["name-server", "broker-silent", "address", "routes", "two-", "no-", "look", "controller"];
     for verdict in judge(&bundle, all()) {
         let is_told = told.iter().any(|start| verdict.code.starts_with(start));
         let expected = if is_told { State::Pass } else { State::Skip };
@@ -705,6 +765,22 @@ fn a_group_that_goes_on_is_not_stuck() {
     for code in ["group-not-moving", "owner-does-not-consume", "owner-does-not-pull"] {
         assert_eq!(verdict_of(&bundle, code).state, State::Pass, "{code}");
     }
+}
+
+#[test]
+fn a_group_whose_filter_selects_little_is_not_stuck() {
+    let check = |change: fn(&mut Progress), expected| {
+        let mut bundle = healthy();
+        stuck(&mut bundle);
+        change(row(&mut bundle));
+        assert_eq!(verdict_of(&bundle, "group-not-moving").state, expected);
+    };
+    check(|_| (), State::Finding);
+    check(|row| row.is_done = true, State::Pass);
+    check(|row| row.first_ms = Some(NOW_MS - 20_000), State::Pass);
+    // A broker of RocketMQ: the last message that was consumed is as old as a long poll.
+    check(|row| (row.first_ms, row.last_ms) = (None, NOW_MS - 20_000), State::Pass);
+    check(|row| (row.first_ms, row.last_ms) = (None, 0), State::Finding);
 }
 
 #[test]

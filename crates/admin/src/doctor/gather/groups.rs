@@ -74,7 +74,9 @@ pub(super) async fn gather(session: &Session, bundle: &Bundle, scope: &Scope) ->
     }
     let old_ms = bundle.taken_at_ms - RECENT_MS;
     let rows = groups.values_mut().flat_map(|group| &mut group.progress);
-    for row in rows.filter(|row| row.lag() > 0 && row.last_ms < old_ms).take(FIRST_MAX) {
+    for row in
+        rows.filter(|row| row.lag() > 0 && row.first_ms.is_none() && row.last_ms < old_ms).take(FIRST_MAX)
+    {
         row.first_ms = first_waiting(session, row).await;
     }
     groups.into_values().collect()
@@ -144,7 +146,8 @@ async fn progress(session: &Session, address: &str, group: &str) -> Vec<Progress
         committed: offsets.consumer_offset,
         pulled: offsets.pull_offset,
         last_ms: offsets.last_timestamp,
-        first_ms: None,
+        first_ms: offsets.unconsumed_timestamp.filter(|ms| *ms > 0),
+        is_done: offsets.unconsumed_timestamp == Some(0),
         later: None,
     })
     .collect()

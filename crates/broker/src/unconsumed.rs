@@ -1,0 +1,103 @@
+//! The first message of a queue that a group has not consumed. Its store time is the group's lag in time for operators, metrics
+//! and clients alike (`ConsumerLagCalculator` takes the message at the committed offset instead, whether the group wants it or not).
+
+use store::Queue;
+use wire::body::MessageModel;
+use wire::units::QueueOffset;
+
+use crate::broker::Broker;
+use crate::clients::Subscription;
+
+/// Index units that are compared with the tags of a group. A group with a rare tag may have a longer backlog.
+const UNITS_MAX: u64 = 4096;
+/// Store time that is not known.
+const UNKNOWN: i64 = -1;
+/// Index units that are read at a time.
+const UNITS_AT_ONCE: usize = 256;
+
+/// The position of a message that a group has not consumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unconsumed {
+    /// Queue offset of the message.
+    pub offset: i64,
+    /// Whether the group may not want this message but a later one: an SQL92 filter, or more than `UNITS_MAX` other tags before it.
+    pub is_bound: bool,
+}
+
+impl Unconsumed {
+    /// Finds the first message from `committed` on that the subscription selects by its tags. Returns `None` if there is none
+    /// before `end`. A group without members has no subscription, and every message counts. May read the disk.
+    pub fn find(
+        queue: &Queue,
+        subscription: Option<&Subscription>,
+        committed: i64,
+        end: i64,
+    ) -> Option<Self> {
+        let first = committed.max(queue.min().to_i64());
+        if first >= end {
+            return None;
+        }
+        let is_bound = subscription.is_some_and(|subscription| !subscription.is_tag());
+        let Some(subscription) = subscription.filter(|it| it.is_tag() && !queue.is_batched()) else {
+            return Some(Self { offset: first, is_bound });
+        };
+        let (mut next, mut units) = (first, Vec::new());
+        while next < end {
+            let read = u64::try_from(next - first).unwrap_or(u64::MAX);
+            if read >= UNITS_MAX {
+                return Some(Self { offset: next, is_bound: true });
+            }
+            units.clear();
+            let from = QueueOffset::from_i64(next)?;
+            if queue.units_blocking(from, UNITS_AT_ONCE, &mut units).is_err() || units.is_empty() {
+                return Some(Self { offset: next, is_bound: true });
+            }
+            let wanted = units.iter().position(|unit| {
+                !unit.is_blank() && (!unit.has_tags_code() || subscription.matches(unit.tags_code))
+            });
+            if let Some(index) = wanted.and_then(|index| i64::try_from(index).ok()) {
+                return (next + index < end).then_some(Self { offset: next + index, is_bound: false });
+            }
+            next += i64::try_from(units.len()).unwrap_or(i64::MAX);
+        }
+        None
+    }
+}
+
+impl Broker {
+    /// The first message of a queue that a group has not consumed, see [`Unconsumed::find`].
+    pub(crate) fn unconsumed(
+        &self,
+        group: &str,
+        queue: &Queue,
+        committed: i64,
+        end: i64,
+    ) -> Option<Unconsumed> {
+        let subscription = self.clients.subscription(group, queue.topic());
+        Unconsumed::find(queue, subscription.as_deref(), committed, end)
+    }
+
+    /// Store time of the first message of a queue that a group has not consumed, in ms since the epoch, and whether the message that
+    /// the group wants may be newer. The time is 0 if no message waits, and -1 if it is not known: clients that consume by broadcast
+    /// keep their offsets, and a message may be unreadable. May read the disk.
+    pub(crate) fn unconsumed_time(
+        &self,
+        (group, topic, queue_id): (&str, &str, i32),
+        (committed, end): (i64, i64),
+    ) -> (i64, bool) {
+        if self.clients.message_model(group) == Some(MessageModel::Broadcasting) {
+            return (UNKNOWN, false);
+        }
+        let queue = self.log_queue(topic, queue_id);
+        let found = queue.and_then(|queue| self.unconsumed(group, &queue.index, committed, end));
+        match found {
+            Some(message) => {
+                (self.time_at(topic, queue_id, message.offset).unwrap_or(UNKNOWN), message.is_bound)
+            }
+            None => (0, false),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
