@@ -16,6 +16,7 @@ mod request_handler;
 mod routes;
 #[expect(clippy::disallowed_methods, reason = "the shell of the name server: its clock and its tasks")]
 mod server;
+#[expect(clippy::disallowed_methods, reason = "a shell: its thread and its clock")]
 mod writer;
 
 pub use config::{Config, PROPERTIES, Property};

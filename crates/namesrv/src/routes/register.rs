@@ -137,13 +137,13 @@ impl Routes {
         &self,
         registration: &Registration<'_>,
         brokers_max: usize,
-    ) -> Result<Plan, Registered> {
+    ) -> Result<Plan, Box<Registered>> {
         let Registration { cluster, broker, address, id, content, .. } = registration;
         let known = self.groups.get(*broker);
         let holder = known.and_then(|group| group.addresses.get(id));
         let is_first = holder.is_none();
         if is_first && content.topics.len() == 1 {
-            return Err(Registered::Incomplete);
+            return Err(Box::new(Registered::Incomplete));
         }
         let live = self.live(cluster, address);
         let other = holder.filter(|holder| holder != address);
@@ -151,13 +151,13 @@ impl Routes {
             other.and_then(|holder| Some((holder, self.live(cluster, holder)?.version.state_version)));
         let replaced =
             match other.map(|(holder, version)| (holder, version.cmp(&content.version.state_version))) {
-                Some((_, Greater)) => return Err(Registered::Fenced),
+                Some((_, Greater)) => return Err(Box::new(Registered::Fenced)),
                 Some((holder, Equal)) => Some(holder.clone()),
                 // Elected, or nobody is replaced.
                 Some((_, Less)) | None => None,
             };
         self.check_room(registration, is_first || live.is_none(), brokers_max)
-            .map_err(Registered::Refused)?;
+            .map_err(|excess| Box::new(Registered::Refused(excess)))?;
         let smallest_other = known.and_then(|group| {
             group.addresses.iter().find(|(other, held)| *other != id && *held != address).map(|(id, _)| *id)
         });

@@ -70,11 +70,12 @@ impl SharedRoutes {
         let planned = self.read().plan(registration, bounds.brokers);
         let mut plan = match planned {
             Ok(plan) => plan,
-            Err(Registered::Fenced) => {
-                self.write().forget_live(registration.cluster, registration.address);
-                return Registered::Fenced;
+            Err(registered) => {
+                if *registered == Registered::Fenced {
+                    self.write().forget_live(registration.cluster, registration.address);
+                }
+                return *registered;
             }
-            Err(registered) => return registered,
         };
         let Registration { broker, content, .. } = registration;
         let shards = if plan.takes_topics { self.distribute(content) } else { Vec::new() };
