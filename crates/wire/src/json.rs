@@ -94,8 +94,9 @@ pub fn from_slice_within<'de, T: Deserialize<'de>>(
     read(cursor)
 }
 
-/// Most elements of the arrays and maps in the body of a request.
-pub const REQUEST_ELEMENTS_MAX: usize = 1 << 18;
+/// Most elements of the arrays and maps in the body of a request. Structs that keep unknown members are maps here: a list of
+/// 100,000 topics has a million.
+pub const REQUEST_ELEMENTS_MAX: usize = 1 << 20;
 
 /// Parses the body of a request, which may have [`REQUEST_ELEMENTS_MAX`] elements.
 ///

@@ -83,6 +83,21 @@ fn what_rocketmq_does_not_need_may_be_missing() {
     check(request::CHANGE_MESSAGE_INVISIBLETIME, &popped, (1, ""));
 }
 
+/// An empty element has three bytes of text and a hundred in memory.
+#[test]
+fn a_body_of_a_million_empty_elements_is_refused() {
+    let fixture = Fixture::new();
+    let refused = |code: i32, member: &str| {
+        let body = format!(r#"{{"clientID":"c","{member}":[{}{{}}]}}"#, "{},".repeat(1_100_000));
+        let (found, remark, _) = fixture.ask(code, &[], body.as_bytes());
+        assert!(found != response::SUCCESS && remark.contains("too many"), "{code}: {found} {remark}");
+    };
+    refused(request::HEART_BEAT, "consumerDataSet");
+    refused(request::LOCK_BATCH_MQ, "mqSet");
+    refused(request::UPDATE_AND_CREATE_TOPIC_LIST, "topicConfigList");
+    refused(request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, "groupConfigList");
+}
+
 /// A topic that got fewer queues leaves the others to the clients that still read them.
 #[test]
 fn a_commit_for_a_queue_that_the_topic_lost_is_stored() {
