@@ -86,6 +86,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    net::return_large_blocks();
     if is_called("mqadmin") {
         let words: Vec<String> =
             std::env::args_os().skip(1).map(|it| it.to_string_lossy().into_owned()).collect();

@@ -39,7 +39,7 @@ fuzz_target!(|data: &[u8]| {
         body::KvTable,
     );
     for version in [100, 400, 513] {
-        let _ = body::RegisterBrokerBody::from_packed(data, version);
+        let _ = body::RegisterBrokerBody::from_packed(data, version, 10_000);
     }
     let _ = body::parse_key_values(data);
 });

@@ -5,6 +5,7 @@ use crate::copy::Copied;
 use crate::operation::{Operation, Typed, operations};
 use crate::request::{Request, body};
 use crate::{Argument, Arguments, Error, Session};
+use client::Reply;
 use serde::Serialize;
 use std::fmt::Write as _;
 use wire::body::{AclInfo, PolicyEntryInfo, PolicyInfo};
@@ -121,11 +122,27 @@ async fn list(session: &Session, arguments: &Arguments) -> Result<Entries, Error
     let ask = Request::new(request::AUTH_LIST_ACL)
         .maybe("subjectFilter", arguments.get("subject"))
         .maybe("resourceFilter", arguments.get("resource"));
-    let mut all = Entries { entries: Vec::new(), brokers: Vec::new() };
+    entries_of(session, arguments, &ask, body).await
+}
+
+/// The entries of all masters that have some.
+async fn entries_of(
+    session: &Session,
+    arguments: &Arguments,
+    ask: &Request,
+    read: fn(&str, &Reply) -> Result<Vec<AclInfo>, Error>,
+) -> Result<Entries, Error> {
+    let mut outcomes = Vec::new();
     for broker in session.masters(arguments).await? {
-        let reply = session.look(&broker, &ask).await?;
-        if !reply.body.is_empty() {
-            let acls: Vec<AclInfo> = body(&broker, &reply)?;
+        let found = session.look(&broker, ask).await.and_then(|reply| match reply.body.is_empty() {
+            true => Ok(None),
+            false => read(&broker, &reply).map(Some),
+        });
+        outcomes.push(found.map(|found| (broker, found)));
+    }
+    let mut all = Entries { entries: Vec::new(), brokers: Vec::new() };
+    for (broker, acls) in session.answers(outcomes)? {
+        if let Some(acls) = acls {
             all.entries.extend(acls.into_iter().flat_map(|acl| entries(&broker, acl)));
             all.brokers.push(broker);
         }
@@ -135,15 +152,7 @@ async fn list(session: &Session, arguments: &Arguments) -> Result<Entries, Error
 
 async fn get(session: &Session, arguments: &Arguments) -> Result<Entries, Error> {
     let ask = Request::new(request::AUTH_GET_ACL).with("subject", arguments.need("subject")?);
-    let mut all = Entries { entries: Vec::new(), brokers: Vec::new() };
-    for broker in session.masters(arguments).await? {
-        let reply = session.look(&broker, &ask).await?;
-        if !reply.body.is_empty() {
-            all.entries.extend(entries(&broker, body(&broker, &reply)?));
-            all.brokers.push(broker);
-        }
-    }
-    Ok(all)
+    entries_of(session, arguments, &ask, |broker, reply| Ok(vec![body(broker, reply)?])).await
 }
 
 /// An acl that was created, changed or deleted, and where.

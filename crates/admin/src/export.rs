@@ -86,11 +86,19 @@ async fn metadata(session: &Session, arguments: &Arguments) -> Result<Written, E
         (true, false) => "topic.json",
         _ => "subscriptionGroup.json",
     };
+    let mut outcomes = Vec::new();
+    for broker in session.masters(arguments).await? {
+        let found = async {
+            let topics = if has_topics { Some(topics(session, &broker, is_special).await?) } else { None };
+            let groups = if has_groups { Some(groups(session, &broker).await?) } else { None };
+            Ok((topics, groups))
+        };
+        outcomes.push(found.await);
+    }
     let mut content = serde_json::Map::new();
     let (mut all_topics, mut all_groups) = (BTreeMap::new(), BTreeMap::new());
-    for broker in session.masters(arguments).await? {
-        if has_topics {
-            let table = topics(session, &broker, is_special).await?;
+    for (topics, groups) in session.answers(outcomes)? {
+        if let Some(table) = topics {
             content.insert("dataVersion".to_owned(), json!(table.data_version));
             for (name, mut config) in table.topic_config_table {
                 if let Some(other) = all_topics.remove(&name) {
@@ -101,8 +109,7 @@ async fn metadata(session: &Session, arguments: &Arguments) -> Result<Written, E
                 all_topics.insert(name, config);
             }
         }
-        if has_groups {
-            let table = groups(session, &broker).await?;
+        if let Some(table) = groups {
             content.insert("dataVersion".to_owned(), json!(table.data_version));
             content.insert("forbiddenTable".to_owned(), json!(table.forbidden_table));
             for (name, mut config) in table.subscription_group_table {
@@ -138,10 +145,12 @@ async fn configs(session: &Session, arguments: &Arguments) -> Result<Written, Er
     let members = session.targets(arguments).await?;
     let mut configs = serde_json::Map::new();
     let masters: Vec<_> = members.iter().filter(|member| member.id == 0).collect();
+    let mut outcomes = Vec::new();
     for master in &masters {
-        let settings = broker::settings_of(session, &master.address).await?;
-        let chosen = chosen(&settings);
-        configs.insert(master.name.clone(), json!(chosen));
+        outcomes.push(broker::settings_of(session, &master.address).await.map(|settings| (master, settings)));
+    }
+    for (master, settings) in session.answers(outcomes)? {
+        configs.insert(master.name.clone(), json!(chosen(&settings)));
     }
     let scale = json!({
         "masterBrokerSize": masters.len(),
@@ -155,12 +164,21 @@ async fn metrics(session: &Session, arguments: &Arguments) -> Result<Written, Er
     let (mut report, mut tps_sums, mut day_sums) =
         (serde_json::Map::new(), BTreeMap::<_, f64>::new(), BTreeMap::<_, i64>::new());
     let members = session.targets(arguments).await?;
+    let mut outcomes = Vec::new();
     for member in members.into_iter().filter(|member| member.id == 0) {
         let address = &member.address;
-        let runtime = session.client.broker_runtime(address).await?;
-        let settings = broker::settings_of(session, address).await?;
-        let groups = groups(session, address).await?.subscription_group_table;
-        let topic_count = topics(session, address, false).await?.topic_config_table.len();
+        let found = async {
+            let runtime = session.client.broker_runtime(address).await?;
+            let settings = broker::settings_of(session, address).await?;
+            let groups = groups(session, address).await?.subscription_group_table;
+            let topic_count = topics(session, address, false).await?.topic_config_table.len();
+            Ok((runtime, settings, groups, topic_count))
+        }
+        .await;
+        outcomes.push(found.map(|found| (member, found)));
+    }
+    for (member, (runtime, settings, groups, topic_count)) in session.answers(outcomes)? {
+        let address = &member.address;
         let servers = [(member.name.clone(), address.clone())];
         let (half_tps, half_day) = topic::sum(session, &servers, "TOPIC_PUT_NUMS", HALF_TOPIC).await;
         let (delay_tps, delay_day) = topic::sum(session, &servers, "TOPIC_PUT_NUMS", SCHEDULE_TOPIC).await;

@@ -33,8 +33,8 @@ vostok mqadmin topicRoute -n 127.0.0.1:9876 -t orders
 - Requests are signed with `accessKey` and `secretKey` of `--credentials FILE`, otherwise of `conf/tools.yml` below `ROCKETMQ_HOME`.
 - A broker is named by its address, or by its broker set, whose master is meant.
 - Exit code 0 when all was done, 1 when a server refused or did not answer, 2 for wrong arguments (of `vostok mqadmin`: 1).
-  Messages, dead letters, queues of a topic, the progress of a group and the cluster list are printed as far as brokers answer; standard
-  error then says what is missing.
+  What several brokers are asked for (messages, queues of a topic, groups, users, acls, settings and figures of brokers, exports) is printed
+  or written as far as brokers answer; standard error then says what is missing.
 
 `vostok completion bash|zsh|fish` prints a script that lets the shell complete commands, options, and the names of topics, groups, brokers and
 clusters: `source <(vostok completion bash)`.

@@ -58,26 +58,22 @@ impl<'a> Page<'a> {
         self.sort == "name"
     }
 
-    /// The rows of this page of all masters; `None` when one of them is no broker of Vostok. A master that does not answer is
-    /// passed over unless none answers.
+    /// The rows of this page of all masters; `None` when one of them is no broker of Vostok. Masters that do not
+    /// answer are noted.
     pub async fn ask<R: DeserializeOwned>(
         &self,
         session: &Session,
         table: &str,
     ) -> Result<Option<Vec<R>>, Error> {
-        let (mut rows, mut failure) = (None, None);
+        let mut outcomes = Vec::new();
         for member in session.members(None).await?.into_iter().filter(|member| member.id == MASTER) {
             match self.ask_one(session, &member.address, table).await {
-                Ok(answer) => rows.get_or_insert_with(Vec::new).extend(answer),
                 Err(error) if error.code() == Some(response::REQUEST_CODE_NOT_SUPPORTED) => return Ok(None),
                 Err(error) if error.code().is_some() => return Err(error),
-                Err(error) => failure = Some(error),
+                outcome => outcomes.push(outcome),
             }
         }
-        match (rows, failure) {
-            (None, Some(failure)) => Err(failure),
-            (rows, _) => Ok(Some(rows.unwrap_or_default())),
-        }
+        Ok(Some(session.answers(outcomes)?.into_iter().flatten().collect()))
     }
 
     /// The rows of one broker. It looks at a bounded number of names for each request, and tells where to search on.

@@ -50,9 +50,14 @@ async fn check(session: &Session, arguments: &Arguments) -> Result<Written, Erro
     let ask = Request::new(request::CHECK_ROCKSDB_CQ_WRITE_PROGRESS)
         .with("topic", topic)
         .with("checkStoreTime", from);
-    let (mut rows, mut text) = (Vec::new(), String::new());
+    let mut outcomes = Vec::new();
     for broker in session.targets(arguments).await?.into_iter().filter(|broker| broker.id == 0) {
-        let found: Checked = body(&broker.address, &session.look(&broker.address, &ask).await?)?;
+        let reply = session.look(&broker.address, &ask).await;
+        let found = reply.and_then(|reply| body::<Checked>(&broker.address, &reply));
+        outcomes.push(found.map(|found| (broker, found)));
+    }
+    let (mut rows, mut text) = (Vec::new(), String::new());
+    for (broker, found) in session.answers(outcomes)? {
         let (name, result) = (broker.name, found.check_result.unwrap_or_default());
         let _ = match found.check_status {
             CHECK_ERROR => writeln!(text, "{name} check error, please check log... errInfo: {result}"),

@@ -1,7 +1,7 @@
 //! An operator's session with a cluster: its servers, and requests to them, which a dry run only collects.
 
 use crate::error::texts;
-use crate::request::{Request, body};
+use crate::request::{Request, body, split};
 use crate::{Arguments, Error};
 use client::{Client, Reply};
 use serde::Serialize;
@@ -83,6 +83,16 @@ impl Session {
         let noted = texts(&failures);
         self.failures.lock().expect("short section").extend(failures);
         noted
+    }
+
+    /// The answers of servers that were asked one after another. Failures are noted, so that they are reported after the answers.
+    ///
+    /// # Errors
+    /// The first failure when no server answered.
+    pub(crate) fn answers<T>(&self, outcomes: Vec<Result<T, Error>>) -> Result<Vec<T>, Error> {
+        let (answers, failures) = split(outcomes)?;
+        self.note(failures);
+        Ok(answers)
     }
 
     /// The failures that were noted, which are forgotten then.
@@ -297,8 +307,66 @@ fn chosen(route: TopicRouteData, cluster: Option<&str>) -> Vec<(String, String)>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::with_cluster;
-    use wire::body::BrokerData;
+    use crate::testing::{CLUSTER, Received, ServerAnswer, with_cluster};
+    use wire::body::{BrokerData, KvTable};
+    use wire::codes::response;
+
+    /// Every operation that shows or writes a part of each broker.
+    #[test]
+    fn a_broker_that_does_not_answer_hides_nothing_of_those_behind_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let directory = directory.path().to_str().unwrap().to_owned();
+        let answers = |broker: &str, asked: &Received| match asked.code {
+            _ if broker != "b" => None,
+            request::GET_BROKER_RUNTIME_INFO => ServerAnswer::body(&KvTable::default()),
+            request::GET_BROKER_CONFIG => ServerAnswer::bytes(b"brokerName=b\n".to_vec()),
+            request::AUTH_LIST_USER | request::AUTH_LIST_ACL => ServerAnswer::bytes(b"[]".to_vec()),
+            request::AUTH_GET_USER => ServerAnswer::bytes(br#"{"username":"u"}"#.to_vec()),
+            request::AUTH_GET_ACL => ServerAnswer::bytes(br#"{"subject":"User:u"}"#.to_vec()),
+            request::VOSTOK_PAGE => ServerAnswer::refused(response::REQUEST_CODE_NOT_SUPPORTED),
+            request::GET_ALL_SUBSCRIPTIONGROUP_CONFIG => {
+                let body = br#"{"subscriptionGroupTable":{"G":{"groupName":"G"}}}"#;
+                ServerAnswer::bytes(body.to_vec())
+            }
+            _ => ServerAnswer::bytes(b"{}".to_vec()),
+        };
+        let names = [
+            "group config",
+            "acl list",
+            "acl get",
+            "user list",
+            "user get",
+            "broker status",
+            "broker config",
+            "broker replication",
+            "broker cold-reads",
+            "export metadata",
+            "export configs",
+            "export metrics",
+        ];
+        for name in names {
+            let operation =
+                crate::table::operations().find(|it| format!("{} {}", it.noun, it.verb) == name).expect(name);
+            let mut arguments = Arguments::default();
+            for (key, value) in [
+                ("group", "G"),
+                ("subject", "User:u"),
+                ("user", "u"),
+                ("cluster", CLUSTER),
+                ("directory", &directory),
+            ] {
+                arguments.set(key, value);
+            }
+            with_cluster(&["a", "b"], answers, async |session: &Session| {
+                let outcome = (operation.call)(session, &arguments).await;
+                assert!(outcome.is_ok(), "{name}: {}", outcome.err().unwrap());
+                assert_eq!(session.take_failures().len(), 1, "{name}: the operator learns of a");
+            });
+            with_cluster(&["a"], answers, async |session: &Session| {
+                assert!((operation.call)(session, &arguments).await.is_err(), "{name}");
+            });
+        }
+    }
 
     #[test]
     fn a_name_server_that_does_not_answer_is_asked_once() {

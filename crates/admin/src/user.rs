@@ -91,20 +91,25 @@ impl Typed for Vec<UserRow> {
     }
 }
 
-/// Asks master after master until one has an answer.
+/// Asks master after master until one has an answer. Masters that fail before are noted.
 async fn first_of<T: for<'a> serde::Deserialize<'a>>(
     session: &Session,
     arguments: &Arguments,
     ask: &Request,
 ) -> Result<Option<(String, T)>, Error> {
+    let mut outcomes = Vec::new();
     for broker in session.masters(arguments).await? {
-        let reply = session.look(&broker, ask).await?;
-        if !reply.body.is_empty() {
-            let found = body(&broker, &reply)?;
-            return Ok(Some((broker, found)));
+        let found = session.look(&broker, ask).await.and_then(|reply| match reply.body.is_empty() {
+            true => Ok(None),
+            false => body(&broker, &reply).map(Some),
+        });
+        let is_last = matches!(found, Ok(Some(_)));
+        outcomes.push(found.map(|found| Some((broker, found?))));
+        if is_last {
+            break;
         }
     }
-    Ok(None)
+    Ok(session.answers(outcomes)?.into_iter().flatten().next())
 }
 
 async fn list(session: &Session, arguments: &Arguments) -> Result<Vec<UserRow>, Error> {

@@ -144,7 +144,7 @@ fn alter(command: &Command<'_>, name: String) -> Result<AlterSet, Refusal> {
     let malformed = |error: &dyn std::fmt::Display| {
         Refusal::new(response::SYSTEM_ERROR, format!("the set in the body cannot be read: {error}"))
     };
-    let set: SyncStateSet = json::from_slice(command.body).map_err(|error| malformed(&error))?;
+    let set: SyncStateSet = json::from_request(command.body).map_err(|error| malformed(&error))?;
     let members = set.sync_state_set.into_iter().map(BrokerId::from_i64).collect::<Option<_>>();
     let epoch: i32 = fields.need_number("masterEpoch")?;
     Ok(AlterSet {
@@ -160,7 +160,7 @@ fn alter(command: &Command<'_>, name: String) -> Result<AlterSet, Refusal> {
 fn names(body: &[u8]) -> Result<Vec<String>, Refusal> {
     let names: Vec<String> = match body {
         [] => Vec::new(),
-        body => json::from_slice(body)
+        body => json::from_request(body)
             .map_err(|error| Refusal::new(response::SYSTEM_ERROR, format!("names of brokers: {error}")))?,
     };
     // Java leaves its answer as it was made.
@@ -178,7 +178,7 @@ const NUMBER_MAX: u32 = 1 << 30;
 fn import(cluster: &str, name: String, body: &[u8]) -> Result<Request, Refusal> {
     let wrong =
         |why: String| Refusal::new(response::SYSTEM_ERROR, format!("the broker set cannot be read: {why}"));
-    let replicas: BrokerReplicasInfo = json::from_slice(body).map_err(|error| wrong(error.to_string()))?;
+    let replicas: BrokerReplicasInfo = json::from_request(body).map_err(|error| wrong(error.to_string()))?;
     let info =
         replicas.replicas_info_table.get(&name).ok_or_else(|| wrong(format!("{name} is not in it")))?;
     let negative = || wrong("a number is negative".to_owned());

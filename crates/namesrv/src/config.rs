@@ -9,6 +9,8 @@ use net::{ConnectionLimits, TrustedProxies};
 use wire::body::{format_key_values, parse_key_values};
 use wire::settings::{self, ConfigError, Effect, FileError, Setting, Warning};
 
+use crate::Bounds;
+
 /// Configuration of the name server (`NamesrvConfig`, `NettyServerConfig`).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
@@ -38,6 +40,16 @@ pub struct Config {
     pub rocketmq_home: String,
     /// Keys that no request may change, separated by `;`.
     pub config_black_list: String,
+    /// Most bytes to which a compressed registration may inflate.
+    pub registration_bytes_max: usize,
+    /// Most topics that a broker group may have.
+    pub topics_per_broker_max: usize,
+    /// Most brokers that may be registered, and most clusters.
+    pub brokers_max: usize,
+    /// Most estimated bytes of all routes; 0 for a quarter of the memory.
+    pub route_bytes_max: usize,
+    /// Most estimated bytes of key-value settings.
+    pub kv_bytes_max: usize,
     /// Interval in ms at which silent brokers are searched.
     pub scan_interval_ms: u64,
     /// Most brokers that may wait to be removed from the routes.
@@ -97,6 +109,11 @@ impl Config {
             config_store_path: home.join("namesrv/namesrv.properties"),
             rocketmq_home: String::new(),
             config_black_list: "configBlackList;configStorePath;kvConfigPath".to_owned(),
+            registration_bytes_max: 64 << 20,
+            topics_per_broker_max: 200_000,
+            brokers_max: 10_000,
+            route_bytes_max: 0,
+            kv_bytes_max: 8 << 20,
             scan_interval_ms: 5000,
             departures_max: 3000,
             support_acting_master: false,
@@ -175,11 +192,23 @@ impl Config {
             || self.config_black_list.split(';').any(|locked| locked.trim() == key)
     }
 
+    /// Bounds of the route tables.
+    pub(crate) fn bounds(&self) -> Bounds {
+        let bytes = match self.route_bytes_max {
+            0 => net::memory_limit().map_or(ROUTE_BYTES_DEFAULT, |bytes| bytes / 4),
+            given => given,
+        };
+        Bounds { brokers: self.brokers_max, topics_per_broker: self.topics_per_broker_max, bytes }
+    }
+
     /// [`Config::idle_seconds`] as a duration.
     pub fn idle(&self) -> Duration {
         Duration::from_secs(self.idle_seconds)
     }
 }
+
+/// Default bound of the routes where the memory is unknown.
+const ROUTE_BYTES_DEFAULT: usize = 256 << 20;
 
 /// Keys that are locked even without `configBlackList`, as those of authentication are: those of RocketMQ
 /// (`DefaultRequestProcessor.initConfigBlackList`), and all others that name a path, an address or an environment. Whoever may change settings must not choose with them which file is written,
@@ -237,6 +266,11 @@ properties! {
     "configStorePath", Restart, config_store_path, "file that changed settings are written to";
     "rocketmqHome", None, rocketmq_home, "home directory of the installation";
     "configBlackList", Restart, config_black_list, "keys that no request may change, separated by ;";
+    "registrationBytesMax", Live, registration_bytes_max, "most bytes to which the compressed body of a registration may inflate; a larger one is refused with code 1";
+    "topicsPerBrokerMax", Live, topics_per_broker_max, "most topics of one broker name; a registration that would exceed it is refused whole with code 1";
+    "brokersMax", Live, brokers_max, "most brokers, and most clusters; a further broker is refused with code 1";
+    "routeBytesMax", Live, route_bytes_max, "most bytes, estimated, of the topics of all brokers; what would exceed it is refused with code 1; 0 is a quarter of the memory";
+    "kvConfigBytesMax", Live, kv_bytes_max, "most bytes, estimated, of all key-value settings; a setting that would exceed it is refused with code 1";
     "scanNotActiveBrokerInterval", Restart, scan_interval_ms, "milliseconds between looks for silent brokers";
     "unRegisterBrokerQueueCapacity", Live, departures_max, "departures that may wait to be processed";
     "supportActingMaster", Live, support_acting_master, "show the smallest slave of a group without master as its master";

@@ -1,6 +1,6 @@
 //! Key-value settings by namespace, stored in `kvConfig.json` (`KVConfigManager`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -14,8 +14,15 @@ pub(crate) const ORDER_TOPIC_CONFIG: &str = "ORDER_TOPIC_CONFIG";
 
 type Table = BTreeMap<String, BTreeMap<String, String>>;
 
+/// Content of the file, to be written.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Text<'a> {
+    config_table: BTreeMap<&'a str, BTreeMap<&'a str, &'a str>>,
+}
+
 /// Content of the file (`KVConfigSerializeWrapper`).
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Stored {
     config_table: Table,
@@ -42,10 +49,27 @@ pub enum KvError {
     },
 }
 
-/// The key-value settings and their file. A change is on disk before it is visible.
+/// A change of one key.
+#[derive(Debug, Clone, Copy)]
+pub struct KvChange<'a> {
+    /// Namespace of the key.
+    pub namespace: &'a str,
+    /// Key.
+    pub key: &'a str,
+    /// Value of the key from now on; `None` removes the key. Its namespace stays, as in RocketMQ.
+    pub value: Option<&'a str>,
+}
+
+/// Estimated bytes that a key or a namespace takes beside its text.
+const ENTRY_BYTES: usize = 64;
+
+/// The key-value settings, and the path of their file. The caller writes [`KvStore::text_with`] to the file before
+/// [`KvStore::apply`] makes changes visible.
 #[derive(Debug)]
 pub struct KvStore {
     table: Table,
+    /// Estimated bytes of the table.
+    bytes: usize,
     path: PathBuf,
 }
 
@@ -61,7 +85,12 @@ impl KvStore {
         } else {
             json::from_slice(&text).map_err(|error| KvError::Malformed { path: path.to_owned(), error })?
         };
-        Ok(Self { table: stored.config_table, path: path.to_owned() })
+        let keys = |keys: &BTreeMap<String, String>| -> usize {
+            keys.iter().map(|(key, value)| ENTRY_BYTES + key.len() + value.len()).sum()
+        };
+        let table = stored.config_table;
+        let bytes = table.iter().map(|(name, found)| ENTRY_BYTES + name.len() + keys(found)).sum();
+        Ok(Self { table, bytes, path: path.to_owned() })
     }
 
     /// The value of a key, if it is set.
@@ -74,37 +103,55 @@ impl KvStore {
         self.table.get(namespace)
     }
 
-    /// Sets a key.
-    ///
-    /// # Errors
-    /// [`KvError::File`] when the file cannot be written; the setting is then unchanged.
-    pub fn put(&mut self, namespace: &str, key: &str, value: &str) -> Result<(), KvError> {
-        let mut table = self.table.clone();
-        table.entry(namespace.to_owned()).or_default().insert(key.to_owned(), value.to_owned());
-        self.replace(table)
+    /// Path of the file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
-    /// Removes a key; its namespace stays, as in RocketMQ.
-    ///
-    /// # Errors
-    /// [`KvError::File`] when the file cannot be written; the setting is then unchanged.
-    pub fn delete(&mut self, namespace: &str, key: &str) -> Result<(), KvError> {
-        if self.get(namespace, key).is_none() {
-            return Ok(());
+    /// Estimated bytes after these changes.
+    pub(crate) fn bytes_after<'a>(&self, changes: &[KvChange<'a>]) -> usize {
+        let change = |change: &KvChange<'a>| ((change.namespace, change.key), change.value);
+        let values: BTreeMap<_, _> = changes.iter().map(change).collect();
+        let mut bytes = self.bytes;
+        let mut new_namespaces = BTreeSet::new();
+        for ((namespace, key), value) in values {
+            let entry = |value: Option<&str>| value.map_or(0, |value| ENTRY_BYTES + key.len() + value.len());
+            bytes = bytes - entry(self.get(namespace, key)) + entry(value);
+            if value.is_some() && !self.table.contains_key(namespace) && new_namespaces.insert(namespace) {
+                bytes += ENTRY_BYTES + namespace.len();
+            }
         }
-        let mut table = self.table.clone();
-        if let Some(keys) = table.get_mut(namespace) {
-            keys.remove(key);
-        }
-        self.replace(table)
+        bytes
     }
 
-    fn replace(&mut self, table: Table) -> Result<(), KvError> {
-        let stored = Stored { config_table: table };
-        files::write_atomically(&self.path, &json::to_vec(&stored))
-            .map_err(|error| KvError::File { path: self.path.clone(), error })?;
-        self.table = stored.config_table;
-        Ok(())
+    /// The text of the file with these changes. Keys and values are not copied but into the text.
+    pub(crate) fn text_with(&self, changes: &[KvChange<'_>]) -> Vec<u8> {
+        fn texts(keys: &BTreeMap<String, String>) -> BTreeMap<&str, &str> {
+            keys.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect()
+        }
+        let mut config_table: BTreeMap<&str, BTreeMap<&str, &str>> =
+            self.table.iter().map(|(namespace, keys)| (namespace.as_str(), texts(keys))).collect();
+        for KvChange { namespace, key, value } in changes {
+            match value {
+                Some(value) => drop(config_table.entry(namespace).or_default().insert(key, value)),
+                None => drop(config_table.get_mut(namespace).and_then(|keys| keys.remove(key))),
+            }
+        }
+        json::to_vec(&Text { config_table })
+    }
+
+    /// Makes changes visible.
+    pub(crate) fn apply(&mut self, changes: &[KvChange<'_>]) {
+        self.bytes = self.bytes_after(changes);
+        for KvChange { namespace, key, value } in changes {
+            match value {
+                Some(value) => {
+                    let keys = self.table.entry((*namespace).to_owned()).or_default();
+                    keys.insert((*key).to_owned(), (*value).to_owned());
+                }
+                None => drop(self.table.get_mut(*namespace).and_then(|keys| keys.remove(*key))),
+            }
+        }
     }
 }
 
@@ -115,16 +162,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_survive_reopening() {
+    fn changes_of_one_write_are_counted_and_stored_in_their_order() {
         let home = tempfile::tempdir().unwrap();
-        let path = home.path().join("namesrv/kvConfig.json");
+        let path = home.path().join("kvConfig.json");
         let mut store = KvStore::open(&path).unwrap();
-        store.put("ns", "a", "1").unwrap();
-        store.put("ns", "b", "中\"").unwrap();
-        store.delete("ns", "a").unwrap();
-        store.delete("other", "a").unwrap();
-        assert_eq!(fs::read_to_string(&path).unwrap(), r#"{"configTable":{"ns":{"b":"中\""}}}"#);
+        let change = |namespace, key, value| KvChange { namespace, key, value };
+        let changes = [
+            change("ns", "a", Some("1")),
+            change("ns", "b", Some("中\"")),
+            change("ns", "a", None),
+            change("other", "a", None),
+        ];
+        let text = store.text_with(&changes);
+        assert_eq!(std::str::from_utf8(&text).unwrap(), r#"{"configTable":{"ns":{"b":"中\""}}}"#);
+        store.apply(&changes);
+        assert_eq!(store.bytes, 2 * ENTRY_BYTES + 2 + 1 + 4);
+        fs::write(&path, text).unwrap();
         let store = KvStore::open(&path).unwrap();
+        assert_eq!(store.bytes, 2 * ENTRY_BYTES + 2 + 1 + 4);
         assert_eq!((store.get("ns", "a"), store.get("ns", "b")), (None, Some("中\"")));
     }
 
@@ -137,15 +192,5 @@ mod tests {
         fs::write(&path, "{\"configTable\":{").unwrap();
         let error = KvStore::open(&path).unwrap_err().to_string();
         assert!(error.ends_with("bad json at byte 16: expected text, found the end of the text"), "{error}");
-    }
-
-    #[test]
-    fn a_failed_write_changes_nothing() {
-        let home = tempfile::tempdir().unwrap();
-        let path = home.path().join("file/kvConfig.json");
-        fs::write(home.path().join("file"), "not a directory").unwrap();
-        let mut store = KvStore { table: Table::new(), path };
-        assert!(matches!(store.put("ns", "a", "1"), Err(KvError::File { .. })));
-        assert_eq!(store.get("ns", "a"), None);
     }
 }

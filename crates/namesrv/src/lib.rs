@@ -1,7 +1,7 @@
 //! The name server: knows all brokers, and the queues of all topics on them.
 //!
 //! - [`Config`]: its configuration, and [`PROPERTIES`], the table of property names in `namesrv.conf`.
-//! - [`Routes`]: the route tables, changed by plain synchronous functions with the time as argument.
+//! - [`SharedRoutes`]: the route tables ([`Routes`]), changed by plain synchronous functions with the time as argument.
 //! - [`KvStore`]: the key-value settings, the only data on disk.
 //! - [`RequestHandler`]: the request handler, which answers one request from the tables.
 //! - [`NameServer`]: the server around all of these.
@@ -16,12 +16,15 @@ mod request_handler;
 mod routes;
 #[expect(clippy::disallowed_methods, reason = "the shell of the name server: its clock and its tasks")]
 mod server;
+#[expect(clippy::disallowed_methods, reason = "a shell: its thread and its clock")]
+mod writer;
 
 pub use config::{Config, PROPERTIES, Property};
-pub use kv::{KvError, KvStore};
+pub use kv::{KvChange, KvError, KvStore};
 pub use request_handler::RequestHandler;
 pub use routes::{
-    BrokerView, ClusterView, Content, Departure, Lens, Live, Master, MemberView, MinBrokerNotice, QueueView,
-    Registered, Registration, RouteView, Routes, SystemTopics, TopicQueues, Units,
+    Bounds, BrokerView, ClusterView, Content, Departure, Excess, Lens, Live, Master, MemberView,
+    MinBrokerNotice, QueueView, Registered, Registration, RouteView, Routes, SharedRoutes, SystemTopics,
+    TopicQueues, Units,
 };
 pub use server::{NameServer, StartError};

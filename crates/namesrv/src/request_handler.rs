@@ -14,7 +14,7 @@ use wire::codes::{request, response};
 use wire::fields::FieldError;
 use wire::frame::{Command, FRAME_BYTES_MAX, FrameWriter};
 
-use crate::{Config, Departure, KvStore, MinBrokerNotice, Routes};
+use crate::{Config, Departure, KvStore, MinBrokerNotice, Routes, SharedRoutes};
 
 /// Most notices that may wait to be sent. Beyond it the oldest are dropped, as brokers also poll for this information.
 const NOTICES_MAX: usize = 10_000;
@@ -25,8 +25,10 @@ pub struct RequestHandler {
     config: RwLock<Config>,
     /// File to which changed settings are written; a new path takes effect only after a restart.
     config_path: PathBuf,
-    routes: RwLock<Routes>,
-    kv: Mutex<KvStore>,
+    routes: SharedRoutes,
+    kv: RwLock<KvStore>,
+    /// Held while key-value settings or the configuration change: the file is written before the change is visible.
+    change: Mutex<()>,
     started: Instant,
     /// Departures and notices for the next [`RequestHandler::settle`].
     waiting: Mutex<Waiting>,
@@ -88,11 +90,52 @@ impl RequestHandler {
         Self {
             config_path: config.config_store_path.clone(),
             config: RwLock::new(config),
-            routes: RwLock::default(),
-            kv: Mutex::new(kv),
+            routes: SharedRoutes::default(),
+            kv: RwLock::new(kv),
+            change: Mutex::default(),
             started: now,
             waiting: Mutex::default(),
         }
+    }
+
+    /// Whether a request may take long, because it changes many topics, lists them, or writes a file.
+    pub(crate) fn takes_long(code: i32) -> bool {
+        matches!(
+            code,
+            request::REGISTER_BROKER
+                | request::GET_ALL_TOPIC_LIST_FROM_NAMESERVER
+                | request::GET_TOPICS_BY_CLUSTER
+                | request::GET_UNIT_TOPIC_LIST
+                | request::GET_HAS_UNIT_SUB_TOPIC_LIST
+                | request::GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST
+                | request::GET_KVLIST_BY_NAMESPACE
+                | request::WIPE_WRITE_PERM_OF_BROKER
+                | request::ADD_WRITE_PERM_OF_BROKER
+                | request::DELETE_TOPIC_IN_NAMESRV
+                | request::REGISTER_TOPIC_IN_NAMESRV
+                | request::UPDATE_NAMESRV_CONFIG
+        ) || Self::changes_kv(code)
+    }
+
+    /// Whether a request changes key-value settings; several of them are stored with one write.
+    pub(crate) fn changes_kv(code: i32) -> bool {
+        matches!(code, request::PUT_KV_CONFIG | request::DELETE_KV_CONFIG)
+    }
+
+    /// Performs changes of key-value settings with one write, and returns the answers; a one-way request gets an empty one.
+    pub(crate) fn answer_kv(&self, commands: &[Command<'_>]) -> Vec<Vec<u8>> {
+        let outcomes = self.change_kv(&commands.iter().collect::<Vec<_>>());
+        let answer = |(command, outcome): (&Command<'_>, Result<(), Refusal>)| {
+            let mut out = Vec::new();
+            if !command.is_one_way() {
+                let refusal = outcome.err();
+                let mut head = command.reply(refusal.as_ref().map_or(response::SUCCESS, |it| it.code));
+                head.remark = refusal.as_ref().and_then(|refusal| refusal.remark.as_deref());
+                head.write(&mut out, &[]);
+            }
+            out
+        };
+        commands.iter().zip(outcomes).map(answer).collect()
     }
 
     /// Appends the answer to a request from `connection` to `out`; appends nothing for a one-way request.
@@ -137,9 +180,11 @@ impl RequestHandler {
             request::ADD_WRITE_PERM_OF_BROKER => self.add_write_perm(errand),
             request::DELETE_TOPIC_IN_NAMESRV => self.delete_topic(errand),
             request::REGISTER_TOPIC_IN_NAMESRV => self.add_topic(errand),
-            request::PUT_KV_CONFIG => self.put_kv(errand),
+            request::PUT_KV_CONFIG | request::DELETE_KV_CONFIG => {
+                self.change_kv(&[errand.command]).remove(0)?;
+                errand.finish(&[])
+            }
             request::GET_KV_CONFIG => self.get_kv(errand),
-            request::DELETE_KV_CONFIG => self.delete_kv(errand),
             request::GET_KVLIST_BY_NAMESPACE => self.list_kv(errand),
             request::UPDATE_NAMESRV_CONFIG => self.update_config(errand),
             request::GET_NAMESRV_CONFIG => self.get_config(errand),
@@ -177,7 +222,7 @@ impl RequestHandler {
     pub fn settle(&self) -> Vec<MinBrokerNotice> {
         let departures = std::mem::take(&mut self.waiting().departures);
         if !departures.is_empty() {
-            let notices = self.routes_mut().unregister(&departures);
+            let notices = self.routes.unregister(&departures);
             self.notify(notices);
         }
         std::mem::take(&mut self.waiting().notices).into()
@@ -216,15 +261,19 @@ impl RequestHandler {
     }
 
     fn routes(&self) -> RwLockReadGuard<'_, Routes> {
-        self.routes.read().unwrap_or_else(PoisonError::into_inner)
+        self.routes.read()
     }
 
-    fn routes_mut(&self) -> RwLockWriteGuard<'_, Routes> {
-        self.routes.write().unwrap_or_else(PoisonError::into_inner)
+    fn kv(&self) -> RwLockReadGuard<'_, KvStore> {
+        self.kv.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn kv(&self) -> MutexGuard<'_, KvStore> {
-        self.kv.lock().unwrap_or_else(PoisonError::into_inner)
+    fn kv_mut(&self) -> RwLockWriteGuard<'_, KvStore> {
+        self.kv.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self) -> MutexGuard<'_, ()> {
+        self.change.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {

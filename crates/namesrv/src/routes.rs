@@ -2,23 +2,27 @@
 //!
 //! | table | key | value |
 //! |---|---|---|
-//! | topics | topic | queues by broker name, sorted |
-//! | groups | broker name | cluster, address by broker id |
+//! | topics, in shards | topic | queues by broker name, sorted |
+//! | groups | broker name | cluster, address by broker id, number of topics |
 //! | clusters | cluster | broker names |
 //! | live | cluster, address | last heartbeat, data version, connection, name and id |
 //! | filters | cluster, address | legacy filter servers |
-//! | mappings | topic | static-topic mapping by broker name |
+//! | mappings, in the shard of the topic | topic | static-topic mapping by broker name |
 //!
-//! A broker is added to all tables at once and removed from all at once; between two calls they agree: every broker name in
+//! Changes go through [`SharedRoutes`], one at a time. A change of many topics is made shard by shard, so that lookups go on between
+//! two shards: a topic is seen as it was before the change or after it. Between two changes the tables agree: every broker name in
 //! `clusters` is in `groups` and vice versa, no group is without address, no topic without queues.
 
 mod change;
 mod leave;
 mod lists;
 mod register;
+mod shared;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
@@ -26,7 +30,9 @@ use wire::body::{DataVersion, PERM_READ, PERM_WRITE, TopicQueueMapping};
 
 pub use leave::Departure;
 pub use lists::{ClusterView, MemberView, SystemTopics, Units};
-pub use register::{Content, Master, Registered, Registration};
+pub use register::{Content, Excess, Master, Registered, Registration};
+pub(crate) use shared::Listed;
+pub use shared::{Bounds, SharedRoutes};
 pub use view::{BrokerView, Lens, QueueView, RouteView};
 
 /// The broker id of a master.
@@ -54,18 +60,55 @@ impl Default for TopicQueues {
 }
 
 /// The queues of a topic by broker name, sorted: a short list that is searched directly.
-type Placement = Vec<(Box<str>, TopicQueues)>;
+type Placement = Vec<(Arc<str>, TopicQueues)>;
 
-fn place(placement: &mut Placement, broker: &str, queues: TopicQueues) {
+/// Stores the queues of a topic on a broker group; returns whether the group had none.
+fn place(placement: &mut Placement, broker: &Arc<str>, queues: TopicQueues) -> bool {
     match placement.binary_search_by(|(name, _)| (**name).cmp(broker)) {
-        Ok(at) => placement[at].1 = queues,
-        Err(at) => placement.insert(at, (broker.into(), queues)),
+        Ok(at) => {
+            placement[at].1 = queues;
+            false
+        }
+        Err(at) => {
+            placement.reserve_exact(1);
+            placement.insert(at, (broker.clone(), queues));
+            true
+        }
     }
 }
 
 fn placed<'a>(placement: &'a Placement, broker: &str) -> Option<&'a TopicQueues> {
     let at = placement.binary_search_by(|(name, _)| (**name).cmp(broker)).ok()?;
     Some(&placement[at].1)
+}
+
+/// Number of shards of the topic table. A change holds the lock for the topics of one shard.
+const SHARDS: usize = if cfg!(test) { 3 } else { 64 };
+
+/// Topics of one shard, and their static-topic mappings. Invariant: each topic of `mappings` is in `topics`.
+#[derive(Debug, Default)]
+struct Shard {
+    topics: HashMap<Box<str>, Placement>,
+    mappings: HashMap<Box<str>, BTreeMap<String, TopicQueueMapping>>,
+}
+
+/// Bytes that entries of the tables take beside their texts, slack of the allocator included.
+mod cost {
+    use wire::body::TopicQueueMapping;
+
+    pub(super) const TOPIC: usize = 128;
+    pub(super) const PLACE: usize = 64;
+
+    pub(super) fn mapping(mapping: &TopicQueueMapping) -> usize {
+        let texts = mapping.bname.len() * 2
+            + mapping.topic.len()
+            + mapping.scope.as_deref().unwrap_or_default().len();
+        256 + texts + mapping.curr_id_map.len() * 16
+    }
+
+    pub(super) fn servers(servers: &[String]) -> usize {
+        servers.iter().map(|server| 64 + server.len()).sum()
+    }
 }
 
 /// A broker group: a master and its slaves. Invariant: `addresses` is not empty.
@@ -75,6 +118,8 @@ struct Group {
     addresses: BTreeMap<i64, String>,
     acting_master: bool,
     zone: Option<String>,
+    /// Number of topics that have queues on the group.
+    topics: usize,
 }
 
 impl Group {
@@ -139,21 +184,45 @@ impl MinBrokerNotice {
     }
 }
 
+fn shard_of(hasher: &RandomState, topic: &str) -> usize {
+    usize::try_from(hasher.hash_one(topic) % SHARDS as u64).expect("below the number of shards")
+}
+
 /// The route tables.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Routes {
-    topics: HashMap<Box<str>, Placement>,
+    shards: [Shard; SHARDS],
+    /// Hash by which topics are distributed; random, so that nobody chooses names of one shard.
+    hasher: RandomState,
+    /// Estimated bytes of topics, mappings and filter servers.
+    bytes: usize,
     groups: BTreeMap<String, Group>,
     clusters: BTreeMap<String, BTreeSet<String>>,
     live: BTreeMap<Member, Live>,
     filters: BTreeMap<Member, Vec<String>>,
-    mappings: HashMap<Box<str>, BTreeMap<String, TopicQueueMapping>>,
+}
+
+impl Default for Routes {
+    fn default() -> Self {
+        Self {
+            shards: std::array::from_fn(|_| Shard::default()),
+            hasher: RandomState::new(),
+            bytes: 0,
+            groups: BTreeMap::new(),
+            clusters: BTreeMap::new(),
+            live: BTreeMap::new(),
+            filters: BTreeMap::new(),
+        }
+    }
 }
 
 impl Routes {
-    /// Empty tables.
-    pub fn new() -> Self {
-        Self::default()
+    fn shard_of(&self, topic: &str) -> usize {
+        shard_of(&self.hasher, topic)
+    }
+
+    fn shard(&self, topic: &str) -> &Shard {
+        &self.shards[self.shard_of(topic)]
     }
 
     /// The registration of a broker process.
@@ -162,10 +231,14 @@ impl Routes {
     }
 
     /// Records a heartbeat; a broker that is not registered stays unknown (`updateBrokerInfoUpdateTimestamp`).
-    pub fn touch(&mut self, now: Instant, cluster: &str, address: &str) {
+    fn touch(&mut self, now: Instant, cluster: &str, address: &str) {
         if let Some(live) = self.live.get_mut(&member(cluster, address)) {
             live.seen = now;
         }
+    }
+
+    fn forget_live(&mut self, cluster: &str, address: &str) {
+        self.live.remove(&member(cluster, address));
     }
 }
 

@@ -10,14 +10,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use auth::{Answer, Denied};
 use net::tls::Security;
 use net::{Budget, ConnectionHandle, ConnectionLimits, Limits, Service, Workers};
-use tokio::sync::Notify;
 use wire::codes::{request, response};
 use wire::frame::{Command, Encoding, FrameWriter, Head};
 
 use crate::gate::Gate;
+use crate::writer::Writer;
 use crate::{Config, KvError, KvStore, MinBrokerNotice, RequestHandler};
 
-/// Number of worker threads: one may parse a large registration while the other answers routes.
+/// Number of threads that serve connections; what takes long is the writer's ([`Writer`]).
 const WORKERS: usize = 2;
 
 /// Time limit for connecting to a broker to send it a notice (`notifyMinBrokerIdChanged`).
@@ -59,6 +59,7 @@ pub struct NameServer {
     workers: Workers,
     address: SocketAddr,
     handler: Arc<RequestHandler>,
+    writer: Arc<Writer>,
 }
 
 impl NameServer {
@@ -91,25 +92,28 @@ impl NameServer {
         let refusal_of_others = config.refusal_of_others;
         let gate = Gate::open(&config)?;
         let handler = Arc::new(RequestHandler::new(config, kv, Instant::now()));
+        let workers = Workers::start_within("namesrv", WORKERS, limits, security, budget)
+            .map_err(StartError::Thread)?;
+        let senders = workers.clone();
+        let writer = Writer::start(handler.clone(), move |notices| send_all(&senders, notices));
+        let writer = Arc::new(writer.map_err(StartError::Thread).inspect_err(|_| workers.shutdown())?);
         let front = Arc::new(NameServerService {
             handler: handler.clone(),
             refusal_of_others,
             gate,
             started: Instant::now(),
             brokers: Mutex::default(),
-            unsettled: Notify::new(),
+            writer: writer.clone(),
         });
-        let workers = Workers::start_within("namesrv", WORKERS, limits, security, budget)
-            .map_err(StartError::Thread)?;
         let listening = workers.listen(address, front.clone()).and_then(|local| {
-            let keeper = workers.clone();
-            workers.spawn(0, move || keep_on(keeper, front, scan_interval))?;
+            workers.spawn(0, move || keep_on(front, scan_interval))?;
             Ok(local)
         });
         match listening {
-            Ok(address) => Ok(Self { workers, address, handler }),
+            Ok(address) => Ok(Self { workers, address, handler, writer }),
             Err(error) => {
                 workers.shutdown();
+                writer.stop();
                 Err(StartError::Listen { address, error })
             }
         }
@@ -133,6 +137,7 @@ impl NameServer {
     /// Closes all connections and joins the threads.
     pub fn shutdown(&self) {
         self.workers.shutdown();
+        self.writer.stop();
     }
 }
 
@@ -146,8 +151,7 @@ struct NameServerService {
     started: Instant,
     /// Handles of the connections on which brokers registered, to close those of silent brokers.
     brokers: Mutex<HashMap<u64, Arc<ConnectionHandle>>>,
-    /// Wakes [`maintain_routes`] when [`RequestHandler::settle`] has something to do.
-    unsettled: Notify,
+    writer: Arc<Writer>,
 }
 
 impl NameServerService {
@@ -216,18 +220,22 @@ impl Service for NameServerService {
         if command.code == request::REGISTER_BROKER {
             self.brokers().insert(peer.id(), peer.clone());
         }
-        self.handler.answer(Instant::now(), peer.id(), &command, out);
+        if RequestHandler::takes_long(command.code) {
+            self.writer.add(peer, &command, out);
+        } else {
+            self.handler.answer(Instant::now(), peer.id(), &command, out);
+        }
     }
 
     fn end(&self, _read_batch: &mut (), _peer: &Arc<ConnectionHandle>, _out: &mut Vec<u8>) {
         if self.handler.is_unsettled() {
-            self.unsettled.notify_one();
+            self.writer.settle();
         }
     }
 
     fn closed(&self, peer: &Arc<ConnectionHandle>) {
         if self.brokers().remove(&peer.id()).is_some() && self.handler.disconnected(peer.id()) {
-            self.unsettled.notify_one();
+            self.writer.settle();
         }
     }
 }
@@ -239,21 +247,20 @@ fn wall_ms() -> i64 {
 }
 
 /// Runs [`maintain_routes`] and restarts it after a panic: without it lost brokers would stay in the routes.
-async fn keep_on(workers: Workers, front: Arc<NameServerService>, scan_interval: Duration) {
-    while net::caught(maintain_routes(workers.clone(), front.clone(), scan_interval)).await.is_err() {
+async fn keep_on(front: Arc<NameServerService>, scan_interval: Duration) {
+    while net::caught(maintain_routes(front.clone(), scan_interval)).await.is_err() {
         tracing::error!("the task that removes silent brokers panicked and begins anew");
         // Wait, so that a panic at every start does not occupy the thread.
         tokio::time::sleep(scan_interval).await;
     }
 }
 
-/// Closes the connections of silent brokers, reloads users, and sends the notices that follow from removed brokers.
-async fn maintain_routes(workers: Workers, front: Arc<NameServerService>, scan_interval: Duration) {
+/// Closes the connections of silent brokers, removes the brokers, and reloads users.
+async fn maintain_routes(front: Arc<NameServerService>, scan_interval: Duration) {
     let [mut scan, mut reload] = [scan_interval, RELOAD_INTERVAL].map(tokio::time::interval);
     scan.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            () = front.unsettled.notified() => {}
             _ = reload.tick(), if front.gate.is_some() => front.gate.iter().for_each(Gate::reload),
             _ = scan.tick() => {
                 for connection in front.handler.expire(Instant::now()) {
@@ -264,13 +271,17 @@ async fn maintain_routes(workers: Workers, front: Arc<NameServerService>, scan_i
                 }
             }
         }
-        for notice in front.handler.settle() {
-            let notice = Arc::new(notice);
-            for recipient in &notice.recipients {
-                let sending = send(workers.clone(), recipient.clone(), notice.clone());
-                if workers.spawn(0, move || sending).is_err() {
-                    return;
-                }
+        front.writer.settle();
+    }
+}
+
+/// Sends notices to their recipients.
+fn send_all(workers: &Workers, notices: Vec<MinBrokerNotice>) {
+    for notice in notices.into_iter().map(Arc::new) {
+        for recipient in &notice.recipients {
+            let sending = send(workers.clone(), recipient.clone(), notice.clone());
+            if workers.spawn(0, move || sending).is_err() {
+                return;
             }
         }
     }

@@ -8,9 +8,10 @@
 //! - Up to seven eighths of the bound: nothing.
 //! - Above that: connections with more than a fair share (the bound divided by the number of connections that hold more than
 //!   64 KiB) are not read. When this does not help, the largest connection that moved no byte for a second is closed.
-//! - Above the bound: the largest connection is closed at once, an idle one before others.
+//! - Above the bound: the largest connection is closed at once, an idle one before others. Until its memory is free, only
+//!   connections with at most 64 KiB are read.
 //!
-//! A connection below its fair share is always read.
+//! A connection below its fair share is read at all other times.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -42,6 +43,8 @@ pub struct Budget {
     bytes_max: usize,
     /// Bytes that all connections hold.
     held: AtomicUsize,
+    /// Part of `held` of connections that were closed to free memory and have not ended yet.
+    closing: AtomicUsize,
     /// Number of connections that hold more than [`SMALL_BYTES`].
     holders: AtomicUsize,
     /// Whether some connection is not read. A connection sets it before it checks the sum again; it is read after the sum was
@@ -67,6 +70,8 @@ pub(crate) struct Holding {
     moved_us: AtomicU64,
     /// Whether the connection is not read because of the memory that it holds.
     waits: AtomicBool,
+    /// Whether the connection was closed to free its memory. The memory counts until the connection's task has ended.
+    closing: AtomicBool,
 }
 
 impl Budget {
@@ -85,6 +90,7 @@ impl Budget {
         Arc::new(Self {
             bytes_max,
             held: AtomicUsize::new(0),
+            closing: AtomicUsize::new(0),
             holders: AtomicUsize::new(0),
             waiting: AtomicBool::new(false),
             connections: Mutex::default(),
@@ -124,6 +130,11 @@ impl Budget {
         self.held.load(Ordering::SeqCst) > self.mark()
     }
 
+    /// Bytes that are held when the connections that were closed have ended.
+    fn held_soon(&self) -> usize {
+        self.held().saturating_sub(self.closing.load(Ordering::SeqCst))
+    }
+
     fn share(&self) -> usize {
         self.bytes_max / self.holders.load(Ordering::Relaxed).max(1)
     }
@@ -147,6 +158,9 @@ impl Budget {
     /// Removes a connection that has ended and freed its memory.
     pub(crate) fn leave(&self, peer: &ConnectionHandle) {
         self.connections().remove(&peer.id());
+        if peer.holding.closing.load(Ordering::SeqCst) {
+            self.closing.fetch_sub(peer.holding.bytes(), Ordering::SeqCst);
+        }
         peer.holding.count(0);
     }
 
@@ -160,8 +174,10 @@ impl Budget {
 
     /// Counts memory that was freed, and wakes connections that wait for it.
     pub(crate) fn give_back(&self, bytes: usize) {
-        self.held.fetch_sub(bytes, Ordering::SeqCst);
-        if self.waiting.load(Ordering::SeqCst) && !self.is_pressed() {
+        let before = self.held.fetch_sub(bytes, Ordering::SeqCst);
+        let held = before - bytes;
+        let is_within = before > self.bytes_max && held <= self.bytes_max;
+        if self.waiting.load(Ordering::SeqCst) && (is_within || held <= self.mark()) {
             self.resume();
         }
     }
@@ -179,7 +195,7 @@ impl Budget {
 
     /// Closes connections until the sum is within the bound.
     fn enforce(&self) {
-        while self.held() > self.bytes_max {
+        while self.held_soon() > self.bytes_max {
             let peers = self.peers();
             let idle = largest(&peers, ConnectionHandle::is_idle_holder);
             let Some(victim) = idle.or_else(|| largest(&peers, |_| true)) else { return };
@@ -190,17 +206,18 @@ impl Budget {
     /// Closes idle connections, the largest first, while others wait for memory. An idle connection that waits itself is
     /// closed only when there is no other.
     fn close_idle(&self) {
-        if !self.waiting.load(Ordering::SeqCst) || !self.is_pressed() {
+        let is_pressed = || self.held_soon() > self.mark();
+        if !self.waiting.load(Ordering::SeqCst) || !is_pressed() {
             return;
         }
         let enough = self.bytes_max / 4 * 3;
         let peers = self.peers();
-        while self.held() > enough
+        while self.held_soon() > enough
             && let Some(victim) = largest(&peers, |peer| peer.is_idle_holder() && !peer.holding.waits())
         {
             self.close(victim);
         }
-        if self.is_pressed()
+        if is_pressed()
             && let Some(victim) = largest(&peers, ConnectionHandle::is_idle_holder)
         {
             self.close(victim);
@@ -217,7 +234,10 @@ impl Budget {
             bytes_max = self.bytes_max,
             "a connection was closed for others to go on: all together reached connectionBufferBytes, and it held the most"
         );
-        victim.holding.count(0);
+        // The memory counts until it is free: the thread of the connection may read many others before.
+        if !victim.holding.closing.swap(true, Ordering::SeqCst) {
+            self.closing.fetch_add(victim.holding.bytes(), Ordering::SeqCst);
+        }
         victim.abort();
     }
 
@@ -247,7 +267,8 @@ fn largest(
     admits: impl Fn(&ConnectionHandle) -> bool,
 ) -> Option<&Arc<ConnectionHandle>> {
     let held = |peer: &&Arc<ConnectionHandle>| peer.holding.bytes.load(Ordering::Relaxed);
-    peers.iter().filter(|peer| held(peer) > 0 && admits(peer)).max_by_key(held)
+    let stays = |peer: &ConnectionHandle| !peer.holding.closing.load(Ordering::Relaxed);
+    peers.iter().filter(|peer| held(peer) > 0 && stays(peer) && admits(peer)).max_by_key(held)
 }
 
 impl Holding {
@@ -257,6 +278,7 @@ impl Holding {
             bytes: AtomicUsize::new(0),
             moved_us: AtomicU64::new(0),
             waits: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
         }
     }
 
@@ -282,9 +304,9 @@ impl Holding {
         if bytes > SMALL_BYTES {
             self.moved(since_opened);
         }
-        if bytes.div_ceil(PAGE_BYTES) * PAGE_BYTES != self.bytes() {
+        if bytes.div_ceil(PAGE_BYTES) * PAGE_BYTES != self.bytes() && !self.closing.load(Ordering::SeqCst) {
             self.count(bytes);
-            if self.budget.held() > self.budget.bytes_max {
+            if self.budget.held_soon() > self.budget.bytes_max {
                 self.budget.enforce();
             }
         }
@@ -337,7 +359,10 @@ impl ConnectionHandle {
     /// connection is woken once memory is free.
     pub(crate) fn waits_for_memory(&self) -> bool {
         let budget = self.holding.budget();
-        let is_over = || budget.is_pressed() && self.held() > budget.share();
+        let is_over = || {
+            let least = if budget.held() > budget.bytes_max { SMALL_BYTES } else { budget.share() };
+            budget.is_pressed() && self.held() > least.min(budget.share())
+        };
         if !is_over() {
             return false;
         }

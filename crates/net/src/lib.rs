@@ -26,6 +26,7 @@ pub use budget::Budget;
 pub use caught::{Panicked, caught};
 pub use greeting::{FrameStream, Greeted, dial_http2, greet_either, greet_http2};
 pub use handle::{CallError, ConnectionHandle, Gone, Reply, Work};
+pub use memory::{limit as memory_limit, return_large_blocks};
 pub use memory_charge::MemoryCharge;
 pub use proxies::{NoNetwork, TrustedProxies};
 pub use replication::ReplicationTls;

@@ -30,10 +30,32 @@ pub enum OpenError {
         found: u64,
     },
     /// The commit log directory holds a file whose name is not its start offset.
-    #[error("{path} is not named by a start offset of 20 digits; move it out of the store")]
+    #[error(
+        "{path} is no file of the commit log, whose names are start offsets of 20 digits: storePathCommitLog must name a directory that holds nothing \
+         else; if it does, move the file out of it"
+    )]
     FileName {
         /// Path of the file.
         path: PathBuf,
+    },
+    /// The directory of the commit log is also the root directory of the store.
+    #[error(
+        "{path} holds the files of the store and is to hold the commit log as well: expected another directory in storePathCommitLog, such as {}", path.join("commitlog").display()
+    )]
+    RootIsLog {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// Two files of the commit log start at the same offset.
+    #[error(
+        "{first} and {second} are the same part of the commit log: storePathCommitLog names two directories with copies, or one directory twice; name \
+         each directory once, and move the copy that is not the store's away"
+    )]
+    Twice {
+        /// Path of the file in the first directory.
+        first: PathBuf,
+        /// Path of the file in the other directory.
+        second: PathBuf,
     },
     /// A file of the commit log is missing.
     #[error("the commit log misses the file that starts at {expected}; the next one is {found}")]

@@ -9,7 +9,7 @@ mod supervise;
 
 use crate::batch::{Batch, Message};
 use crate::config::Config;
-use crate::disk::Disk;
+use crate::disk::{Disk, LOCK_FILE};
 use crate::error::{AppendError, OpenError, PushError};
 use crate::fence::Unfinished;
 use crate::flusher::{FlushOutcome, Flushes};
@@ -74,11 +74,11 @@ impl Store {
         for directory in [&root, &config.commit_log, &queues].into_iter().chain(&config.commit_log_more) {
             disk.create_dir_all(directory).map_err(OpenError::io(directory))?;
         }
-        let store_lock = disk.lock(&root.join("lock")).map_err(|error| match error.kind() {
+        let store_lock = disk.lock(&root.join(LOCK_FILE)).map_err(|error| match error.kind() {
             std::io::ErrorKind::WouldBlock => {
                 OpenError::Locked { root: root.clone(), holder: error.to_string() }
             }
-            _ => OpenError::Io { path: root.join("lock"), source: error },
+            _ => OpenError::Io { path: root.join(LOCK_FILE), source: error },
         })?;
         let sync_all = disk.syncer(&root.join("consumequeue")).map_err(OpenError::io(&root))?;
         let parts = Arc::new(Parts::new(config, disk, sync_all, Clock::new(fixed)));

@@ -12,10 +12,12 @@
 
 mod binary;
 mod json;
+mod owned;
 #[cfg(test)]
 mod tests;
 mod writer;
 
+pub use owned::OwnedCommand;
 pub use writer::{FrameWriter, Head, written_code};
 
 use crate::codes::Language;

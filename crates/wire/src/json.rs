@@ -28,6 +28,9 @@ use serde::{Deserialize, Serialize};
 /// Deepest nesting of objects and arrays that the reader accepts.
 pub const DEPTH_MAX: u32 = 64;
 
+/// Reason of the error for a text with more elements than [`from_slice_within`] takes.
+pub const TOO_MANY_ELEMENTS: &str = "expected no further element, the text has too many";
+
 /// Why a text is not valid JSON, or not of the expected structure.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("bad json at byte {position}: {reason}")]
@@ -53,11 +56,20 @@ pub enum Dialect {
 /// # Errors
 /// [`JsonError`] when the text is malformed or nested too deeply, or a value cannot be converted to the requested type.
 pub fn from_slice<'de, T: Deserialize<'de>>(text: &'de [u8]) -> Result<T, JsonError> {
-    let text = std::str::from_utf8(text).map_err(|error| JsonError {
+    from_str(utf8(text)?)
+}
+
+fn utf8(text: &[u8]) -> Result<&str, JsonError> {
+    std::str::from_utf8(text).map_err(|error| JsonError {
         position: error.valid_up_to(),
         reason: "expected utf-8 text".to_owned(),
-    })?;
-    from_str(text)
+    })
+}
+
+fn read<'de, T: Deserialize<'de>>(mut cursor: scan::Cursor<'de>) -> Result<T, JsonError> {
+    let value = T::deserialize(&mut cursor).map_err(|error| cursor.locate(error))?;
+    cursor.end()?;
+    Ok(value)
 }
 
 /// Parses a value from fastjson or strict JSON text.
@@ -65,10 +77,33 @@ pub fn from_slice<'de, T: Deserialize<'de>>(text: &'de [u8]) -> Result<T, JsonEr
 /// # Errors
 /// [`JsonError`] when the text is malformed or nested too deeply, or a value cannot be converted to the requested type.
 pub fn from_str<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, JsonError> {
-    let mut cursor = scan::Cursor::new(text);
-    let value = T::deserialize(&mut cursor).map_err(|error| cursor.locate(error))?;
-    cursor.end()?;
-    Ok(value)
+    read(scan::Cursor::new(text))
+}
+
+/// Parses a value from text of a peer, whose arrays and maps together may have `elements_max` elements: an empty element has three
+/// bytes of text and a hundred in memory. Members of structs do not count.
+///
+/// # Errors
+/// As [`from_slice`]; also when there are more elements.
+pub fn from_slice_within<'de, T: Deserialize<'de>>(
+    text: &'de [u8],
+    elements_max: usize,
+) -> Result<T, JsonError> {
+    let mut cursor = scan::Cursor::new(utf8(text)?);
+    cursor.elements_max = elements_max;
+    read(cursor)
+}
+
+/// Most elements of the arrays and maps in the body of a request. Structs that keep unknown members are maps here: a list of
+/// 100,000 topics has a million.
+pub const REQUEST_ELEMENTS_MAX: usize = 1 << 20;
+
+/// Parses the body of a request, which may have [`REQUEST_ELEMENTS_MAX`] elements.
+///
+/// # Errors
+/// As [`from_slice_within`].
+pub fn from_request<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Result<T, JsonError> {
+    from_slice_within(body, REQUEST_ELEMENTS_MAX)
 }
 
 /// Serializes a value in the plain fastjson dialect.

@@ -71,10 +71,14 @@ impl Typed for Replicas {
 }
 
 pub(super) async fn replication(session: &Session, arguments: &Arguments) -> Result<Replicas, Error> {
-    let mut all = Replicas { rows: Vec::new(), text: String::new() };
+    let mut outcomes = Vec::new();
     for broker in session.masters(arguments).await? {
-        let reply = session.look(&broker, &Request::new(request::GET_BROKER_HA_STATUS)).await?;
-        let status: Replication = body(&broker, &reply)?;
+        let reply = session.look(&broker, &Request::new(request::GET_BROKER_HA_STATUS)).await;
+        let status = reply.and_then(|reply| body::<Replication>(&broker, &reply));
+        outcomes.push(status.map(|status| (broker, status)));
+    }
+    let mut all = Replicas { rows: Vec::new(), text: String::new() };
+    for (broker, status) in session.answers(outcomes)? {
         all.text.push_str(&replication_text(&broker, &status));
         all.rows.extend(replicas(&broker, status));
     }

@@ -72,11 +72,13 @@ impl Typed for Settings {
 
 pub(super) async fn config(session: &Session, arguments: &Arguments) -> Result<Settings, Error> {
     let brokers = session.targets(arguments).await?;
-    let mut settings = Settings::default();
+    let mut outcomes = Vec::new();
     for broker in &brokers {
-        let address = &broker.address;
-        let values = read(session, address).await?;
-        settings.add(address, title(broker, &brokers), values);
+        outcomes.push(read(session, &broker.address).await.map(|values| (broker, values)));
+    }
+    let mut settings = Settings::default();
+    for (broker, values) in session.answers(outcomes)? {
+        settings.add(&broker.address, title(broker, &brokers), values);
     }
     Ok(settings)
 }

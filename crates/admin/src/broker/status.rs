@@ -27,11 +27,12 @@ impl Typed for Vec<Figure> {
 }
 
 pub(super) async fn status(session: &Session, arguments: &Arguments) -> Result<Vec<Figure>, Error> {
-    let mut figures = Vec::new();
+    let mut outcomes = Vec::new();
     for broker in session.targets(arguments).await? {
-        let table = session.client.broker_runtime(&broker.address).await?;
+        let table = session.client.broker_runtime(&broker.address).await;
         let figure = |(name, value)| Figure { broker: broker.address.clone(), name, value };
-        figures.extend(table.into_iter().map(figure));
+        let figures = table.map(|table| table.into_iter().map(figure).collect::<Vec<_>>());
+        outcomes.push(figures.map_err(Error::from));
     }
-    Ok(figures)
+    Ok(session.answers(outcomes)?.into_iter().flatten().collect())
 }

@@ -35,10 +35,14 @@ pub(super) async fn remove_cold_flow(session: &Session, arguments: &Arguments) -
 /// Shows which groups read cold messages, and how much they may (`ColdDataCgCtrService.getColdDataFlowCtrInfo`).
 pub(super) async fn cold_flow(session: &Session, arguments: &Arguments) -> Result<Written, Error> {
     let brokers = session.targets(arguments).await?;
-    let (mut rows, mut text) = (Vec::new(), String::new());
+    let mut outcomes = Vec::new();
     for broker in &brokers {
+        let reply = session.look(&broker.address, &Request::new(request::GET_COLD_DATA_FLOW_CTR_INFO)).await;
+        outcomes.push(reply.map(|reply| (broker, reply)));
+    }
+    let (mut rows, mut text) = (Vec::new(), String::new());
+    for (broker, reply) in session.answers(outcomes)? {
         let address = &broker.address;
-        let reply = session.look(address, &Request::new(request::GET_COLD_DATA_FLOW_CTR_INFO)).await?;
         let _ = writeln!(text, " {}", title(broker, &brokers));
         if reply.body.is_empty() {
             let _ = writeln!(text, "Broker[{address}] has no cold ctr table !");

@@ -4,6 +4,7 @@ use super::policy_text;
 use crate::operation::Typed;
 use crate::pages::Page;
 use crate::request::{Request, body};
+use crate::session::Member;
 use crate::{Arguments, Error, Lag, Session};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -132,40 +133,34 @@ pub(super) async fn names(session: &Session, arguments: &Arguments) -> Result<Ve
     }
 }
 
-/// The groups of all masters. A master that does not answer is passed over unless none answers.
+/// The groups of all masters that answer.
 async fn all_names(session: &Session) -> Result<Vec<GroupName>, Error> {
     let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    let (mut is_known, mut failure) = (false, None);
-    for member in session.members(None).await?.into_iter().filter(|member| member.id == 0) {
-        let ask = Request::new(request::GET_ALL_SUBSCRIPTIONGROUP_CONFIG);
-        let reply = session.look(&member.address, &ask).await;
-        match reply.and_then(|reply| body::<SubscriptionGroupTable>(&member.address, &reply)) {
-            Ok(table) => {
-                is_known = true;
-                for group in table.subscription_group_table.into_keys() {
-                    groups.entry(group).or_default().push(member.name.clone());
-                }
-            }
-            Err(why) => failure = Some(why),
+    for (member, table) in tables(session).await? {
+        for group in table.subscription_group_table.into_keys() {
+            groups.entry(group).or_default().push(member.name.clone());
         }
     }
-    match failure {
-        Some(why) if !is_known => Err(why),
-        _ => Ok(groups
-            .into_iter()
-            .map(|(group, brokers)| GroupName { group, brokers, figures: None })
-            .collect()),
+    Ok(groups.into_iter().map(|(group, brokers)| GroupName { group, brokers, figures: None }).collect())
+}
+
+/// The tables of all masters that answer.
+async fn tables(session: &Session) -> Result<Vec<(Member, SubscriptionGroupTable)>, Error> {
+    // Not request 352, which may create a group that does not exist.
+    let ask = Request::new(request::GET_ALL_SUBSCRIPTIONGROUP_CONFIG);
+    let mut outcomes = Vec::new();
+    for member in session.members(None).await?.into_iter().filter(|member| member.id == 0) {
+        let reply = session.look(&member.address, &ask).await;
+        let table = reply.and_then(|reply| body(&member.address, &reply));
+        outcomes.push(table.map(|table| (member, table)));
     }
+    session.answers(outcomes)
 }
 
 pub(super) async fn config(session: &Session, arguments: &Arguments) -> Result<Vec<Setting>, Error> {
     let group = arguments.need("group")?;
     let mut settings = Vec::new();
-    for member in session.members(None).await?.into_iter().filter(|member| member.id == 0) {
-        let address = &member.address;
-        // Not request 352, which may create a group that does not exist.
-        let ask = Request::new(request::GET_ALL_SUBSCRIPTIONGROUP_CONFIG);
-        let mut table: SubscriptionGroupTable = body(address, &session.look(address, &ask).await?)?;
+    for (member, mut table) in tables(session).await? {
         let Some(config) = table.subscription_group_table.remove(group) else { continue };
         let Ok(Value::Object(values)) = serde_json::to_value(config) else { continue };
         settings.extend(values.into_iter().map(|(key, value)| Setting {

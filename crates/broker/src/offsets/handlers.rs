@@ -55,12 +55,14 @@ pub(crate) struct CommitOffset<'a> {
 
 /// Commits an offset; false when the queue waits to be read from an offset that an operator set, which goes before. A commit makes no
 /// group (`ConsumerManageProcessor.updateConsumerOffset`). `queues` returns the number of queues of a topic, `None` when the topic does
-/// not exist.
+/// not exist. `is_stored` returns whether a queue has a file or had messages: a topic that got fewer queues leaves such queues to the
+/// clients that still read them. Java takes every number of a queue; here the queues bound the number of offsets.
 pub(crate) fn commit(
     offsets: &Offsets,
     wanted: &CommitOffset<'_>,
     group_exists: impl FnOnce(&str) -> bool,
     queues: impl FnOnce(&str) -> Option<i32>,
+    is_stored: impl FnOnce(&str, i32) -> bool,
 ) -> Result<bool, Refusal> {
     let invalid = |remark: String| Refusal::new(response::INVALID_PARAMETER, remark);
     let CommitOffset { group, topic, .. } = *wanted;
@@ -73,7 +75,7 @@ pub(crate) fn commit(
     };
     let queue_id = wanted.queue_id.ok_or_else(|| invalid(format!("QueueId is null, topic is {topic}")))?;
     let offset = wanted.offset.ok_or_else(|| invalid(format!("Offset is null, topic is {topic}")))?;
-    if !(0..queues).contains(&queue_id) {
+    if !(0..queues).contains(&queue_id) && !is_stored(topic, queue_id) {
         return Err(invalid(format!("QueueId is {queue_id}, topic {topic} has {queues} queues")));
     }
     if offset < 0 {

@@ -47,7 +47,7 @@ impl Fixture {
     fn update_with(&self, wanted: CommitOffset<'_>) -> String {
         let queues = |topic: &str| (topic == "T").then_some(2);
         let exists = |group: &str| self.groups.find(group).is_some();
-        let stored = commit(&self.offsets, &wanted, exists, queues);
+        let stored = commit(&self.offsets, &wanted, exists, queues, |_, _| false);
         shown(stored.map(|stored| if stored { "stored" } else { "reset before" }.to_owned()))
     }
 

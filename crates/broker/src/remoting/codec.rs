@@ -61,7 +61,7 @@ impl<'a> Request<'a> {
 
     /// The body of the request, read as JSON.
     pub fn body<T: Deserialize<'a>>(&self) -> Result<T, Refusal> {
-        Ok(wire::json::from_slice(self.command.body)?)
+        Ok(wire::json::from_request(self.command.body)?)
     }
 
     /// The body of the request, read as JSON; `None` when there is none.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use net::{ConnectionHandle, MemoryCharge};
-use wire::codes::{Language, request};
-use wire::frame::{Command, Encoding, FrameWriter, HEADER_BYTES_MAX, Head};
+use wire::codes::request;
+use wire::frame::{Command, OwnedCommand};
 
 use super::Dispatcher;
 use super::answer::Answer;
@@ -26,19 +26,10 @@ use crate::state::Postponed;
 /// An answer of more bytes than this waits until its connection has room for it.
 const LARGE_BYTES: usize = 1 << 20;
 
-/// Bytes before a frame's header: the lengths of the frame and of the header.
-const PREFIX_BYTES: usize = 8;
-
-/// A copy of a request in the binary header encoding.
+/// A request that is served later.
 #[derive(Debug)]
 pub(super) struct Detached {
-    /// Invariant: the header in it is at most [`HEADER_BYTES_MAX`] long, and states code 0. Codes above 32,767 have no place in
-    /// the binary encoding, and JSON has no place for every key.
-    frame: Vec<u8>,
-    code: i32,
-    encoding: Encoding,
-    version: i32,
-    language: Option<Language>,
+    command: OwnedCommand,
     /// The port the request came to.
     port: Port,
     /// How often the request was served again.
@@ -53,46 +44,19 @@ impl Detached {
     /// Copies a request.
     ///
     /// # Errors
-    /// `SYSTEM_ERROR`: the header is longer in the binary encoding than that can state. A header in JSON gets longer by some bytes
-    /// for each short field.
+    /// `SYSTEM_ERROR`: the copy has no place for the header.
     pub(super) fn new(
         command: &Command<'_>,
         caller: &Caller,
         port: &Port,
         rounds: u32,
     ) -> Result<Self, Refusal> {
-        let mut frame = Vec::new();
-        let head = Head { flag: command.flag, ..Head::request(Encoding::Binary, 0, command.opaque) };
-        let writer = FrameWriter::begin(&mut frame, head);
-        let fields = command
-            .fields
-            .iter()
-            .filter_map(|(key, value)| Some((std::str::from_utf8(key).ok()?, value)))
-            .filter(|(key, _)| key.len() <= 255);
-        fields.fold(writer, |writer, (key, value)| writer.bytes(key, value)).finish(command.body);
-        let header_bytes = frame.len() - PREFIX_BYTES - command.body.len();
-        if header_bytes > HEADER_BYTES_MAX {
-            return Err(Refusal::error(format!(
-                "the request header is too long to be kept until it is served: expected at most {HEADER_BYTES_MAX} bytes in the \
-                 binary encoding, found {header_bytes}"
-            )));
-        }
-        let Command { code, encoding, version, language, .. } = *command;
-        Ok(Self {
-            frame,
-            code,
-            encoding,
-            version,
-            language,
-            port: port.clone(),
-            rounds,
-            begin: Duration::ZERO,
-            caller: caller.clone(),
-        })
+        let command = OwnedCommand::new(command).map_err(|error| Refusal::error(error.to_string()))?;
+        Ok(Self { command, port: port.clone(), rounds, begin: Duration::ZERO, caller: caller.clone() })
     }
 
     fn code(&self) -> i32 {
-        self.code
+        self.command.code()
     }
 
     /// Address of the client that made the request.
@@ -102,20 +66,19 @@ impl Detached {
 
     /// The request's name for the log.
     fn name(&self) -> &'static str {
-        request::name(self.code).unwrap_or("request")
+        request::name(self.code()).unwrap_or("request")
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.frame.len()
+        self.command.bytes()
     }
 
     /// Calls `serve` with the request as it came, and with the port it came to.
     pub(super) fn with(&mut self, serve: impl FnOnce(&Command<'_>, Port)) {
-        let Self { code, encoding, version, language, .. } = *self;
-        let port = self.port.clone();
-        match Command::decode_own(&mut self.frame) {
-            Ok(command) => serve(&Command { code, encoding, version, language, ..command }, port),
-            // The invariant of `frame` does not hold. The client gets no answer, and every other request is served.
+        let (code, port) = (self.code(), self.port.clone());
+        match self.command.command() {
+            Ok(command) => serve(&command, port),
+            // The invariant of the copy does not hold. The client gets no answer, and every other request is served.
             Err(error) => tracing::error!(%error, code, "a request that was kept cannot be read again"),
         }
     }
@@ -276,7 +239,7 @@ impl Detached {
             Err(refusal) => Dispatcher::new(broker.clone(), port).refuse(command, &refusal, &mut out),
             Ok(()) => Answer::success().write(command, &mut out),
         });
-        let measured = Measured { request: self.code, begin: self.begin, is_long_polling: false };
+        let measured = Measured { request: self.code(), begin: self.begin, is_long_polling: false };
         broker.rpc_latency.count_frame(&measured, &out, Written::Success);
         out
     }

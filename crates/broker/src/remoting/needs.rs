@@ -236,7 +236,7 @@ fn consumption<'a>(
 
 /// The groups of a heartbeat's consumers and what they subscribe to; producers need nothing.
 pub(super) fn heartbeat(body: &[u8], context: BodyContext) -> Result<Vec<Need<'static>>, JsonError> {
-    let body: HeartbeatData = json::from_slice(body)?;
+    let body: HeartbeatData = json::from_request(body)?;
     let one = |consumer: &wire::body::ConsumerData| {
         let topics = consumer.subscription_data_set.iter().map(|it| it.topic.as_str());
         owned(consumption(&consumer.group_name, topics, context), context)
@@ -246,7 +246,7 @@ pub(super) fn heartbeat(body: &[u8], context: BodyContext) -> Result<Vec<Need<'s
 
 /// The group that locks or unlocks queues, and their topics.
 pub(super) fn locks(body: &[u8], context: BodyContext) -> Result<Vec<Need<'static>>, JsonError> {
-    let body: LockBatchBody = json::from_slice(body)?;
+    let body: LockBatchBody = json::from_request(body)?;
     let mut topics: Vec<_> = body.mq_set.iter().map(|queue| queue.topic.as_str()).collect();
     topics.sort_unstable();
     topics.dedup();
@@ -255,7 +255,7 @@ pub(super) fn locks(body: &[u8], context: BodyContext) -> Result<Vec<Need<'stati
 
 /// The group and the topic whose queues are shared out.
 pub(super) fn assignment(body: &[u8], context: BodyContext) -> Result<Vec<Need<'static>>, JsonError> {
-    let body: QueryAssignmentBody = json::from_slice(body)?;
+    let body: QueryAssignmentBody = json::from_request(body)?;
     owned(consumption(&body.consumer_group, std::iter::once(body.topic.as_str()), context), context)
 }
 
@@ -264,7 +264,7 @@ pub(super) fn acks(body: &[u8], context: BodyContext) -> Result<Vec<Need<'static
     if body.is_empty() {
         return Ok(Vec::new());
     }
-    let body: BatchAckBody = json::from_slice(body)?;
+    let body: BatchAckBody = json::from_request(body)?;
     let mut acked: Vec<_> =
         body.acks.iter().map(|ack| (ack.consumer_group.as_str(), ack.topic.as_str())).collect();
     acked.sort_unstable();
@@ -277,7 +277,7 @@ pub(super) fn acks(body: &[u8], context: BodyContext) -> Result<Vec<Need<'static
 
 /// The topics of a list.
 pub(super) fn topics(body: &[u8], context: BodyContext) -> Result<Vec<Need<'static>>, JsonError> {
-    let body: topics::Topics = json::from_slice(body)?;
+    let body: topics::Topics = json::from_request(body)?;
     owned(body.topic_config_list.iter().map(|topic| Resource::topic(&topic.topic_name)), context)
 }
 
@@ -286,13 +286,13 @@ pub(super) fn group(body: &[u8], context: BodyContext) -> Result<Vec<Need<'stati
     if body.is_empty() {
         return Ok(Vec::new());
     }
-    let body: SubscriptionGroupConfig = json::from_slice(body)?;
+    let body: SubscriptionGroupConfig = json::from_request(body)?;
     owned([Resource::group(body.group_name.as_deref().unwrap_or_default())], context)
 }
 
 /// The groups of a list.
 pub(super) fn groups(body: &[u8], context: BodyContext) -> Result<Vec<Need<'static>>, JsonError> {
-    let body: groups::Groups = json::from_slice(body)?;
+    let body: groups::Groups = json::from_request(body)?;
     let name = |group: &SubscriptionGroupConfig| group.group_name.clone().unwrap_or_default();
     let names: Vec<_> = body.group_config_list.iter().map(name).collect();
     owned(names.iter().map(|name| Resource::group(name)), context)

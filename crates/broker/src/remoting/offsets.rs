@@ -46,7 +46,8 @@ pub(super) fn commit(r: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> 
         let config = &broker.topic(topic)?.config;
         Some(config.read_queue_nums.max(config.write_queue_nums))
     };
-    let answer = match offsets::commit(&broker.offsets, &wanted, group_exists, queues)? {
+    let is_stored = |topic: &str, queue| broker.store.find_queue(topic, queue).is_some();
+    let answer = match offsets::commit(&broker.offsets, &wanted, group_exists, queues, is_stored)? {
         true => Answer::success(),
         false => Answer::success().remark("Offset has been previously reset"),
     };

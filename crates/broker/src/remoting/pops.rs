@@ -86,7 +86,8 @@ pub(super) fn ack(request: &Request<'_>, records: &mut ReviveRecords) -> Result<
 /// Serves 200151 `BATCH_ACK_MESSAGE`.
 pub(super) fn batch_ack(request: &Request<'_>, records: &mut ReviveRecords) -> Result<Answer, Refusal> {
     let body = request.command.body;
-    let body: BatchAckBody = if body.is_empty() { BatchAckBody::default() } else { json::from_slice(body)? };
+    let body: BatchAckBody =
+        if body.is_empty() { BatchAckBody::default() } else { json::from_request(body)? };
     let refused = pop::batch_ack(request.broker, records, &body)?;
     Ok(refused.map_or_else(Answer::success, Answer::from))
 }

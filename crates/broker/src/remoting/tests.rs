@@ -83,6 +83,39 @@ fn what_rocketmq_does_not_need_may_be_missing() {
     check(request::CHANGE_MESSAGE_INVISIBLETIME, &popped, (1, ""));
 }
 
+/// An empty element has three bytes of text and a hundred in memory.
+#[test]
+fn a_body_of_a_million_empty_elements_is_refused() {
+    let fixture = Fixture::new();
+    let refused = |code: i32, member: &str| {
+        let body = format!(r#"{{"clientID":"c","{member}":[{}{{}}]}}"#, "{},".repeat(1_100_000));
+        let (found, remark, _) = fixture.ask(code, &[], body.as_bytes());
+        assert!(found != response::SUCCESS && remark.contains("too many"), "{code}: {found} {remark}");
+    };
+    refused(request::HEART_BEAT, "consumerDataSet");
+    refused(request::LOCK_BATCH_MQ, "mqSet");
+    refused(request::UPDATE_AND_CREATE_TOPIC_LIST, "topicConfigList");
+    refused(request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, "groupConfigList");
+}
+
+/// A topic that got fewer queues leaves the others to the clients that still read them.
+#[test]
+fn a_commit_for_a_queue_that_the_topic_lost_is_stored() {
+    let fixture = Fixture::new();
+    fixture.broker.groups.make("g", 1).unwrap();
+    fixture.put("T", 3, b"body", b"");
+    fixture.broker.topics.put(wire::body::TopicConfig::new("T", 2, 6), 1).unwrap();
+    let commit = |queue: &str| {
+        let fields = [("consumerGroup", "g"), ("topic", "T"), ("queueId", queue), ("commitOffset", "1")];
+        fixture.ask(request::UPDATE_CONSUMER_OFFSET, &fields, b"").0
+    };
+    assert_eq!(
+        ["1", "3", "7", "-1"].map(commit),
+        [0, 0, response::INVALID_PARAMETER, response::INVALID_PARAMETER]
+    );
+    assert_eq!(["3", "7"].map(|queue| offset_of(&fixture, queue)), [Some(1), None]);
+}
+
 /// The committed offset of the group g in a queue of the topic T.
 fn offset_of(fixture: &Fixture, queue: &str) -> Option<i64> {
     fixture.broker.offsets.committed("g", "T", queue.parse().unwrap())

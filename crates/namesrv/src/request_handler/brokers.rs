@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use flate2::read::ZlibDecoder;
 use serde::Deserialize;
-use wire::body::{DataVersion, KvTable, PART_OF_TABLE, RegisterBrokerBody, TopicConfig, TopicQueueMapping};
+use wire::body::{
+    DataVersion, PART_OF_TABLE, PackedError, RegisterBrokerBody, TopicConfig, TopicQueueMapping,
+};
 use wire::codes::{VERSION_3_0_11, response};
 use wire::fields::Fields;
-use wire::json;
+use wire::json::{self, JsonError};
 
 use super::{Errand, Refusal, RequestHandler};
 use crate::kv::ORDER_TOPIC_CONFIG;
@@ -18,9 +20,6 @@ use crate::{Content, Departure, Registered, Registration, TopicQueues};
 /// Time without heartbeat after which a broker counts as lost, unless it registered another one
 /// (`DEFAULT_BROKER_CHANNEL_EXPIRED_TIME`).
 const TIMEOUT: Duration = Duration::from_secs(120);
-
-/// Most bytes to which a compressed registration may inflate: four times the largest frame.
-pub(super) const INFLATED_BYTES_MAX: u64 = 64 << 20;
 
 /// The members of `RegisterBrokerBody` that are used; the others are not even allocated.
 #[derive(Default, Deserialize)]
@@ -76,30 +75,40 @@ impl From<RegisterBrokerBody> for Content {
 /// Parses the body of a registration in any of its formats.
 ///
 /// RocketMQ 5.x brokers compress by their configuration but always send `compressed=false`, so the first byte decides.
-fn content(body: &[u8], version: i32) -> Result<Content, Refusal> {
+fn content(body: &[u8], version: i32, bytes_max: usize, topics_max: usize) -> Result<Content, Refusal> {
     let undecodable = |error: String| Refusal::error(format!("Failed to decode RegisterBrokerBody, {error}"));
+    let malformed = |error: JsonError| {
+        let is_full = error.reason == json::TOO_MANY_ELEMENTS;
+        let bound = if is_full { format!(" (topicsPerBrokerMax is {topics_max})") } else { String::new() };
+        undecodable(format!("{error}{bound}"))
+    };
     if body.is_empty() {
         return Ok(Content::default());
     }
+    // Topics, their mappings and filter servers.
+    let elements_max = topics_max.saturating_mul(3);
     if version < VERSION_3_0_11 {
-        let topics: Topics = json::from_slice(body).map_err(|error| undecodable(error.to_string()))?;
+        let topics: Topics = json::from_slice_within(body, elements_max).map_err(malformed)?;
         return Ok(Body { topic_config_serialize_wrapper: topics, ..Body::default() }.into());
     }
     if body[0] != b'x' {
-        let body: Body = json::from_slice(body).map_err(|error| undecodable(error.to_string()))?;
+        let body: Body = json::from_slice_within(body, elements_max).map_err(malformed)?;
         return Ok(body.into());
     }
     let mut packed = Vec::new();
-    let read = ZlibDecoder::new(body).take(INFLATED_BYTES_MAX + 1).read_to_end(&mut packed);
+    let read = ZlibDecoder::new(body).take(bytes_max as u64 + 1).read_to_end(&mut packed);
     read.map_err(|error| undecodable(error.to_string()))?;
-    if packed.len() as u64 > INFLATED_BYTES_MAX {
+    if packed.len() > bytes_max {
         return Err(undecodable(format!(
-            "expected at most {INFLATED_BYTES_MAX} bytes when inflated, found more"
+            "expected at most {bytes_max} bytes when inflated (registrationBytesMax), found more"
         )));
     }
-    let body =
-        RegisterBrokerBody::from_packed(&packed, version).map_err(|error| undecodable(error.to_string()))?;
-    Ok(body.into())
+    match RegisterBrokerBody::from_packed(&packed, version, topics_max) {
+        Ok(body) => Ok(body.into()),
+        Err(PackedError::Json(error)) => Err(malformed(error)),
+        Err(error @ PackedError::TooMany { .. }) => Err(undecodable(format!("{error} (topicsPerBrokerMax)"))),
+        Err(error) => Err(undecodable(error.to_string())),
+    }
 }
 
 /// Parses an optional number in a header field.
@@ -117,6 +126,12 @@ impl RequestHandler {
             return Err(Refusal::error("crc32 not match"));
         }
         let timeout = maybe_number(fields, "heartbeatTimeoutMillis")?.map_or(TIMEOUT, Duration::from_millis);
+        let (bounds, bytes_max, prune, with_order) = {
+            let config = self.config();
+            let prune = config.delete_topic_with_broker_registration && !fields.flag_or(PART_OF_TABLE, false);
+            let with_order = config.return_order_topic_config_to_broker;
+            (config.bounds(), config.registration_bytes_max, prune, with_order)
+        };
         let registration = Registration {
             cluster: fields.need("clusterName")?,
             broker: fields.need("brokerName")?,
@@ -127,15 +142,15 @@ impl RequestHandler {
             acting_master: fields.bytes("enableActingMaster").map(|text| text.eq_ignore_ascii_case(b"true")),
             timeout,
             connection: errand.connection,
-            content: content(command.body, command.version)?,
+            content: content(command.body, command.version, bytes_max, bounds.topics_per_broker)?,
         };
-        let (prune, with_order) = {
-            let config = self.config();
-            let prune = config.delete_topic_with_broker_registration && !fields.flag_or(PART_OF_TABLE, false);
-            (prune, config.return_order_topic_config_to_broker)
-        };
-        let master = match self.routes_mut().register(errand.now, &registration, prune) {
+        let master = match self.routes.register(errand.now, &registration, prune, &bounds) {
             Registered::Incomplete => return Err(Refusal::error("register broker failed")),
+            Registered::Refused(excess) => {
+                let Registration { broker, address, .. } = registration;
+                tracing::warn!(broker, address, %excess, "a registration was refused");
+                return Err(Refusal::error(format!("register broker failed: {excess}")));
+            }
             Registered::Fenced => None,
             Registered::Accepted { master, notice, replaced } => {
                 self.notify(notice);
@@ -153,8 +168,8 @@ impl RequestHandler {
                 master
             }
         };
-        let order = if with_order { self.kv().namespace(ORDER_TOPIC_CONFIG).cloned() } else { None };
-        let body = order.map(|table| json::to_vec(&KvTable { table })).unwrap_or_default();
+        let order = if with_order { self.kv_table(ORDER_TOPIC_CONFIG) } else { None };
+        let body = order.unwrap_or_default();
         let master = master.as_ref();
         errand
             .reply()
@@ -189,10 +204,8 @@ impl RequestHandler {
             [] => DataVersion::default(),
             body => json::from_slice(body).map_err(|error| Refusal::error(error.to_string()))?,
         };
-        let mut routes = self.routes_mut();
-        routes.touch(errand.now, cluster, address);
-        let stored = routes.live(cluster, address).map(|live| live.version);
-        drop(routes);
+        self.routes.touch(errand.now, cluster, address);
+        let stored = self.routes().live(cluster, address).map(|live| live.version);
         let body = stored.map(|version| json::to_vec(&version)).unwrap_or_default();
         errand.reply().flag("changed", stored != Some(given)).finish(&body);
         Ok(())
@@ -202,7 +215,7 @@ impl RequestHandler {
     pub(super) fn heartbeat(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
         let fields = &errand.command.fields;
         let (cluster, address) = (fields.need("clusterName")?, fields.need("brokerAddr")?);
-        self.routes_mut().touch(errand.now, cluster, address);
+        self.routes.touch(errand.now, cluster, address);
         errand.finish(&[])
     }
 }

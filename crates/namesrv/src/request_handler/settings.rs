@@ -2,30 +2,81 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::PoisonError;
 
-use wire::body::{KvTable, parse_key_values, rewrite_key_values};
-use wire::codes::response;
+use serde::Serialize;
+use wire::body::{parse_key_values, rewrite_key_values};
+use wire::codes::{request, response};
+use wire::frame::Command;
 use wire::json;
 
 use super::{Errand, Refusal, RequestHandler};
-use crate::{KvError, files};
+use crate::{KvChange, KvError, files};
 
-impl From<KvError> for Refusal {
-    fn from(error: KvError) -> Self {
-        tracing::error!(%error, "the key-value settings cannot be written");
-        Self::error(error.to_string())
+/// Keys and values of a namespace; serializes like `wire::body::KvTable`.
+#[derive(Serialize)]
+struct Table<'a> {
+    table: &'a BTreeMap<String, String>,
+}
+
+/// The change that a request asks for; `None` for a request that names no key to remove.
+fn kv_change<'a>(command: &'a Command<'_>) -> Result<Option<KvChange<'a>>, Refusal> {
+    let fields = &command.fields;
+    let name = (fields.text("namespace"), fields.text("key"));
+    if command.code == request::DELETE_KV_CONFIG {
+        return Ok(match name {
+            (Some(namespace), Some(key)) => Some(KvChange { namespace, key, value: None }),
+            _ => None,
+        });
     }
+    let (Some(namespace), Some(key)) = name else {
+        return Err(Refusal::error("namespace or key is null"));
+    };
+    // RocketMQ takes a key without a value, too, and forgets the value that the key had.
+    Ok(Some(KvChange { namespace, key, value: Some(fields.need("value")?) }))
 }
 
 impl RequestHandler {
-    /// Answers `PUT_KV_CONFIG`. RocketMQ takes a key without a value, too, and forgets the value that the key had.
-    pub(super) fn put_kv(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
-        let fields = &errand.command.fields;
-        let (Some(namespace), Some(key)) = (fields.text("namespace"), fields.text("key")) else {
-            return Err(Refusal::error("namespace or key is null"));
+    /// Performs `PUT_KV_CONFIG` and `DELETE_KV_CONFIG` with one write of the file. Changes are on disk before they are visible.
+    pub(super) fn change_kv(&self, commands: &[&Command<'_>]) -> Vec<Result<(), Refusal>> {
+        let _change = self.change();
+        let bytes_max = self.config().kv_bytes_max;
+        let mut changes = Vec::new();
+        let mut outcomes: Vec<_> = commands
+            .iter()
+            .map(|command| {
+                let Some(change) = kv_change(command)? else { return Ok(false) };
+                changes.push(change);
+                let bytes = self.kv().bytes_after(&changes);
+                if change.value.is_some() && bytes > bytes_max {
+                    changes.pop();
+                    return Err(Refusal::error(format!(
+                        "the key-value settings have no room: expected at most {bytes_max} bytes (kvConfigBytesMax), found {bytes}"
+                    )));
+                }
+                Ok(true)
+            })
+            .collect();
+        let is_needed = |change: &KvChange<'_>| {
+            change.value.is_some() || self.kv().get(change.namespace, change.key).is_some()
         };
-        self.kv().put(namespace, key, fields.need("value")?)?;
-        errand.finish(&[])
+        if changes.iter().any(is_needed) {
+            let (text, path) = {
+                let kv = self.kv();
+                (kv.text_with(&changes), kv.path().to_owned())
+            };
+            match files::write_atomically(&path, &text) {
+                Ok(()) => self.kv_mut().apply(&changes),
+                Err(error) => {
+                    let error = KvError::File { path, error };
+                    tracing::error!(%error, "the key-value settings cannot be written");
+                    for outcome in outcomes.iter_mut().filter(|outcome| matches!(outcome, Ok(true))) {
+                        *outcome = Err(Refusal::error(error.to_string()));
+                    }
+                }
+            }
+        }
+        outcomes.into_iter().map(|outcome| outcome.map(drop)).collect()
     }
 
     /// Answers `GET_KV_CONFIG`.
@@ -40,34 +91,32 @@ impl RequestHandler {
         Ok(())
     }
 
-    /// Answers `DELETE_KV_CONFIG`; one that names no key deletes none.
-    pub(super) fn delete_kv(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
-        let fields = &errand.command.fields;
-        if let (Some(namespace), Some(key)) = (fields.text("namespace"), fields.text("key")) {
-            self.kv().delete(namespace, key)?;
-        }
-        errand.finish(&[])
-    }
-
     /// Answers `GET_KVLIST_BY_NAMESPACE`.
     pub(super) fn list_kv(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
         let namespace = errand.command.fields.need("namespace")?;
-        let Some(table) = self.kv().namespace(namespace).cloned() else {
+        let Some(body) = self.kv_table(namespace) else {
             let remark = format!("No config item, Namespace: {namespace}");
             return Err(Refusal::new(response::QUERY_NOT_FOUND, remark));
         };
-        errand.finish(&json::to_vec(&KvTable { table }))
+        errand.finish(&body)
+    }
+
+    /// All keys and values of a namespace, as `KVTable` says them.
+    pub(super) fn kv_table(&self, namespace: &str) -> Option<Vec<u8>> {
+        self.kv().namespace(namespace).map(|table| json::to_vec(&Table { table }))
     }
 
     /// Answers `UPDATE_NAMESRV_CONFIG`: makes all changes or none, and writes the file first.
     pub(super) fn update_config(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
         let changes = parse_key_values(errand.command.body);
         let changes = changes.map_err(|_| Refusal::error("string2Properties error"))?;
-        let mut config = self.config.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _change = self.change();
+        // Routes are looked up with the old settings while the file is written.
+        let config = self.config().clone();
         if changes.keys().any(|key| config.is_locked(key)) {
             return Err(Refusal::new(response::NO_PERMISSION, "Can not update config in black list."));
         }
-        let mut changed = config.clone();
+        let mut changed = config;
         let mut known = BTreeMap::new();
         for (key, value) in changes {
             if changed.set(&key, &value).map_err(|error| Refusal::error(error.to_string()))? {
@@ -78,9 +127,8 @@ impl RequestHandler {
             self.persist(&known).map_err(|error| {
                 Refusal::error(format!("cannot write {}: {error}", self.config_path.display()))
             })?;
-            *config = changed;
+            *self.config.write().unwrap_or_else(PoisonError::into_inner) = changed;
         }
-        drop(config);
         errand.finish(&[])
     }
 

@@ -2,20 +2,28 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
-use wire::body::{REPLACED_BROKERS, TopicRouteData, WITH_REPLACED_BROKERS};
+use serde::{Deserialize, Serialize};
+use wire::body::{QueueData, REPLACED_BROKERS, WITH_REPLACED_BROKERS};
 use wire::codes::{VERSION_4_9_4, request, response};
 use wire::json::{self, Dialect};
 
 use super::{Errand, Refusal, RequestHandler};
 use crate::kv::ORDER_TOPIC_CONFIG;
+use crate::routes::Listed;
 use crate::{Lens, Units};
 
 /// A list of topic names; serializes like `wire::body::TopicList`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Names<'a> {
-    topic_list: Vec<&'a str>,
+struct Names {
+    topic_list: Vec<String>,
+}
+
+/// The member of `TopicRouteData` that a registered topic is made of.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Queues {
+    queue_datas: Vec<QueueData>,
 }
 
 /// Body of the answer to `GET_BROKER_MEMBER_GROUP`.
@@ -92,7 +100,7 @@ impl RequestHandler {
         if !self.config().enable_all_topic_list {
             return Err(Refusal::error("disable"));
         }
-        let body = json::to_vec(&Names { topic_list: self.routes().topics() });
+        let body = json::to_vec(&Names { topic_list: self.routes.topics(&Listed::All) });
         errand.finish(&body)
     }
 
@@ -107,29 +115,29 @@ impl RequestHandler {
         if !self.config().enable_topic_list {
             return Err(Refusal::error("disable"));
         }
-        let routes = self.routes();
-        let topic_list = match errand.command.code {
+        let listed = match errand.command.code {
             request::GET_TOPICS_BY_CLUSTER => {
-                routes.topics_of(errand.command.fields.text("cluster").unwrap_or_default())
+                Listed::Cluster(errand.command.fields.text("cluster").unwrap_or_default())
             }
-            request::GET_UNIT_TOPIC_LIST => routes.unit_topics(Units::Unit),
-            request::GET_HAS_UNIT_SUB_TOPIC_LIST => routes.unit_topics(Units::Subscribed),
-            _ => routes.unit_topics(Units::SubscribedOnly),
+            request::GET_UNIT_TOPIC_LIST => Listed::Units(Units::Unit),
+            request::GET_HAS_UNIT_SUB_TOPIC_LIST => Listed::Units(Units::Subscribed),
+            _ => Listed::Units(Units::SubscribedOnly),
         };
+        let topic_list = self.routes.topics(&listed);
         let body = json::to_vec(&Names { topic_list });
         errand.finish(&body)
     }
 
     /// Answers `WIPE_WRITE_PERM_OF_BROKER`; without a broker no topic is changed.
     pub(super) fn wipe_write_perm(&self, mut errand: Errand<'_, '_>) -> Result<(), Refusal> {
-        let count = self.routes_mut().wipe_write_perm(errand.command.fields.text_or_empty("brokerName")?);
+        let count = self.routes.wipe_write_perm(errand.command.fields.text_or_empty("brokerName")?);
         errand.reply().number("wipeTopicCount", count).finish(&[]);
         Ok(())
     }
 
     /// Answers `ADD_WRITE_PERM_OF_BROKER`; without a broker no topic is changed.
     pub(super) fn add_write_perm(&self, mut errand: Errand<'_, '_>) -> Result<(), Refusal> {
-        let count = self.routes_mut().add_write_perm(errand.command.fields.text_or_empty("brokerName")?);
+        let count = self.routes.add_write_perm(errand.command.fields.text_or_empty("brokerName")?);
         errand.reply().number("addTopicCount", count).finish(&[]);
         Ok(())
     }
@@ -138,7 +146,7 @@ impl RequestHandler {
     pub(super) fn delete_topic(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
         let fields = &errand.command.fields;
         let cluster = fields.text("clusterName").filter(|cluster| !cluster.is_empty());
-        self.routes_mut().delete_topic(fields.text_or_empty("topic")?, cluster);
+        self.routes.delete_topic(fields.text_or_empty("topic")?, cluster);
         errand.finish(&[])
     }
 
@@ -146,9 +154,16 @@ impl RequestHandler {
     pub(super) fn add_topic(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
         let topic = errand.command.fields.need("topic")?;
         if !errand.command.body.is_empty() {
-            let route = TopicRouteData::decode(errand.command.body);
-            let route = route.map_err(|error| Refusal::error(error.to_string()))?;
-            self.routes_mut().add_topic(topic, &route.queue_datas);
+            let bounds = self.config().bounds();
+            let route: Queues = json::from_slice_within(errand.command.body, bounds.topics_per_broker)
+                .map_err(|error| Refusal::error(error.to_string()))?;
+            if !self.routes.add_topic(topic, &route.queue_datas, &bounds) {
+                let remark = format!(
+                    "the routes have no room: expected at most {} bytes (routeBytesMax)",
+                    bounds.bytes
+                );
+                return Err(Refusal::error(remark));
+            }
         }
         errand.finish(&[])
     }

@@ -1,53 +1,65 @@
 //! Changes that operators make to the route tables.
 
-use wire::body::{PERM_READ, PERM_WRITE, QueueData};
+use wire::body::QueueData;
 
-use super::{Routes, TopicQueues, place};
+use super::{Routes, TopicQueues, cost, place};
 
 impl Routes {
-    /// Removes the write permission of a broker's topics; returns the number of topics (`wipeWritePermOfBrokerByLock`). The
-    /// broker's next registration with a new data version restores the permission.
-    pub fn wipe_write_perm(&mut self, broker: &str) -> usize {
-        self.change_perm(broker, |perm| perm & !PERM_WRITE)
-    }
-
-    /// Gives a broker's topics read and write permission; returns the number of topics (`addWritePermOfBrokerByLock`).
-    pub fn add_write_perm(&mut self, broker: &str) -> usize {
-        self.change_perm(broker, |_| PERM_READ | PERM_WRITE)
-    }
-
-    fn change_perm(&mut self, broker: &str, change: impl Fn(i32) -> i32) -> usize {
-        let placed = self.topics.values_mut().flatten().filter(|(name, _)| **name == *broker);
+    /// Changes the permission of a broker's topics in one shard; returns the number of topics.
+    pub(super) fn change_perm(&mut self, shard: usize, broker: &str, change: impl Fn(i32) -> i32) -> usize {
+        let placed = self.shards[shard].topics.values_mut().flatten().filter(|(name, _)| **name == *broker);
         placed.map(|(_, queues)| queues.perm = change(queues.perm)).count()
     }
 
     /// Removes a topic from one cluster, or from all.
-    pub fn delete_topic(&mut self, topic: &str, cluster: Option<&str>) {
-        let Some(cluster) = cluster else {
-            self.topics.remove(topic);
-            self.mappings.remove(topic);
-            return;
+    pub(super) fn delete_topic(&mut self, topic: &str, cluster: Option<&str>) {
+        let at = self.shard_of(topic);
+        let Some(placement) = self.shards[at].topics.get_mut(topic) else { return };
+        let brokers = cluster.map(|cluster| self.clusters.get(cluster));
+        let goes = |broker: &str| {
+            brokers.is_none_or(|brokers| brokers.is_some_and(|brokers| brokers.contains(broker)))
         };
-        let (Some(brokers), Some(placement)) = (self.clusters.get(cluster), self.topics.get_mut(topic))
-        else {
-            return;
-        };
-        placement.retain(|(broker, _)| !brokers.contains(&**broker));
+        let (groups, mut removed) = (&mut self.groups, 0);
+        placement.retain(|(broker, _)| {
+            let goes = goes(broker);
+            if goes {
+                removed += 1;
+                if let Some(group) = groups.get_mut(&**broker) {
+                    group.topics -= 1;
+                }
+            }
+            !goes
+        });
+        self.bytes -= removed * cost::PLACE;
         if placement.is_empty() {
-            self.topics.remove(topic);
-            self.mappings.remove(topic);
+            self.forget_topic(at, topic);
         }
     }
 
+    /// Removes a topic that has no queues left, and its mappings.
+    fn forget_topic(&mut self, shard: usize, topic: &str) {
+        let shard = &mut self.shards[shard];
+        shard.topics.remove(topic);
+        let mappings = shard.mappings.remove(topic).unwrap_or_default();
+        self.bytes -= cost::TOPIC + topic.len() + mappings.values().map(cost::mapping).sum::<usize>();
+    }
+
     /// Registers a topic by request (`registerTopic`): adds the queues up to the first unknown broker; a new topic is added
-    /// only if all brokers are known.
-    pub fn add_topic(&mut self, topic: &str, queues: &[QueueData]) {
+    /// only if all brokers are known. Returns false when the tables have no room.
+    pub(super) fn add_topic(&mut self, topic: &str, queues: &[QueueData], bytes_max: usize) -> bool {
         let is_known = |data: &&QueueData| self.groups.contains_key(&data.broker_name);
         let known = queues.iter().take_while(is_known).count();
-        if known == 0 || (known < queues.len() && !self.topics.contains_key(topic)) {
-            return;
+        let at = self.shard_of(topic);
+        let is_new = !self.shards[at].topics.contains_key(topic);
+        if known == 0 || (known < queues.len() && is_new) {
+            return true;
         }
-        let placement = self.topics.entry(topic.into()).or_default();
+        let growth = if is_new { cost::TOPIC + topic.len() } else { 0 };
+        if self.bytes + growth + known * cost::PLACE > bytes_max {
+            return false;
+        }
+        self.bytes += growth;
+        let placement = self.shards[at].topics.entry(topic.into()).or_default();
         for data in &queues[..known] {
             let queues = TopicQueues {
                 perm: data.perm,
@@ -55,7 +67,13 @@ impl Routes {
                 topic_sys_flag: data.topic_sys_flag,
                 write_queue_nums: data.write_queue_nums,
             };
-            place(placement, &data.broker_name, queues);
+            if place(placement, &data.broker_name.as_str().into(), queues) {
+                self.bytes += cost::PLACE;
+                if let Some(group) = self.groups.get_mut(&data.broker_name) {
+                    group.topics += 1;
+                }
+            }
         }
+        true
     }
 }

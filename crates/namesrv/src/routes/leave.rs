@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use wire::body::PERM_WRITE;
 
-use super::{MASTER, Member, MinBrokerNotice, Placement, Routes, member};
+use super::{MASTER, Member, MinBrokerNotice, Placement, Routes, Shard, cost, member};
 
 /// A broker to be removed from the tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +21,21 @@ pub struct Departure {
     /// The ended connection of a lost broker; it stays if it has registered on another one since. `None` for a broker that
     /// unregistered.
     pub connection: Option<u64>,
+}
+
+/// Result of departures: the groups whose queues are to be withdrawn, and notices for groups with acting master whose smallest
+/// broker left.
+pub(super) struct Left<'a> {
+    removed: BTreeSet<&'a str>,
+    read_only: BTreeSet<&'a str>,
+    pub notices: Vec<MinBrokerNotice>,
+}
+
+impl Left<'_> {
+    /// Whether topics change.
+    pub fn changes_topics(&self) -> bool {
+        !self.removed.is_empty() || !self.read_only.is_empty()
+    }
 }
 
 impl Routes {
@@ -53,9 +68,9 @@ impl Routes {
         }
     }
 
-    /// Removes brokers, and the queues of groups without any broker left (`unRegisterBroker`). Returns notices for groups
-    /// with acting master whose smallest broker left.
-    pub fn unregister(&mut self, departures: &[Departure]) -> Vec<MinBrokerNotice> {
+    /// Removes brokers, and groups without any broker left (`unRegisterBroker`). Their queues are removed by
+    /// [`Routes::withdraw_queues`].
+    pub(super) fn leave<'a>(&mut self, departures: &'a [Departure]) -> Left<'a> {
         let mut removed = BTreeSet::new();
         let mut reduced = BTreeSet::new();
         let mut offline = Vec::new();
@@ -68,7 +83,7 @@ impl Routes {
                 continue;
             }
             self.live.remove(&key);
-            self.filters.remove(&key);
+            self.forget_filters(&key);
             let Some(group) = self.groups.get_mut(broker) else { continue };
             let is_smallest = group.smallest().is_some_and(|(smallest, _)| smallest == *id);
             group.addresses.retain(|_, held| held != address);
@@ -83,12 +98,22 @@ impl Routes {
                 offline.push((broker, address));
             }
         }
-        self.withdraw_queues(&removed, &reduced);
         let notice = |(broker, address): (&String, &String)| {
             let group = self.groups.get(broker).filter(|group| group.acting_master)?;
             MinBrokerNotice::new(group, Some(address), None)
         };
-        offline.into_iter().filter_map(notice).collect()
+        let notices = offline.into_iter().filter_map(notice).collect();
+        let has_no_writer = |broker: &&str| {
+            let group = self.groups.get(*broker);
+            group.is_some_and(|group| group.acting_master && !group.addresses.contains_key(&MASTER))
+        };
+        reduced.retain(has_no_writer);
+        Left { removed, read_only: reduced, notices }
+    }
+
+    /// Forgets the filter servers of a broker.
+    pub(super) fn forget_filters(&mut self, key: &Member) {
+        self.bytes -= self.filters.remove(key).map_or(0, |servers| cost::servers(&servers));
     }
 
     fn remove_group(&mut self, broker: &str) {
@@ -100,35 +125,39 @@ impl Routes {
         });
     }
 
-    /// Removes the queues of removed groups, and the write permission where an acting master takes over.
-    fn withdraw_queues(&mut self, removed: &BTreeSet<&str>, reduced: &BTreeSet<&str>) {
-        let has_no_writer = |broker: &&&str| {
-            let group = self.groups.get(**broker);
-            group.is_some_and(|group| group.acting_master && !group.addresses.contains_key(&MASTER))
-        };
-        let read_only: BTreeSet<&str> = reduced.iter().filter(has_no_writer).copied().collect();
-        if removed.is_empty() && read_only.is_empty() {
-            return;
-        }
-        self.retain_topics(|_, placement| {
-            placement.retain(|(broker, _)| !removed.contains(&**broker));
+    /// Removes the queues of removed groups from one shard, and the write permission where an acting master takes over.
+    pub(super) fn withdraw_queues(&mut self, shard: usize, left: &Left<'_>) {
+        self.retain_topics(shard, |_, placement| {
+            placement.retain(|(broker, _)| !left.removed.contains(&**broker));
             for (broker, queues) in placement {
-                if read_only.contains(&**broker) {
+                if left.read_only.contains(&**broker) {
                     queues.perm &= !PERM_WRITE;
                 }
             }
         });
     }
 
-    /// Applies `change` to the placement of every topic; topics left without queues are removed with their mappings.
-    pub(super) fn retain_topics(&mut self, mut change: impl FnMut(&str, &mut Placement)) {
-        let mappings = &mut self.mappings;
-        self.topics.retain(|topic, placement| {
+    /// Applies `change` to the placement of every topic of a shard; topics left without queues are removed with their mappings.
+    /// Returns how many placements went.
+    pub(super) fn retain_topics(
+        &mut self,
+        shard: usize,
+        mut change: impl FnMut(&str, &mut Placement),
+    ) -> usize {
+        let Shard { topics, mappings } = &mut self.shards[shard];
+        let (mut placements, mut freed) = (0, 0);
+        topics.retain(|topic, placement| {
+            placements += placement.len();
             change(topic, placement);
+            placements -= placement.len();
             if placement.is_empty() {
-                mappings.remove(topic);
+                freed += cost::TOPIC + topic.len();
+                freed +=
+                    mappings.remove(topic).unwrap_or_default().values().map(cost::mapping).sum::<usize>();
             }
             !placement.is_empty()
         });
+        self.bytes -= freed + placements * cost::PLACE;
+        placements
     }
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use wire::body::ReplacedBroker;
 
-use super::{BrokerView, Routes};
+use super::{BrokerView, Placement, Routes};
 
 /// Bit of `topicSysFlag`: unit topic.
 const UNIT: i32 = 1;
@@ -91,30 +91,20 @@ impl Routes {
         MemberView { broker_addrs: addresses.unwrap_or_default(), broker_name: broker, cluster }
     }
 
-    /// All topics, sorted.
-    pub fn topics(&self) -> Vec<&str> {
-        sorted(self.topics.keys().map(|topic| &**topic))
+    /// The topics of a shard that `is_meant` accepts.
+    pub(super) fn topics(
+        &self,
+        shard: usize,
+        is_meant: impl Fn(&Self, &Placement) -> bool,
+    ) -> impl Iterator<Item = &str> {
+        let topics = self.shards[shard].topics.iter();
+        topics.filter(move |(_, placement)| is_meant(self, placement)).map(|(topic, _)| &**topic)
     }
 
-    /// The topics of a cluster, sorted; empty if it is unknown.
-    pub fn topics_of(&self, cluster: &str) -> Vec<&str> {
-        let Some(brokers) = self.clusters.get(cluster) else { return Vec::new() };
-        let is_there =
-            |placement: &super::Placement| placement.iter().any(|(broker, _)| brokers.contains(&**broker));
-        sorted(self.topics.iter().filter(|(_, placement)| is_there(placement)).map(|(topic, _)| &**topic))
-    }
-
-    /// The topics with these unit flags, sorted. The flags are those of the topic's queues on its first broker.
-    pub fn unit_topics(&self, units: Units) -> Vec<&str> {
-        let has = |flags: i32| match units {
-            Units::Unit => flags & UNIT != 0,
-            Units::Subscribed => flags & UNIT_SUB != 0,
-            Units::SubscribedOnly => flags & (UNIT | UNIT_SUB) == UNIT_SUB,
-        };
-        let first = |placement: &super::Placement| {
-            placement.first().is_some_and(|(_, queues)| has(queues.topic_sys_flag))
-        };
-        sorted(self.topics.iter().filter(|(_, placement)| first(placement)).map(|(topic, _)| &**topic))
+    /// Whether a topic has queues in a cluster.
+    pub(super) fn is_in(&self, cluster: &str, placement: &Placement) -> bool {
+        let brokers = self.clusters.get(cluster);
+        brokers.is_some_and(|brokers| placement.iter().any(|(broker, _)| brokers.contains(&**broker)))
     }
 
     /// The names of clusters and broker groups, which are topics of every broker.
@@ -127,8 +117,14 @@ impl Routes {
     }
 }
 
-fn sorted<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut names: Vec<&str> = names.collect();
-    names.sort_unstable();
-    names
+impl Units {
+    /// Whether a topic is to be listed. The flags are those of the topic's queues on its first broker.
+    pub(super) fn include(self, placement: &Placement) -> bool {
+        let has = |flags: i32| match self {
+            Self::Unit => flags & UNIT != 0,
+            Self::Subscribed => flags & UNIT_SUB != 0,
+            Self::SubscribedOnly => flags & (UNIT | UNIT_SUB) == UNIT_SUB,
+        };
+        placement.first().is_some_and(|(_, queues)| has(queues.topic_sys_flag))
+    }
 }

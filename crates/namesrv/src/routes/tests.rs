@@ -57,14 +57,21 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+const BOUNDS: Bounds = Bounds { brokers: 100, topics_per_broker: 100, bytes: 1 << 20 };
+
 fn name(kind: &str, number: u8) -> String {
     format!("{kind}{number}")
 }
 
-fn apply(routes: &mut Routes, now: &mut Instant, step: &Step) {
+fn apply(routes: &SharedRoutes, now: &mut Instant, step: &Step) {
     match step {
         Step::Register { cluster, broker, address, id, state_version, topics, acting } => {
             let topic = |topic: &u8| (name("t", *topic), TopicQueues::default());
+            let mapping = |topic: &u8| {
+                let bname = name("b", *broker);
+                let curr_id_map = (0..i32::from(*topic)).map(|id| (id, id)).collect();
+                (name("t", *topic), TopicQueueMapping { bname, curr_id_map, ..TopicQueueMapping::default() })
+            };
             let registration = Registration {
                 cluster: &name("c", *cluster),
                 broker: &name("b", *broker),
@@ -78,10 +85,11 @@ fn apply(routes: &mut Routes, now: &mut Instant, step: &Step) {
                 content: Content {
                     version: DataVersion { state_version: *state_version, ..DataVersion::default() },
                     topics: topics.iter().map(topic).collect(),
-                    ..Content::default()
+                    mappings: topics.iter().filter(|topic| **topic > 2).map(mapping).collect(),
+                    filter_servers: (*id > 0).then(|| topics.iter().map(|topic| name("f", *topic)).collect()),
                 },
             };
-            routes.register(*now, &registration, topics.len() == 3);
+            routes.register(*now, &registration, topics.len() == 3, &BOUNDS);
         }
         Step::Unregister { cluster, broker, address, id } => {
             let departure = Departure {
@@ -94,21 +102,21 @@ fn apply(routes: &mut Routes, now: &mut Instant, step: &Step) {
             routes.unregister(&[departure]);
         }
         Step::Lose { connection } => {
-            let lost = routes.owner(*connection);
+            let lost = routes.read().owner(*connection);
             routes.unregister(lost.as_slice());
         }
         Step::Expire { seconds } => {
             *now += Duration::from_secs(*seconds);
-            let silent = routes.silent(*now);
+            let silent = routes.read().silent(*now);
             routes.unregister(&silent);
-            assert_eq!(routes.silent(*now), []);
+            assert_eq!(routes.read().silent(*now), []);
         }
         Step::Delete { topic, cluster } => {
             routes.delete_topic(&name("t", *topic), cluster.map(|cluster| name("c", cluster)).as_deref());
         }
         Step::Add { topic, brokers } => {
             let data = |broker: &u8| QueueData { broker_name: name("b", *broker), ..QueueData::default() };
-            routes.add_topic(&name("t", *topic), &brokers.iter().map(data).collect::<Vec<_>>());
+            routes.add_topic(&name("t", *topic), &brokers.iter().map(data).collect::<Vec<_>>(), &BOUNDS);
         }
     }
 }
@@ -121,29 +129,41 @@ fn check_agreement(routes: &Routes) {
         let distinct: BTreeSet<&String> = group.addresses.values().collect();
         assert!(!distinct.is_empty() && distinct.len() == group.addresses.len());
     }
-    for (topic, placement) in &routes.topics {
-        assert!(!placement.is_empty() && placement.is_sorted_by(|(one, _), (two, _)| one < two));
-        assert!(placement.iter().all(|(broker, _)| routes.groups.contains_key(&**broker)));
-        assert!(routes.route(topic, Lens::default()).is_some());
+    let (mut bytes, mut counts) = (0, BTreeMap::new());
+    for (number, shard) in routes.shards.iter().enumerate() {
+        for (topic, placement) in &shard.topics {
+            assert_eq!(routes.shard_of(topic), number);
+            assert!(!placement.is_empty() && placement.is_sorted_by(|(one, _), (two, _)| one < two));
+            assert!(placement.iter().all(|(broker, _)| routes.groups.contains_key(&**broker)));
+            assert!(routes.route(topic, Lens::default()).is_some());
+            bytes += cost::TOPIC + topic.len() + placement.len() * cost::PLACE;
+            placement.iter().for_each(|(broker, _)| *counts.entry(broker.to_string()).or_insert(0) += 1);
+        }
+        assert!(shard.mappings.keys().all(|topic| shard.topics.contains_key(topic)));
+        bytes += shard.mappings.values().flat_map(BTreeMap::values).map(cost::mapping).sum::<usize>();
     }
-    assert!(routes.mappings.keys().all(|topic| routes.topics.contains_key(topic)));
+    bytes += routes.filters.values().map(|servers| cost::servers(servers)).sum::<usize>();
+    assert_eq!(routes.bytes, bytes);
+    for (name, group) in &routes.groups {
+        assert_eq!(group.topics, counts.get(name).copied().unwrap_or(0), "{name}");
+    }
 }
 
 proptest! {
     #[test]
     fn the_tables_agree_after_any_history(steps in prop::collection::vec(step(), 1..40)) {
-        let mut routes = Routes::new();
+        let routes = SharedRoutes::default();
         let mut now = Instant::now();
         for step in &steps {
-            apply(&mut routes, &mut now, step);
-            check_agreement(&routes);
+            apply(&routes, &mut now, step);
+            check_agreement(&routes.read());
         }
     }
 }
 
 #[test]
 fn departures_of_one_batch_leave_together() {
-    let mut routes = Routes::new();
+    let routes = SharedRoutes::default();
     let mut now = Instant::now();
     for (broker, address) in [(0, 0), (0, 1), (1, 2)] {
         let acting = Some(true);
@@ -156,20 +176,21 @@ fn departures_of_one_batch_leave_together() {
             topics: vec![0, 1],
             acting,
         };
-        apply(&mut routes, &mut now, &step);
+        apply(&routes, &mut now, &step);
     }
-    let departures: Vec<_> = [0, 1].into_iter().filter_map(|connection| routes.owner(connection)).collect();
+    let departures: Vec<_> =
+        [0, 1].into_iter().filter_map(|connection| routes.read().owner(connection)).collect();
     assert_eq!(departures.len(), 2);
     let notices = routes.unregister(&departures);
     assert_eq!(notices, []);
-    assert_eq!(routes.topics_of("c0"), ["t0", "t1"]);
-    assert_eq!(routes.clusters().broker_addr_table.keys().collect::<Vec<_>>(), [&"b1"]);
+    assert_eq!(routes.topics(&Listed::Cluster("c0")), ["t0", "t1"]);
+    assert_eq!(routes.read().clusters().broker_addr_table.keys().collect::<Vec<_>>(), [&"b1"]);
 }
 
 #[test]
 fn a_live_broker_whose_name_and_id_another_one_takes_is_named() {
-    let (mut routes, now) = (Routes::new(), Instant::now());
-    let mut register = |address: &str, id: i64, state_version: i64| {
+    let (routes, now) = (SharedRoutes::default(), Instant::now());
+    let register = |address: &str, id: i64, state_version: i64| {
         let version = DataVersion { state_version, ..DataVersion::default() };
         let registration = Registration {
             cluster: "c",
@@ -183,7 +204,7 @@ fn a_live_broker_whose_name_and_id_another_one_takes_is_named() {
             connection: 1,
             content: Content { version, ..Content::default() },
         };
-        match routes.register(now, &registration, false) {
+        match routes.register(now, &registration, false, &BOUNDS) {
             Registered::Accepted { replaced, .. } => replaced,
             other => panic!("{other:?}"),
         }

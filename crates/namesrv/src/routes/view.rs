@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Serialize;
 use wire::body::{PERM_WRITE, TopicQueueMapping};
@@ -72,7 +73,7 @@ pub struct QueueView<'a> {
 }
 
 impl<'a> QueueView<'a> {
-    fn new((broker_name, queues): &'a (Box<str>, TopicQueues)) -> Self {
+    fn new((broker_name, queues): &'a (Arc<str>, TopicQueues)) -> Self {
         let TopicQueues { perm, read_queue_nums, topic_sys_flag, write_queue_nums } = *queues;
         Self { broker_name, perm, read_queue_nums, topic_sys_flag, write_queue_nums }
     }
@@ -97,14 +98,17 @@ pub struct RouteView<'a> {
 impl Routes {
     /// The route of a topic; `None` if no registered broker has it (`pickupTopicRouteData`).
     pub fn route<'a>(&'a self, topic: &str, lens: Lens<'a>) -> Option<RouteView<'a>> {
-        let placement = self.topics.get(topic)?;
+        let shard = self.shard(topic);
+        let placement = shard.topics.get(topic)?;
+        // A group that leaves loses its queues shard by shard.
+        let known = || placement.iter().filter(|(broker, _)| self.groups.contains_key(&**broker));
         let group = |broker: &'a str| self.groups.get(broker).map(|group| BrokerView::new(broker, group));
         let mut route = RouteView {
-            broker_datas: placement.iter().filter_map(|(broker, _)| group(broker)).collect(),
+            broker_datas: known().filter_map(|(broker, _)| group(broker)).collect(),
             filter_server_table: BTreeMap::new(),
             order_topic_conf: lens.order,
-            queue_datas: placement.iter().map(QueueView::new).collect(),
-            topic_queue_mapping_by_broker: self.mappings.get(topic),
+            queue_datas: known().map(QueueView::new).collect(),
+            topic_queue_mapping_by_broker: shard.mappings.get(topic),
         };
         if route.broker_datas.is_empty() {
             return None;

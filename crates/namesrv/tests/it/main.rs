@@ -137,8 +137,9 @@ fn a_silent_broker_is_removed_and_disconnected() {
     ];
     assert_eq!(broker.call(Encoding::Json, 103, &fields, b"").0, 0);
     assert_eq!(broker.read(), b"");
-    let (_, _, body) = Client::connect(server.local_addr()).call(Encoding::Json, 106, &[], b"");
-    assert_eq!(body, r#"{"brokerAddrTable":{},"clusterAddrTable":{}}"#);
+    let mut client = Client::connect(server.local_addr());
+    let empty = r#"{"brokerAddrTable":{},"clusterAddrTable":{}}"#;
+    until("the broker is gone", || client.call(Encoding::Json, 106, &[], b"").2 == empty);
     server.shutdown();
 }
 
@@ -287,4 +288,59 @@ fn a_taken_port_and_a_bad_address_are_named() {
     );
     server.shutdown();
     assert!(TcpStream::connect(server.local_addr()).is_err());
+}
+
+/// The file of the settings is a pipe that nobody reads yet, so that the change of a setting does not end.
+#[test]
+fn routes_are_answered_while_settings_are_written() {
+    let (server, home) = serve("");
+    let directory = home.path().join("namesrv");
+    std::fs::create_dir_all(&directory).unwrap();
+    let pipe = directory.join("kvConfig.json.tmp");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let mut broker = Client::connect(server.local_addr());
+    broker.register("broker-a", "0", "127.0.0.1:10911");
+    let mut writers: Vec<_> = (0..4).map(|_| Client::connect(server.local_addr())).collect();
+    for client in &mut writers {
+        let mut out = Vec::new();
+        let writer = FrameWriter::begin(&mut out, Head::request(Encoding::Json, 100, 5));
+        let fields = [("namespace", "n"), ("key", "k"), ("value", "v")];
+        fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(b"");
+        client.0.write_all(&out).unwrap();
+    }
+    let codes: Vec<_> = (0..8).map(|_| Client::connect(server.local_addr()).route_code("T1")).collect();
+    assert_eq!(codes, [0; 8]);
+    // A pipe cannot be made durable: the settings are refused, each one with an answer.
+    let reader = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        while std::fs::File::open(&pipe).and_then(|mut file| file.read_to_end(&mut text)).is_ok() {}
+    });
+    let refused = writers.iter_mut().filter_map(|client| {
+        let mut frame = client.read();
+        Some(Command::decode(&mut frame).ok()?.code)
+    });
+    assert_eq!(refused.count(), 4);
+    server.shutdown();
+    std::fs::remove_file(directory.join("kvConfig.json.tmp")).unwrap();
+    drop(reader);
+}
+
+/// The connection ends while its registration waits behind others.
+#[test]
+fn a_broker_whose_connection_ended_before_it_was_registered_leaves() {
+    let (server, _home) = serve("");
+    let mut client = Client::connect(server.local_addr());
+    for _ in 0..20 {
+        let mut broker = Client::connect(server.local_addr());
+        let mut out = Vec::new();
+        let writer = FrameWriter::begin(&mut out, Head::request(Encoding::Json, 103, 5));
+        let fields = [("brokerName", "b"), ("brokerAddr", "b:1"), ("clusterName", "C"), ("brokerId", "0")];
+        let body = br#"{"topicConfigSerializeWrapper":{"topicConfigTable":{"T1":{},"T2":{}}}}"#;
+        fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(body);
+        broker.0.write_all(&out).unwrap();
+    }
+    until("the brokers are gone", || {
+        client.call(Encoding::Json, 106, &[], b"").2.contains(r#""brokerAddrTable":{}"#)
+    });
+    server.shutdown();
 }

@@ -91,6 +91,7 @@ fn the_largest_idle_one_is_closed_for_others_that_wait() {
     assert_eq!(all.waiting(), [false, false, true, false]);
     all.budget.close_idle();
     assert_eq!(all.closed(), [1]);
+    all.budget.leave(&all.peers[1]);
     assert_eq!(all.budget.held(), 10 * MIB + 8192);
     assert_eq!(all.waiting(), [false; 4]);
 }
@@ -120,13 +121,30 @@ fn above_the_bound_the_largest_is_closed_at_once_an_idle_one_first() {
     all.busy(0, 12 * MIB);
     all.busy(1, 5 * MIB);
     assert_eq!(all.closed(), [0]);
-    assert_eq!(all.budget.held(), 5 * MIB);
+    all.budget.leave(&all.peers[0]);
+    assert_eq!((all.budget.held(), all.budget.held_soon()), (5 * MIB, 5 * MIB));
     let all = Connections::new(3);
     all.busy(0, 7 * MIB);
     all.idle(1, 6 * MIB);
     all.busy(2, 4 * MIB);
     assert_eq!(all.closed(), [1]);
     assert_eq!(all.budget.closed(), 1);
+}
+
+#[test]
+fn a_closed_connection_counts_until_its_memory_is_free() {
+    let all = Connections::new(4);
+    all.busy(2, MIB);
+    all.busy(0, 9 * MIB);
+    all.busy(1, 8 * MIB);
+    assert_eq!((all.closed(), all.budget.held()), (vec![0], 18 * MIB));
+    // Whoever holds much waits meanwhile, and nobody else is closed for the memory that becomes free.
+    assert_eq!(all.waiting()[1..], [true, true, false]);
+    all.busy(2, 6 * MIB);
+    all.budget.close_idle();
+    assert_eq!(all.closed(), [0]);
+    all.budget.leave(&all.peers[0]);
+    assert_eq!((all.budget.held(), all.waiting()), (14 * MIB, vec![false; 4]));
 }
 
 #[test]

@@ -80,7 +80,7 @@ impl Answers {
     fn heartbeat(&self, command: &Command<'_>, connection: &Arc<ConnectionHandle>) -> Answer {
         let failed = |text: String| Refusal::new(response::SYSTEM_ERROR, text);
         let data: HeartbeatData =
-            json::from_slice(command.body).map_err(|error| failed(error.to_string()))?;
+            json::from_request(command.body).map_err(|error| failed(error.to_string()))?;
         self.cluster.remoting.enter(connection, &data)?;
         let heartbeat = ConsumerHeartbeat {
             remote: connection.remote(),

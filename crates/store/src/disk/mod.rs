@@ -59,6 +59,9 @@ pub struct Usage {
 /// A call that makes a whole file system durable; see [`Disk::syncer`].
 pub type Syncer = Box<dyn Fn() -> io::Result<()> + Send + Sync>;
 
+/// Name of the lock in the root directory of a store.
+pub(crate) const LOCK_FILE: &str = "lock";
+
 /// The name of the file that starts at byte `start` of a sequence of files.
 pub(crate) fn file_name(start: u64) -> String {
     format!("{start:020}")

@@ -2,7 +2,7 @@
 
 use super::Recovery;
 use crate::checkpoint_file::Checkpoint;
-use crate::disk::file_name;
+use crate::disk::{LOCK_FILE, file_name};
 use crate::error::OpenError;
 use crate::follow::has_followed;
 
@@ -16,8 +16,15 @@ impl Recovery<'_> {
             files.extend(found.map(|entry| (entry.name, entry.length, directory)));
         }
         files.sort();
+        if let Some((_, _, directory)) = files.iter().find(|(name, ..)| name == LOCK_FILE) {
+            return Err(OpenError::RootIsLog { path: (*directory).clone() });
+        }
         for (index, (name, length, directory)) in files.iter().enumerate() {
             let path = directory.join(name);
+            if let Some((_, _, first)) = index.checked_sub(1).map(|at| &files[at]).filter(|it| it.0 == *name)
+            {
+                return Err(OpenError::Twice { first: first.join(name), second: path });
+            }
             let expected = self.state.log.segment_bytes;
             if *length == 0 && index + 1 == files.len() {
                 self.state.disk.remove(&path).map_err(OpenError::io(&path))?;

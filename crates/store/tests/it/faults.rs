@@ -223,7 +223,9 @@ fn files_of_another_size_are_refused_by_name() {
     assert_eq!(refusal(Config { queue_file_bytes: 200, ..small_config() }), (queue, 200, 160));
     disk.create("/store/commitlog/notes".as_ref(), 4096, Space::Sparse).unwrap();
     let other = Store::open(small_config(), Arc::new(disk.clone()));
-    assert!(matches!(other, Err(OpenError::FileName { .. })));
+    let text = other.map(drop).unwrap_err().to_string();
+    let expected = "/store/commitlog/notes is no file of the commit log, whose names are start offsets of 20 digits: storePathCommitLog must";
+    assert!(text.starts_with(expected), "{text}");
     disk.remove("/store/commitlog/notes".as_ref()).unwrap();
     disk.create("/store/commitlog/00000000000000008192".as_ref(), 4096, Space::Sparse).unwrap();
     let other = Store::open(small_config(), Arc::new(disk.clone()));
@@ -233,6 +235,22 @@ fn files_of_another_size_are_refused_by_name() {
     disk.create("/store/commitlog/00000000000000004096".as_ref(), 4096, Space::Sparse).unwrap();
     disk.create("/store/commitlog/00000000000000008192".as_ref(), 0, Space::Sparse).unwrap();
     assert_eq!(bodies(&open(&disk), &open(&disk.killed()).find_queue("A", 0).unwrap(), 0), [b"x"]);
+}
+
+#[test]
+fn two_log_files_of_one_number_are_named() {
+    let disk = FakeDisk::new(512);
+    let store = open(&disk);
+    append(&store, &store.queue("A", 0).unwrap(), b"x", 0);
+    store.close().unwrap();
+    drop(store);
+    disk.create_dir_all("/more/log".as_ref()).unwrap();
+    disk.create("/more/log/00000000000000000000".as_ref(), 4096, Space::Sparse).unwrap();
+    let config = Config { commit_log_more: vec!["/more/log".into()], ..small_config() };
+    let text = Store::open(config, Arc::new(disk.clone())).map(drop).unwrap_err().to_string();
+    let files = ["/store/commitlog", "/more/log"].map(|it| format!("{it}/00000000000000000000"));
+    assert!(files.iter().all(|file| text.contains(file)), "{text}");
+    assert!(text.contains("are the same part of the commit log"), "{text}");
 }
 
 #[test]

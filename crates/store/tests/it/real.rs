@@ -138,3 +138,15 @@ fn files_removed_while_their_directory_is_listed_are_no_error() {
         });
     }
 }
+
+#[test]
+fn a_root_that_is_the_log_directory_is_refused_without_advice_to_move_its_lock() {
+    let root = tempfile::tempdir().unwrap();
+    let config = Config { commit_log: root.path().to_owned(), ..Config::new(root.path()) };
+    for _ in 0..2 {
+        let text = Store::open(config.clone(), Arc::new(RealDisk)).map(drop).unwrap_err().to_string();
+        let log = root.path().join("commitlog");
+        let advice = format!("expected another directory in storePathCommitLog, such as {}", log.display());
+        assert!(text.contains(&advice) && !text.contains("lock"), "{text}");
+    }
+}

@@ -52,22 +52,32 @@ pub enum PackedError {
         /// The topic's text.
         text: String,
     },
+    /// The registration has more topics, or static-topic mappings, than the reader takes.
+    #[error("packed registration: expected at most {max} {expected}, found {found}")]
+    TooMany {
+        /// The kind of entry.
+        expected: &'static str,
+        /// Most entries that are taken.
+        max: usize,
+        /// Entries that the registration says it has.
+        found: usize,
+    },
     /// A JSON part is malformed.
     #[error("packed registration: {0}")]
     Json(#[from] JsonError),
 }
 
 impl RegisterBrokerBody {
-    /// Parses the inflated packed body of a request of `version`.
+    /// Parses the inflated packed body of a request of `version`, which may have `topics_max` topics and as many mappings.
     ///
     /// # Errors
-    /// [`PackedError`] when the body is truncated or a part of it is malformed.
-    pub fn from_packed(packed: &[u8], version: i32) -> Result<Self, PackedError> {
-        let mut unpack = Unpack { bytes: packed, position: 0 };
+    /// [`PackedError`] when the body is truncated, a part of it is malformed, or it has more entries.
+    pub fn from_packed(packed: &[u8], version: i32, topics_max: usize) -> Result<Self, PackedError> {
+        let mut unpack = Unpack { bytes: packed, position: 0, elements_max: topics_max };
         let mut body = Self::default();
         let wrapper = &mut body.topic_config_serialize_wrapper;
         wrapper.data_version = unpack.json("a data version")?;
-        let topics = unpack.number("a count of topics")?;
+        let topics = unpack.count("topics")?;
         for _ in 0..topics {
             let text = String::from_utf8_lossy(unpack.part("a topic")?);
             let topic = TopicConfig::from_words(&text);
@@ -76,7 +86,7 @@ impl RegisterBrokerBody {
         }
         body.filter_server_list = Some(unpack.json("a list of filter servers")?);
         if version >= MAPPING_VERSION_MIN {
-            let mappings = unpack.number("a count of mappings")?;
+            let mappings = unpack.count("mappings")?;
             for _ in 0..mappings {
                 let mapping: TopicQueueMapping = unpack.json("a mapping")?;
                 wrapper.topic_queue_mapping_info_map.insert(mapping.topic.clone(), mapping);
@@ -122,6 +132,8 @@ fn put_part(packed: &mut Vec<u8>, part: &[u8]) {
 struct Unpack<'a> {
     bytes: &'a [u8],
     position: usize,
+    /// Most entries of each table, and most elements of each JSON part.
+    elements_max: usize,
 }
 
 impl<'a> Unpack<'a> {
@@ -138,12 +150,18 @@ impl<'a> Unpack<'a> {
         usize::try_from(i32::from_be_bytes(bytes)).map_err(|_| PackedError::Truncated { expected, position })
     }
 
+    /// The number of entries that follow.
+    fn count(&mut self, expected: &'static str) -> Result<usize, PackedError> {
+        let (found, max) = (self.number(expected)?, self.elements_max);
+        if found > max { Err(PackedError::TooMany { expected, max, found }) } else { Ok(found) }
+    }
+
     fn part(&mut self, expected: &'static str) -> Result<&'a [u8], PackedError> {
         let length = self.number(expected)?;
         self.take(length, expected)
     }
 
     fn json<T: DeserializeOwned>(&mut self, expected: &'static str) -> Result<T, PackedError> {
-        Ok(json::from_slice(self.part(expected)?)?)
+        Ok(json::from_slice_within(self.part(expected)?, self.elements_max)?)
     }
 }

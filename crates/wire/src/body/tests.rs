@@ -127,15 +127,15 @@ fn the_packed_registration_is_byte_exact() {
     let hex = golden(JAVA_5_5_0, "hex");
     let byte = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
     let packed: Vec<u8> = (0..hex.len()).step_by(2).map(byte).collect();
-    let body = RegisterBrokerBody::from_packed(&packed, MAPPING_VERSION_MIN).unwrap();
+    let body = RegisterBrokerBody::from_packed(&packed, MAPPING_VERSION_MIN, usize::MAX).unwrap();
     let topics = &body.topic_config_serialize_wrapper.topic_config_table;
     assert_eq!(topics["T2"].to_string(), golden(JAVA_5_5_0, "topicconfig encode"));
     assert_eq!(topics["T2"].attributes["message.type"], "FIFO");
     assert_eq!(body.to_packed(MAPPING_VERSION_MIN), packed);
     let older = &packed[..packed.len() - 4];
-    assert_eq!(RegisterBrokerBody::from_packed(older, 353).unwrap(), body);
+    assert_eq!(RegisterBrokerBody::from_packed(older, 353, usize::MAX).unwrap(), body);
     for end in 0..packed.len() {
-        RegisterBrokerBody::from_packed(&packed[..end], MAPPING_VERSION_MIN).unwrap_err();
+        RegisterBrokerBody::from_packed(&packed[..end], MAPPING_VERSION_MIN, usize::MAX).unwrap_err();
     }
 }
 
@@ -209,13 +209,13 @@ proptest! {
             let _ = json::from_slice::<HeartbeatData>(&text);
             let _ = json::from_slice::<ResetOffsetBody>(&text);
             let _ = json::from_slice::<ConsumerRunningInfo>(&text);
-            let _ = RegisterBrokerBody::from_packed(&text, MAPPING_VERSION_MIN);
+            let _ = RegisterBrokerBody::from_packed(&text, MAPPING_VERSION_MIN, usize::MAX);
         }
     }
 
     #[test]
     fn random_packed_registrations_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
-        let _ = RegisterBrokerBody::from_packed(&bytes, MAPPING_VERSION_MIN);
+        let _ = RegisterBrokerBody::from_packed(&bytes, MAPPING_VERSION_MIN, usize::MAX);
     }
 }
 

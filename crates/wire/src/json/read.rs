@@ -293,6 +293,7 @@ impl<'de> SeqAccess<'de> for Elements<'_, 'de> {
         if self.absent || !self.cursor.next_element(&mut self.first, b']')? {
             return Ok(None);
         }
+        self.cursor.count()?;
         seed.deserialize(&mut *self.cursor).map(Some)
     }
 }
@@ -306,6 +307,7 @@ impl<'de> MapAccess<'de> for Elements<'_, 'de> {
         }
         self.cursor.at_key = true;
         let key = if self.names.is_empty() {
+            self.cursor.count()?;
             seed.deserialize(&mut *self.cursor)?
         } else {
             let name: CowStrDeserializer<'_, JsonError> =

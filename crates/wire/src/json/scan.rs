@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{DEPTH_MAX, JsonError};
+use super::{DEPTH_MAX, JsonError, TOO_MANY_ELEMENTS};
 
 /// Mark that editors put before UTF-8 text.
 const BYTE_ORDER_MARK: char = '\u{feff}';
@@ -25,12 +25,14 @@ pub(super) struct Cursor<'de> {
     depth: u32,
     /// Whether the next value is a map key, which an untyped reader gets as text whatever it looks like.
     pub(super) at_key: bool,
+    /// Elements that arrays and maps may still have.
+    pub(super) elements_max: usize,
 }
 
 impl<'de> Cursor<'de> {
     pub(super) fn new(text: &'de str) -> Self {
         let position = if text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len_utf8() } else { 0 };
-        Self { text, position, depth: 0, at_key: false }
+        Self { text, position, depth: 0, at_key: false, elements_max: usize::MAX }
     }
 
     /// Sets the position of an error that serde created to where reading stopped.
@@ -139,6 +141,14 @@ impl<'de> Cursor<'de> {
             _ => return Err(self.wrong(if close == b'}' { "`,` or `}`" } else { "`,` or `]`" })),
         }
         if self.peek() == Some(close) { Err(self.wrong("another element")) } else { Ok(true) }
+    }
+
+    /// Counts an element of an array or a map.
+    pub(super) fn count(&mut self) -> Result<(), JsonError> {
+        let left = self.elements_max.checked_sub(1);
+        self.elements_max =
+            left.ok_or_else(|| JsonError { position: self.position, reason: TOO_MANY_ELEMENTS.to_owned() })?;
+        Ok(())
     }
 
     /// Reads a scalar; `expected` describes it in error texts.

@@ -205,3 +205,15 @@ fn comments_single_quotes_and_a_byte_order_mark_are_read() {
     }
     assert!(from_slice::<serde_json::Value>(b"\xef\xbb\xbf").is_err());
 }
+
+#[test]
+fn the_elements_of_a_text_are_bounded_and_members_of_structs_are_not() {
+    let read = |text: &str, max| from_slice_within::<BTreeMap<String, Vec<i32>>>(text.as_bytes(), max);
+    let text = r#"{"a":[1,2],"b":[]}"#;
+    assert_eq!(read(text, 4).unwrap().len(), 2);
+    let error = read(text, 3).unwrap_err();
+    assert_eq!((error.position, error.reason.as_str()), (11, TOO_MANY_ELEMENTS));
+    let mapping: crate::body::TopicQueueMapping =
+        from_slice_within(br#"{"bname":"b","epoch":6,"dirty":false}"#, 0).unwrap();
+    assert_eq!(mapping.bname, "b");
+}

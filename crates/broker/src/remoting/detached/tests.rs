@@ -5,6 +5,7 @@ use wire::codes::{request, response};
 
 use super::*;
 use crate::testing::{ADDRESS, Fixture, answers};
+use wire::frame::{Encoding, HEADER_BYTES_MAX, Head};
 
 fn peer() -> Arc<ConnectionHandle> {
     Arc::new(ConnectionHandle::detached(1, ADDRESS))

@@ -278,16 +278,108 @@ fn compressed_bodies_are_read_whatever_the_header_says() {
 }
 
 #[test]
-fn a_body_that_inflates_beyond_all_measure_is_refused() {
-    let office = Office::new();
-    let bomb =
-        zlib(&vec![0; usize::try_from(crate::request_handler::brokers::INFLATED_BYTES_MAX).unwrap() + 1]);
+fn a_body_that_inflates_beyond_the_bound_is_refused() {
+    let office = Office::with("registrationBytesMax=100000");
+    let bomb = zlib(&[0; 100_001]);
     let answer = office.ask_as(1, V5_3_3, 103, Broker::new(0, "a:1").fields(), &bomb);
     assert!(
-        answer.remark.ends_with("expected at most 67108864 bytes when inflated, found more"),
+        answer
+            .remark
+            .ends_with("expected at most 100000 bytes when inflated (registrationBytesMax), found more"),
         "{}",
         answer.remark
     );
+}
+
+/// Names of `count` topics.
+fn names(prefix: &str, count: usize) -> Vec<&'static str> {
+    (0..count).map(|number| &*format!("{prefix}{number}").leak()).collect()
+}
+
+#[test]
+fn the_topics_of_a_broker_have_a_bound() {
+    let office = Office::with("topicsPerBrokerMax=10");
+    let topics = |topics| Broker { topics, counter: 2, ..Broker::new(0, "a:1") };
+    let answer = office.register(&topics(names("a", 11)));
+    let remark =
+        "register broker failed: expected at most 10 topics of a broker (topicsPerBrokerMax), found 11";
+    assert_eq!((answer.code, answer.remark.as_str()), (1, remark));
+    // A refused registration leaves nothing behind.
+    assert_eq!(office.ask(106, json!({}), "").body, r#"{"brokerAddrTable":{},"clusterAddrTable":{}}"#);
+    assert_eq!(office.register(&topics(names("a", 10))).code, 0);
+    assert_eq!(office.register(&topics(names("b", 1))).code, 1);
+    office.ask(216, json!({"topic": "a3"}), "");
+    assert_eq!(office.register(&topics(names("b", 1))).code, 0);
+    // The bound is each broker's own.
+    let other = Broker { name: "broker-b", ..Broker::new(0, "a:2") };
+    assert_eq!(office.register(&Broker { topics: names("a", 10), ..other }).code, 0);
+    // Bodies are not read beyond the bound.
+    let text = format!(
+        r#"{{"topicConfigSerializeWrapper":{{"topicConfigTable":{{{}}}}}}}"#,
+        names("a", 100).iter().map(|name| format!(r#""{name}":{{}}"#)).collect::<Vec<_>>().join(",")
+    );
+    let body: RegisterBrokerBody = wire::json::from_str(&text).unwrap();
+    for body in [text.into_bytes(), zlib(&body.to_packed(V5_3_3))] {
+        let answer = office.ask_as(1, V5_3_3, 103, topics(Vec::new()).fields(), &body);
+        assert_eq!(answer.code, 1);
+        assert!(
+            answer.remark.contains("topicsPerBrokerMax") && answer.remark.contains("Failed to decode"),
+            "{answer:?}"
+        );
+    }
+}
+
+#[test]
+fn brokers_have_a_bound() {
+    let office = Office::with("brokersMax=2");
+    let brokers = ["a:1", "a:2", "a:3"].map(|address| {
+        let name: &'static str = format!("broker-{address}").leak();
+        Broker { name, ..Broker::new(0, address) }
+    });
+    assert_eq!((office.register(&brokers[0]).code, office.register(&brokers[1]).code), (0, 0));
+    let answer = office.register(&brokers[2]);
+    let remark = "register broker failed: expected at most 2 brokers (brokersMax), found 3";
+    assert_eq!((answer.code, answer.remark.as_str()), (1, remark));
+    assert_eq!(office.register(&brokers[1]).code, 0, "known ones register again");
+    office.unregister(&brokers[0]);
+    assert_eq!(office.register(&brokers[2]).code, 0);
+    // Departures that name another broker leave an address in its group; clusters stay with a group that others keep.
+    let office = Office::with("brokersMax=8");
+    let codes = (0..20).map(|number| {
+        let address: &'static str = format!("a:{number}").leak();
+        let cluster = json!({"clusterName": format!("C{number}")});
+        let code = office.register(&Broker { extra: cluster.clone(), ..Broker::new(number, address) }).code;
+        office.unregister(&Broker { extra: cluster, name: "other", ..Broker::new(number, address) });
+        code
+    });
+    assert!(codes.filter(|code| *code == 0).count() <= 8);
+    let long = Broker { extra: json!({"haServerAddr": "x".repeat(2000)}), ..Broker::new(0, "a:1") };
+    assert_eq!(Office::new().register(&long).code, 1);
+}
+
+#[test]
+fn routes_have_a_bound() {
+    let office = Office::with("routeBytesMax=10000");
+    let broker = |name: &'static str, topics| Broker { name, topics, ..Broker::new(0, name) };
+    assert_eq!(office.register(&broker("a:1", names("a", 40))).code, 0);
+    let answer = office.register(&broker("a:2", names("b", 40)));
+    assert_eq!(answer.code, 1);
+    assert!(
+        answer.remark.starts_with("register broker failed: expected at most 10000 bytes of routes"),
+        "{answer:?}"
+    );
+    assert_eq!(office.register(&broker("a:2", names("a", 10))).code, 0, "topics of others take less");
+    let route = json!({"queueDatas": [{"brokerName": "a:1"}]}).to_string();
+    let codes = (0..100).map(|number| office.ask(217, json!({"topic": format!("new{number}")}), &route).code);
+    let codes: Vec<_> = codes.collect();
+    assert_eq!((codes[0], codes[99]), (0, 1));
+    let servers =
+        json!({"filterServerList": ["x".repeat(10_000)], "topicConfigSerializeWrapper": {}}).to_string();
+    let fields = broker("a:2", Vec::new()).fields();
+    assert_eq!(office.ask_as(1, V5_3_3, 103, fields, servers.as_bytes()).code, 1);
+    // What a broker leaves is free for others.
+    office.unregister(&broker("a:1", Vec::new()));
+    assert_eq!(office.register(&broker("a:3", names("b", 40))).code, 0);
 }
 
 #[test]

@@ -31,6 +31,50 @@ fn settings_need_namespace_key_and_value() {
 }
 
 #[test]
+fn settings_have_a_bound() {
+    let office = Office::with("kvConfigBytesMax=1000");
+    let put = |key: &str, value: usize| {
+        let fields = json!({"namespace": "n", "key": key, "value": "v".repeat(value)});
+        office.ask(100, fields, "")
+    };
+    assert_eq!(put("a", 400).code, 0);
+    let answer = put("b", 500);
+    let remark =
+        "the key-value settings have no room: expected at most 1000 bytes (kvConfigBytesMax), found 1095";
+    assert_eq!((answer.code, answer.remark.as_str()), (1, remark));
+    // The value that a key had is not counted, nor are removed keys.
+    assert_eq!((put("a", 800).code, put("b", 100).code), (0, 1));
+    assert_eq!(office.ask(102, json!({"namespace": "n", "key": "a"}), "").code, 0);
+    assert_eq!(put("b", 800).code, 0);
+    // Namespaces stay, so that they are counted without keys, too.
+    let namespace = json!({"namespace": "m".repeat(200), "key": "k", "value": ""});
+    assert_eq!(office.ask(100, namespace, "").code, 1);
+}
+
+#[test]
+fn changes_that_wait_together_are_judged_in_their_order() {
+    let office = Office::with("kvConfigBytesMax=1000");
+    let frame = |code: i32, key: &str, value: &str| {
+        let fields = json!({"namespace": "n", "key": key, "value": value});
+        framed(json!({"code": code, "opaque": 1, "extFields": fields}).to_string().as_bytes(), b"")
+    };
+    let large = "v".repeat(800);
+    let mut frames = [
+        frame(100, "a", &large),
+        frame(100, "b", &large),
+        frame(102, "a", ""),
+        frame(100, "c", &large),
+        frame(100, "", "1"),
+    ];
+    let commands: Vec<_> = frames.iter_mut().map(|frame| Command::decode(frame).unwrap()).collect();
+    let code = |mut answer: Vec<u8>| Command::decode(&mut answer).unwrap().code;
+    let codes: Vec<_> = office.handler.answer_kv(&commands).into_iter().map(code).collect();
+    assert_eq!(codes, [0, 1, 0, 0, 0]);
+    let body = office.reopen().ask(219, json!({"namespace": "n"}), "").body;
+    assert_eq!(body, format!(r#"{{"table":{{"":"1","c":"{large}"}}}}"#));
+}
+
+#[test]
 fn settings_that_cannot_be_written_are_refused() {
     let office = Office::new();
     std::fs::write(office.home.path().join("namesrv"), "a file in the way").unwrap();

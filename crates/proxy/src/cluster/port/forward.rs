@@ -80,7 +80,7 @@ fn target(command: &Command<'_>) -> Result<Target, Refusal> {
     let fields = &command.fields;
     let (broker, topic) = match command.code {
         request::LOCK_BATCH_MQ | request::UNLOCK_BATCH_MQ => {
-            let body: LockBatchBody = json::from_slice(command.body)
+            let body: LockBatchBody = json::from_request(command.body)
                 .map_err(|error| Refusal::new(response::SYSTEM_ERROR, error.to_string()))?;
             return Ok(body
                 .mq_set

@@ -1,0 +1,167 @@
+//! The route tables of all threads: lookups share them, changes are made one at a time and in short steps.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Instant;
+
+use wire::body::{PERM_READ, PERM_WRITE, QueueData};
+
+use super::{Content, Departure, MinBrokerNotice, Registered, Registration, Routes, SHARDS, Units};
+
+/// Bounds of the route tables.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Most brokers, and most clusters.
+    pub brokers: usize,
+    /// Most topics that have queues on a broker group.
+    pub topics_per_broker: usize,
+    /// Most estimated bytes of topics.
+    pub bytes: usize,
+}
+
+/// Which topics to list.
+pub(crate) enum Listed<'a> {
+    /// All topics.
+    All,
+    /// Topics with queues in a cluster.
+    Cluster(&'a str),
+    /// Topics with unit flags.
+    Units(Units),
+}
+
+/// The route tables with their locks.
+#[derive(Debug, Default)]
+pub struct SharedRoutes {
+    tables: RwLock<Routes>,
+    /// Held during a change of several steps.
+    change: Mutex<()>,
+}
+
+impl SharedRoutes {
+    // A panic under one of these locks is a bug in one request's handler; the tables stay usable for all others.
+
+    /// The tables, to look something up.
+    pub fn read(&self) -> RwLockReadGuard<'_, Routes> {
+        self.tables.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Routes> {
+        self.tables.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self) -> MutexGuard<'_, ()> {
+        self.change.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records a heartbeat; a broker that is not registered stays unknown (`updateBrokerInfoUpdateTimestamp`).
+    pub fn touch(&self, now: Instant, cluster: &str, address: &str) {
+        self.write().touch(now, cluster, address);
+    }
+
+    /// Adds a broker and its topics to the tables, or changes nothing. With `prune`, topics that the registration does not contain
+    /// are removed.
+    pub fn register(
+        &self,
+        now: Instant,
+        registration: &Registration<'_>,
+        prune: bool,
+        bounds: &Bounds,
+    ) -> Registered {
+        let _change = self.change();
+        let planned = self.read().plan(registration, bounds.brokers);
+        let mut plan = match planned {
+            Ok(plan) => plan,
+            Err(registered) => {
+                if *registered == Registered::Fenced {
+                    self.write().forget_live(registration.cluster, registration.address);
+                }
+                return *registered;
+            }
+        };
+        let Registration { broker, content, .. } = registration;
+        let shards = if plan.takes_topics { self.distribute(content) } else { Vec::new() };
+        for (shard, names) in shards.iter().enumerate().filter(|(_, names)| !names.is_empty()) {
+            self.read().measure(&mut plan, broker, shard, content, names);
+        }
+        if let Err(excess) = self.read().check_growth(broker, &plan.growth, bounds) {
+            return Registered::Refused(excess);
+        }
+        self.write().join(registration);
+        let prune = prune && content.mappings.is_empty();
+        let name: Arc<str> = (*broker).into();
+        for (shard, names) in shards.iter().enumerate() {
+            if prune {
+                self.write().prune(broker, shard, content);
+            }
+            if !names.is_empty() {
+                self.write().store_topics(&plan, &name, shard, content, names);
+            }
+        }
+        self.write().complete(now, registration, plan)
+    }
+
+    /// Topics of a registration by shard.
+    fn distribute<'a>(&self, content: &'a Content) -> Vec<Vec<&'a str>> {
+        let mut shards = vec![Vec::new(); SHARDS];
+        let hasher = self.read().hasher.clone();
+        for topic in content.topics.keys() {
+            shards[super::shard_of(&hasher, topic)].push(topic.as_str());
+        }
+        shards
+    }
+
+    /// Removes brokers, and the queues of groups without any broker left (`unRegisterBroker`). Returns notices for groups
+    /// with acting master whose smallest broker left.
+    pub fn unregister(&self, departures: &[Departure]) -> Vec<MinBrokerNotice> {
+        let _change = self.change();
+        let left = self.write().leave(departures);
+        if left.changes_topics() {
+            (0..SHARDS).for_each(|shard| self.write().withdraw_queues(shard, &left));
+        }
+        left.notices
+    }
+
+    /// Removes the write permission of a broker's topics; returns the number of topics (`wipeWritePermOfBrokerByLock`). The
+    /// broker's next registration with a new data version restores the permission.
+    pub fn wipe_write_perm(&self, broker: &str) -> usize {
+        self.change_perm(broker, |perm| perm & !PERM_WRITE)
+    }
+
+    /// Gives a broker's topics read and write permission; returns the number of topics (`addWritePermOfBrokerByLock`).
+    pub fn add_write_perm(&self, broker: &str) -> usize {
+        self.change_perm(broker, |_| PERM_READ | PERM_WRITE)
+    }
+
+    fn change_perm(&self, broker: &str, change: impl Fn(i32) -> i32) -> usize {
+        let _change = self.change();
+        (0..SHARDS).map(|shard| self.write().change_perm(shard, broker, &change)).sum()
+    }
+
+    /// Removes a topic from one cluster, or from all.
+    pub fn delete_topic(&self, topic: &str, cluster: Option<&str>) {
+        let _change = self.change();
+        self.write().delete_topic(topic, cluster);
+    }
+
+    /// Registers a topic by request (`registerTopic`): adds the queues up to the first unknown broker; a new topic is added
+    /// only if all brokers are known. Returns false when the tables have no room.
+    pub fn add_topic(&self, topic: &str, queues: &[QueueData], bounds: &Bounds) -> bool {
+        let _change = self.change();
+        self.write().add_topic(topic, queues, bounds.bytes)
+    }
+
+    /// Topics, sorted; none of an unknown cluster.
+    pub(crate) fn topics(&self, listed: &Listed<'_>) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for shard in 0..SHARDS {
+            let routes = self.read();
+            let topics = routes.topics(shard, |routes, placement| match listed {
+                Listed::All => true,
+                Listed::Cluster(cluster) => routes.is_in(cluster, placement),
+                Listed::Units(units) => units.include(placement),
+            });
+            names.extend(topics.map(str::to_owned));
+        }
+        names.sort_unstable();
+        names
+    }
+}

@@ -1,0 +1,191 @@
+//! The writer: one thread serves the requests that change many topics, list them, or write a file, in the order in which they came.
+//! The threads of connections answer lookups meanwhile.
+//!
+//! Changes of key-value settings that follow each other are stored with one write. A request that waits is charged to its connection,
+//! which bounds how much waits.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+use std::{io, thread};
+
+use net::{ConnectionHandle, MemoryCharge};
+use wire::codes::response;
+use wire::frame::{Command, OwnedCommand};
+
+use crate::{MinBrokerNotice, RequestHandler};
+
+/// Most changes of key-value settings that are stored with one write.
+const KV_CHANGES_MAX: usize = 64;
+
+/// Bytes that a waiting request is charged beside its frame.
+const WAITING_BYTES: usize = size_of::<Waiting>();
+
+/// A request that waits for the writer.
+struct Waiting {
+    peer: Arc<ConnectionHandle>,
+    command: OwnedCommand,
+    charge: MemoryCharge,
+}
+
+enum Work {
+    Request(Box<Waiting>),
+    /// Removes brokers that are gone.
+    Settle,
+    /// Ends the thread.
+    Stop,
+}
+
+/// The queue of the writer, and its thread.
+pub(crate) struct Writer {
+    queue: Sender<Work>,
+    /// Whether [`Work::Settle`] is queued.
+    settles: Arc<AtomicBool>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Writer {
+    /// Starts the thread. It passes notices that become due to `notify`.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub fn start(
+        handler: Arc<RequestHandler>,
+        notify: impl Fn(Vec<MinBrokerNotice>) + Send + 'static,
+    ) -> io::Result<Self> {
+        let (queue, received) = channel();
+        let settles = Arc::new(AtomicBool::new(false));
+        let writing = Writing { handler, received, queued: VecDeque::new(), settles: settles.clone() };
+        let thread =
+            thread::Builder::new().name("namesrv-writer".to_owned()).spawn(move || writing.run(notify))?;
+        Ok(Self { queue, settles, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Queues a request. Appends the answer to a request that cannot be queued to `out`.
+    pub fn add(&self, peer: &Arc<ConnectionHandle>, command: &Command<'_>, out: &mut Vec<u8>) {
+        match OwnedCommand::new(command) {
+            Ok(command) => {
+                let charge = peer.charge(command.bytes() + WAITING_BYTES);
+                let waiting = Box::new(Waiting { peer: peer.clone(), command, charge });
+                // Fails only while the name server stops, which closes the connection.
+                let _ = self.queue.send(Work::Request(waiting));
+            }
+            Err(error) if !command.is_one_way() => {
+                command.reply(response::SYSTEM_ERROR).remark(&error.to_string()).write(out, b"");
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Queues [`RequestHandler::settle`].
+    pub fn settle(&self) {
+        if !self.settles.swap(true, Ordering::AcqRel) {
+            // As in `add`.
+            let _ = self.queue.send(Work::Settle);
+        }
+    }
+
+    /// Ends and joins the thread.
+    pub fn stop(&self) {
+        // Fails when the thread has ended.
+        let _ = self.queue.send(Work::Stop);
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if thread.is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the writer of the name server panicked");
+        }
+    }
+}
+
+struct Writing {
+    handler: Arc<RequestHandler>,
+    received: Receiver<Work>,
+    queued: VecDeque<Work>,
+    settles: Arc<AtomicBool>,
+}
+
+impl Writing {
+    fn run(mut self, notify: impl Fn(Vec<MinBrokerNotice>)) {
+        while let Some(work) = self.next() {
+            match work {
+                Work::Stop => return,
+                Work::Settle => self.settles.store(false, Ordering::Release),
+                Work::Request(waiting) if RequestHandler::changes_kv(waiting.command.code()) => {
+                    self.change_kv(*waiting);
+                }
+                Work::Request(waiting) => self.serve(*waiting),
+            }
+            if self.handler.is_unsettled() {
+                notify(self.handler.settle());
+            }
+        }
+    }
+
+    fn next(&mut self) -> Option<Work> {
+        if self.queued.is_empty() {
+            self.queued.push_back(self.received.recv().ok()?);
+        }
+        self.queued.extend(self.received.try_iter());
+        self.queued.pop_front()
+    }
+
+    fn serve(&self, mut waiting: Waiting) {
+        let (handler, peer) = (&self.handler, waiting.peer.clone());
+        let mut out = Vec::new();
+        let served = catch_unwind(AssertUnwindSafe(|| match waiting.command.command() {
+            Ok(command) => handler.answer(Instant::now(), peer.id(), &command, &mut out),
+            Err(error) => tracing::error!(%error, "a request that was kept cannot be read again"),
+        }));
+        give(waiting, served.map(|()| out).ok());
+        // A connection that ended before its broker was registered has nothing else to remove the broker.
+        if peer.is_closed() {
+            handler.disconnected(peer.id());
+        }
+    }
+
+    /// Stores a change of key-value settings together with those that follow it.
+    fn change_kv(&mut self, first: Waiting) {
+        let mut batch = vec![first];
+        while batch.len() < KV_CHANGES_MAX {
+            match self.queued.pop_front() {
+                Some(Work::Request(next)) if RequestHandler::changes_kv(next.command.code()) => {
+                    batch.push(*next);
+                }
+                Some(other) => {
+                    self.queued.push_front(other);
+                    break;
+                }
+                None => break,
+            }
+        }
+        let served = catch_unwind(AssertUnwindSafe(|| {
+            let commands: Result<Vec<_>, _> =
+                batch.iter_mut().map(|waiting| waiting.command.command()).collect();
+            commands.map(|commands| self.handler.answer_kv(&commands))
+        }));
+        match served {
+            Ok(Ok(answers)) => {
+                batch.into_iter().zip(answers).for_each(|(waiting, answer)| give(waiting, Some(answer)));
+            }
+            _ => batch.into_iter().for_each(|waiting| give(waiting, None)),
+        }
+    }
+}
+
+/// Hands an answer to its connection, large ones when the connection has room. Without an answer, after a panic, the connection ends.
+fn give(waiting: Waiting, answer: Option<Vec<u8>>) {
+    let Waiting { peer, charge, .. } = waiting;
+    let Some(answer) = answer else {
+        tracing::error!(remote = %peer.remote(), "a request panicked, its connection is closed");
+        return peer.abort();
+    };
+    let charge = (charge, peer.charge(answer.len()));
+    // A client whose connection has ended needs no answer.
+    let _ = peer.put_back(Box::new(move |_, out| {
+        out.extend_from_slice(&answer);
+        drop(charge);
+    }));
+}
