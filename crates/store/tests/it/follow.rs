@@ -603,10 +603,10 @@ fn a_damaged_note_of_a_truncation_never_cuts_anywhere_else() {
             Some((disk, text))
         })
         .unwrap();
-    for at in 0..text.len() {
+    for (at, byte) in (0..).zip(text) {
         for mask in [1, 0x80] {
             let disk = disk.killed();
-            disk.open(note).unwrap().write_at(&[text[at] ^ mask], at as u64).unwrap();
+            disk.open(note).unwrap().write_at(&[byte ^ mask], at).unwrap();
             let error = Store::open(slave.config.clone(), Arc::new(disk)).map(drop).unwrap_err().to_string();
             assert!(error.contains("vostok/truncate") && error.contains("remove the file"), "{at}: {error}");
         }
