@@ -55,8 +55,8 @@ impl Settings {
     }
 }
 
-/// Starts the console. A damaged file of logins stops the start of a process that `is_alone`, with no other role. A taken port
-/// stops also the start of a process whose console has an address of its own.
+/// Starts the console. A damaged file of logins stops the start of a process that `is_alone`, with no other role. A taken port also
+/// stops the start of a process whose console has an address of its own.
 ///
 /// # Errors
 /// The console cannot be served as the command line says.

@@ -24,8 +24,8 @@ pub enum ControllerCommand {
     /// Take over what other controllers know of broker sets (ids, addresses, epochs), as those of RocketMQ, whose files Vostok
     /// does not read. Afterwards restart the brokers with the new controllerAddr.
     Import(Import),
-    /// Tell controllers that lost their disks of a broker set again, from what its brokers know. The broker with the newest log
-    /// becomes master, and the only member of the in-sync set until the others have its log.
+    /// Restore a broker set at controllers that lost their disks, from the state of its brokers. The broker with the newest log
+    /// becomes master, and the only member of the in-sync set until the other brokers have its log.
     Rebuild(Rebuild),
 }
 
@@ -35,11 +35,11 @@ pub struct Rebuild {
     /// A controller of the group that is to know the set.
     #[arg(long, value_name = "HOST:PORT")]
     to: String,
-    /// All brokers of the set, running or just started: a broker that is not named may have messages that no other has. A
-    /// Java master does not tell its id: write ID@HOST:PORT.
+    /// All brokers of the set, running or just started: a missing broker may have messages that no other broker has. A Java master
+    /// does not report its id: write ID@HOST:PORT.
     #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', required = true)]
     brokers: Vec<String>,
-    /// Ids of brokers that are gone for good. Messages that no other broker has are lost.
+    /// Ids of brokers that are permanently lost. Messages that no other broker has are lost.
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     gone: Vec<i64>,
     #[command(flatten)]
@@ -96,7 +96,7 @@ struct LogEpoch {
 }
 
 impl BrokerLog {
-    /// Order of logs: of two logs the one with the newer last epoch, and then the longer one, has all that was acknowledged.
+    /// Order of logs: by last epoch, then by length. The greatest log has all acknowledged messages.
     fn newness(&self) -> (i32, i64) {
         (self.epoch_list.last().map_or(0, |last| last.epoch), self.max_offset)
     }
@@ -140,7 +140,7 @@ fn rebuilt(logs: &[BrokerLog], gone: &[i64]) -> Result<ReplicasInfo, String> {
         in_sync_replicas: vec![winner.identity()],
         master_address: Some(winner.address.clone()),
         master_broker_id: Some(winner.controller_id),
-        // A larger epoch, so that each broker takes the role that it says.
+        // A larger epoch, so that each broker accepts the new roles.
         master_epoch: winner.newness().0 + 1,
         not_in_sync_replicas: others.map(BrokerLog::identity).collect(),
         sync_state_set_epoch: set_epoch + 1,

@@ -35,7 +35,7 @@ impl Running {
     }
 }
 
-/// Starts a proxy without a broker, before the brokers that the name servers `given` know. The proxy listens on `bind`.
+/// Starts a proxy without a broker, in front of the brokers in the name servers `given`. The proxy listens on `bind`.
 ///
 /// # Errors
 /// Without a name server, with settings that a proxy without a broker cannot keep, and when a port cannot be bound.

@@ -173,7 +173,7 @@ impl RunningRoles {
     ) -> Result<proxy_role::Running, Error> {
         let own = self.name_server.as_ref();
         let address = own.map(|server| reached_at(server.local_addr()).to_string());
-        // A proxy's own file has no settings of connections. In the file of -c they have a broker's names.
+        // A proxy's own file has no settings of connections. In the file of -c these settings have a broker's names.
         let (shared, _) = broker::Config::from_properties(text).map_err(|error| {
             refused(settings.config.as_deref().unwrap_or(Path::new("-c")), error.key(), &error)
         })?;

@@ -262,7 +262,7 @@ fn controllers_that_lost_their_disks_are_told_again_and_nothing_acknowledged_is_
     fs::remove_dir_all(controllers.data.join("controller")).unwrap();
     let _controllers = ByHand::start(controllers);
     let _slave = ByHand::start(slaves[0]);
-    // The broker that was restarted and those that ran on say what is wrong, and elect nobody.
+    // The restarted broker and the running brokers report the cause, and no broker is elected.
     for member in cluster.brokers() {
         eventually("the broker tells that it is not known", || {
             let mut connection = Connection::open(member.address).ok()?;

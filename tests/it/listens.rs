@@ -111,7 +111,7 @@ fn every_role_listens_where_it_is_told_and_without_a_file_serves_this_machine_on
                 );
             }
         });
-        // The address of clients is another one, and no port takes it instead.
+        // The clients' address is another address, and no port listens on that address.
         let text = format!("bindAddress=127.0.0.1\n{}", if role == "broker" { metrics } else { "" });
         let text = if role == "broker" { text + "brokerIP1=127.0.0.2\n" } else { text };
         listeners(Some(&text), &|found| {

@@ -116,7 +116,7 @@ fn consume_all(masters: &Masters, count: usize) -> Vec<usize> {
     NAMES.iter().map(|name| took.iter().filter(|took| took == name).count()).collect()
 }
 
-/// Makes the group on all masters: they create it when a member registers.
+/// Makes the group on all masters: a master creates the group when a member registers.
 fn join(masters: &Masters) {
     for address in &masters.grpc {
         consumer(&mut Grpc::connect(*address, "reader"));

@@ -64,7 +64,7 @@ pub fn address_of(setup: &Setup, prefix: &str) -> SocketAddr {
     })
 }
 
-/// The address at which a proxy is reached that listens at one address, or at all.
+/// The address at which clients reach a proxy that listens at one address, or at all addresses.
 fn port(listens: &str) -> SocketAddr {
     let listens: SocketAddr = listens.parse().unwrap();
     match listens.ip().is_unspecified() {
@@ -374,7 +374,7 @@ fn a_proxy_does_not_believe_the_users_of_a_broker_that_does_not_know_its_secret(
     let (setup, home) = setup(&classes.each_ref().map(String::as_str));
     let config = setup.data.join("config");
     std::fs::create_dir_all(&config).unwrap();
-    // Everything is as at the real brokers, but the secret that only they and the proxy know.
+    // All settings are as at the real brokers, except the secret that only these brokers and the proxy know.
     std::fs::write(config.join("users.json"), USERS.replace("inner-secret", "guessed-secret")).unwrap();
     std::fs::write(config.join("acls.json"), ACLS).unwrap();
     let stage = Stage { server: setup.start().unwrap(), home };

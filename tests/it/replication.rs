@@ -276,7 +276,7 @@ fn a_sync_master_answers_when_its_slave_has_the_message() {
     }
 }
 
-/// A connection to the port for slaves that reports `offset` and acknowledges what it gets, without keeping anything.
+/// A connection to the port for slaves that reports `offset` and acknowledges all data without storing data.
 fn stranger(master: &Setup, offset: u64) -> io::Result<TcpStream> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, master.broker_port + 1))?;
     stream.write_all(&offset.to_be_bytes())?;
@@ -334,7 +334,7 @@ fn connections_that_report_nothing_keep_no_slave_out() {
         });
     };
     is_safe(&mut producer);
-    // Of the slave's machine there are more connections now than places for it.
+    // The slave's machine now has more connections than places.
     let _after = flood();
     is_safe(&mut producer);
     pair.wire.cut();

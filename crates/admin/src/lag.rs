@@ -17,7 +17,7 @@ const QUEUES_ASKED_MAX: usize = 64;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Lag {
-    /// Age in seconds; 0 if no message waits, absent if it is not known.
+    /// Age in seconds; 0 if no message waits, absent if the age is unknown.
     pub lag_seconds: Option<i64>,
     /// Whether the age may be smaller. A filter may leave out the messages that wait, and brokers of RocketMQ only tell the store
     /// time of the last message that was consumed.
@@ -25,7 +25,7 @@ pub struct Lag {
 }
 
 impl Lag {
-    /// Lag of a group that has consumed every message.
+    /// Lag of a group that has consumed all messages.
     pub const NOTHING: Self = Self { lag_seconds: Some(0), lag_is_bound: false };
 
     /// The age of a message that was stored at `stored_ms`.
@@ -48,7 +48,7 @@ impl Lag {
         }
     }
 
-    /// The largest of several lags; not known if one of them is not.
+    /// The largest of several lags; unknown if any lag is unknown.
     pub fn largest(lags: impl IntoIterator<Item = Self>) -> Self {
         let larger = |largest: Self, lag: Self| {
             let Some((one, other)) = largest.lag_seconds.zip(lag.lag_seconds) else { return Self::default() };
@@ -69,7 +69,7 @@ impl std::fmt::Display for Lag {
     }
 }
 
-/// Adds the time of the first message of queues of which a group consumed nothing, as far as their broker is one of RocketMQ.
+/// Adds the time of the first message for queues of which a group consumed nothing, if the queue's broker is a RocketMQ broker.
 pub(crate) async fn add_first_times(
     session: &Session,
     broker: &str,

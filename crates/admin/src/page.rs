@@ -28,13 +28,13 @@ vostok mqadmin topicRoute -n 127.0.0.1:9876 -t orders
   lag as well, of others the names alone are known. `--sort lag` also shows the lag in time. The order of
   `--sort messages` learns of topics that grow within ten seconds on a broker with 100,000 topics or more; the numbers are the present ones.
 - `lag_seconds` is the age of the first message that the group has not consumed. With `lag_is_bound` the age may be smaller: an SQL92 filter may
-  leave messages out, and brokers of RocketMQ only tell the store time of the last consumed message. It is empty for groups that consume by broadcast.
+  exclude messages, and brokers of RocketMQ only report the store time of the last consumed message. The field is empty for groups that consume by broadcast.
 - What cannot be undone asks before, or wants `--yes`. `vostok mqadmin` does not ask, as `mqadmin` does not.
 - Requests are signed with `accessKey` and `secretKey` of `--credentials FILE`, otherwise of `conf/tools.yml` below `ROCKETMQ_HOME`.
 - A broker is named by its address, or by its broker set, whose master is meant.
 - Exit code 0 when all was done, 1 when a server refused or did not answer, 2 for wrong arguments (of `vostok mqadmin`: 1).
-  What several brokers are asked for (messages, queues of a topic, groups, users, acls, settings and figures of brokers, exports) is printed
-  or written as far as brokers answer; standard error then says what is missing.
+  Answers of several brokers (messages, queues of a topic, groups, users, acls, settings and figures of brokers, exports) are printed or written
+  if at least one broker answers; standard error then lists the missing parts.
 
 `vostok completion bash|zsh|fish` prints a script that lets the shell complete commands, options, and the names of topics, groups, brokers and
 clusters: `source <(vostok completion bash)`.

@@ -58,8 +58,7 @@ impl<'a> Page<'a> {
         self.sort == "name"
     }
 
-    /// The rows of this page of all masters; `None` when one of them is no broker of Vostok. Masters that do not
-    /// answer are noted.
+    /// The rows of this page of all masters; `None` if any master is not a broker of Vostok. Masters that do not answer are noted.
     pub async fn ask<R: DeserializeOwned>(
         &self,
         session: &Session,

@@ -85,7 +85,7 @@ impl Session {
         noted
     }
 
-    /// The answers of servers that were asked one after another. Failures are noted, so that they are reported after the answers.
+    /// The answers of servers that are asked in turn. Failures are collected and reported after the answers.
     ///
     /// # Errors
     /// The first failure when no server answered.

@@ -91,7 +91,7 @@ impl Typed for Vec<UserRow> {
     }
 }
 
-/// Asks master after master until one has an answer. Masters that fail before are noted.
+/// Asks the masters in turn until a master answers. Failures of earlier masters are noted.
 async fn first_of<T: for<'a> serde::Deserialize<'a>>(
     session: &Session,
     arguments: &Arguments,

@@ -24,10 +24,10 @@ pub struct FileError {
 }
 
 impl FileError {
-    /// Whether the path names something that is no regular file, or a file that is too large.
+    /// Whether the path is not a regular file, or the file is too large.
     pub(crate) fn is_unfit(&self) -> bool {
         use io::ErrorKind::{FileTooLarge, InvalidInput};
-        // A link that leads to itself has an error that the standard library does not name yet.
+        // The standard library has no stable name for the error of a link that leads to itself.
         matches!(self.error.kind(), InvalidInput | FileTooLarge) || self.error.raw_os_error() == Some(ELOOP)
     }
 }
@@ -65,7 +65,7 @@ pub(crate) fn id_of(path: &Path) -> Option<FileId> {
     Some((file.ino(), file.len(), file.ctime(), file.ctime_nsec()))
 }
 
-/// Reads a regular file of at most `bytes_max` bytes; `None` when it does not exist.
+/// Reads a regular file of at most `bytes_max` bytes; `None` if the file does not exist.
 ///
 /// # Errors
 /// [`FileError`] when the file exists and cannot be read, is no regular file or too large.

@@ -163,10 +163,10 @@ impl PlainAcl {
     }
 }
 
-/// Names the files that were passed over, so that an operator finds out why accounts are missing.
+/// Logs the skipped files, so that an operator finds the cause of missing accounts.
 fn log_skipped(found: &Contents) {
     for path in &found.skipped {
-        tracing::warn!(path = %path.display(), "a file of ACL 1.0 is not read: expected a regular file, and at most 64 MiB in all files together");
+        tracing::warn!(path = %path.display(), "a file of ACL 1.0 is not read: expected a regular file, and at most 64 MiB in all files");
     }
 }
 

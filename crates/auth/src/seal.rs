@@ -1,4 +1,4 @@
-//! The seals of requests ([`wire::seal`]): whether a sealed request comes as the request that was signed, in time, and for the first time.
+//! Checks of seals ([`wire::seal`]): code and receiver of the signed request, time, and single use.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +11,7 @@ use crate::signature::Signed;
 /// Largest difference between the clocks of a caller and of this server.
 const WINDOW_MS: i64 = 300_000;
 
-/// Most seals that are remembered. One more takes the place of the oldest, and from then on no seal as old as that is valid.
+/// Most seals that are remembered. A further seal replaces the oldest seal, and from then on no seal of that age is valid.
 const SEALS_MAX: usize = if cfg!(test) { 4 } else { 100_000 };
 
 /// Circumstances of a request's arrival.
@@ -19,9 +19,9 @@ const SEALS_MAX: usize = if cfg!(test) { 4 } else { 100_000 };
 pub struct Arrival<'a> {
     /// Time of this server's clock, in milliseconds since 1970.
     pub now_ms: i64,
-    /// Whether an address is one of this server; `None` where the addresses are not known.
+    /// Whether an address belongs to this server; `None` if the server does not know its addresses.
     pub is_own: Option<&'a dyn Fn(&str) -> bool>,
-    /// Whether another broker has forwarded the request, which may do so again.
+    /// Whether another broker has forwarded the request. A broker may forward a request again.
     pub is_forwarded: bool,
 }
 
@@ -37,8 +37,8 @@ struct Served {
 }
 
 impl Seals {
-    /// Checks the seal of a request whose signature was verified. A user who must seal names an address of this server, too; for other
-    /// users a seal is checked when it is there, and its address may be that of a translation.
+    /// Checks the seal of a request whose signature was verified. For users who must seal, the seal is required and names an
+    /// address of this server. For other users a seal is optional, and its address may come from address translation.
     ///
     /// # Errors
     /// [`AuthError::Seal`].

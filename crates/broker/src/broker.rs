@@ -98,7 +98,7 @@ pub struct Broker {
     pub(crate) role: Role,
     /// The other brokers of the group.
     pub(crate) replicas: Replicas,
-    /// Whether the disk finishes what the log asks of it.
+    /// Watch of the disk: writes and flushes of the log that are not finished.
     pub(crate) disk_watch: DiskWatch,
     /// Whether this slave acts for its master.
     pub(crate) acting: Acting,
@@ -261,7 +261,7 @@ impl Broker {
             .expect("a broker is only ever made inside an Arc, which the caller's reference keeps alive")
     }
 
-    /// Whether the seal of a request that names this address is meant for this broker.
+    /// Whether a seal with this address is meant for this broker.
     pub(crate) fn is_named(&self, address: &str) -> bool {
         address == self.address() || address == self.store_host.to_string()
     }

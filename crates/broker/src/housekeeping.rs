@@ -1,5 +1,5 @@
-//! Small engines: long polling timeouts, saving of offsets, removal of silent clients, sampling of statistics, a look at the
-//! files of ACL 1.0, and one at what the disk has not finished.
+//! Small engines: long polling timeouts, saving of offsets, removal of silent clients, sampling of statistics, reloads of ACL 1.0,
+//! and the disk watch.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{pull, stats};
 /// Interval in milliseconds at which clients without heartbeats are removed (`ClientHousekeepingService`).
 const CLIENT_SWEEP_MS: i64 = 10_000;
 
-/// Pause in milliseconds between two looks at what the disk has not finished.
+/// Pause in milliseconds between two checks of unfinished writes and flushes.
 const DISK_LOOK_MS: i64 = 500;
 
 /// Answers the suspended pulls whose long polling timeout has passed.
@@ -103,7 +103,7 @@ pub(crate) fn watch_disk(broker: &Broker, now_ms: i64) -> Next {
         tracing::warn!(
             disk = %broker.config.store.commit_log.display(),
             pending = ?broker.disk_watch.pending(),
-            "the disk does not finish a {what} of the log: sends wait for it"
+            "the disk does not finish a {what} of the log: sends wait for the disk"
         );
     }
     Next::At(now_ms + DISK_LOOK_MS)

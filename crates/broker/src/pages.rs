@@ -177,7 +177,8 @@ fn page_body(rows: impl Iterator<Item = Value>, next: Option<String>) -> Value {
     }
 }
 
-/// How many messages a group has not consumed. Calls `behind` with topic, queue id, committed offset and end of each queue with such.
+/// Number of messages that a group has not consumed. Calls `behind` with topic, queue id, committed offset and end of each queue
+/// with unconsumed messages.
 fn lag_of(broker: &Broker, group: &str, mut behind: impl FnMut(&str, i32, (i64, i64))) -> i64 {
     let mut sum = 0;
     broker.offsets.each_committed(group, |topic, queue_id, offset| {
@@ -190,8 +191,8 @@ fn lag_of(broker: &Broker, group: &str, mut behind: impl FnMut(&str, i32, (i64, 
     sum
 }
 
-/// Store time of the oldest message that a group has not consumed, in ms since the epoch, and whether the message that the group wants
-/// may be newer. `None` if no message waits, or if the time of a queue with messages is not known. May read the disk.
+/// Store time of the oldest unconsumed message of a group, in ms since the epoch. The flag tells whether the message that the group
+/// selects may be newer. `None` if no message waits, or if the time of a queue with messages is unknown. May read the disk.
 fn unconsumed(broker: &Broker, group: &str) -> Option<(i64, bool)> {
     let mut places = Vec::new();
     lag_of(broker, group, |topic, queue_id, range| places.push((topic.to_owned(), queue_id, range)));

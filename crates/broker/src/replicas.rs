@@ -41,7 +41,7 @@ pub(crate) struct SlaveProgress {
     pub broker: AtomicU64,
     /// What was sent to the slave.
     pub sent: Flow,
-    /// When something came from the slave last, in milliseconds since 1970; zero for never.
+    /// Time of the last bytes from the slave, in milliseconds since 1970; zero for never.
     pub heard_ms: AtomicI64,
     /// Why the slave cannot follow, and what to do.
     trouble: Mutex<Option<String>>,
@@ -87,7 +87,7 @@ impl SlaveProgress {
         self.is_known.load(Ordering::Relaxed)
     }
 
-    /// Log position that the slave has reported last; `None` before its first report.
+    /// Last log position that the slave reported; `None` before the first report.
     pub(crate) fn reported(&self) -> Option<u64> {
         self.has_reported().then(|| self.acknowledged.load(Ordering::Relaxed))
     }
@@ -172,15 +172,15 @@ impl Upstream {
     }
 }
 
-/// Most addresses of machines of slaves that are kept.
+/// Most addresses of slaves' machines in the table.
 const MACHINES_MAX: usize = 256;
 
-/// Time for which a machine counts as that of a slave after its last request for tables or positions. A slave of RocketMQ asks every 3 to 10
-/// seconds (`BrokerController.handleSlaveSynchronize`).
+/// Time for which a machine counts as a slave's machine after the last request for tables or positions. A slave of RocketMQ asks
+/// every 3 to 10 seconds (`BrokerController.handleSlaveSynchronize`).
 const MACHINE_FORGOTTEN: Duration = Duration::from_secs(60);
 
-/// The machines whose brokers take this master's tables as slaves do, over the broker's own port, where users are asked for. The port
-/// of replication knows no users, and a connection there has nothing else than its address to show.
+/// The machines whose brokers fetch this master's tables as slaves do, over the broker's own port, which authenticates users. The
+/// replication port has no users, so a connection there has only its address as evidence.
 #[derive(Default)]
 pub(crate) struct SlaveMachines {
     asked: Mutex<BTreeMap<IpAddr, Duration>>,
@@ -249,7 +249,7 @@ pub(crate) struct Elected {
     pub proposed: BTreeSet<BrokerId>,
     /// This broker's id at the controllers; zero before it has one.
     pub own: u64,
-    /// Whether the controllers say that they do not know this broker.
+    /// Whether this broker is unknown to the controllers.
     pub is_unknown: bool,
     /// Whether this broker was elected and could not become master.
     pub lead_failed: bool,

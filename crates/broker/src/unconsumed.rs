@@ -1,5 +1,6 @@
-//! The first message of a queue that a group has not consumed. Its store time is the group's lag in time for operators, metrics
-//! and clients alike (`ConsumerLagCalculator` takes the message at the committed offset instead, whether the group wants it or not).
+//! The first message of a queue that a group has not consumed. The store time of this message is the group's lag in time for
+//! operators, metrics and clients. `ConsumerLagCalculator` takes the message at the committed offset instead, whether or not the
+//! group selects that message.
 
 use store::Queue;
 use wire::body::MessageModel;
@@ -10,7 +11,7 @@ use crate::clients::Subscription;
 
 /// Index units that are compared with the tags of a group. A group with a rare tag may have a longer backlog.
 const UNITS_MAX: u64 = 4096;
-/// Store time that is not known.
+/// Store time if unknown.
 const UNKNOWN: i64 = -1;
 /// Index units that are read at a time.
 const UNITS_AT_ONCE: usize = 256;
@@ -20,7 +21,8 @@ const UNITS_AT_ONCE: usize = 256;
 pub(crate) struct Unconsumed {
     /// Queue offset of the message.
     pub offset: i64,
-    /// Whether the group may not want this message but a later one: an SQL92 filter, or more than `UNITS_MAX` other tags before it.
+    /// Whether the first message that the group selects may be a later message: because of an SQL92 filter, or more than
+    /// `UNITS_MAX` other tags.
     pub is_bound: bool,
 }
 
@@ -77,9 +79,9 @@ impl Broker {
         Unconsumed::find(queue, subscription.as_deref(), committed, end)
     }
 
-    /// Store time of the first message of a queue that a group has not consumed, in ms since the epoch, and whether the message that
-    /// the group wants may be newer. The time is 0 if no message waits, and -1 if it is not known: clients that consume by broadcast
-    /// keep their offsets, and a message may be unreadable. May read the disk.
+    /// Store time of the first unconsumed message of a group in a queue, in ms since the epoch. The flag tells whether the message
+    /// that the group selects may be newer. The time is 0 if no message waits, and -1 if the time is unknown. Clients that consume
+    /// by broadcast keep their own offsets, and a message may be unreadable. May read the disk.
     pub(crate) fn unconsumed_time(
         &self,
         (group, topic, queue_id): (&str, &str, i32),

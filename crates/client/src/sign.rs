@@ -103,7 +103,7 @@ impl Signed {
         let signature = {
             let command = decode(&mut frame);
             let mut fields = signed_fields(&command.fields);
-            // The seal of a request that is passed on is that of its first sender.
+            // A forwarded request keeps the seal of its first sender.
             fields.retain(|(name, _)| *name != SEAL.as_bytes());
             fields.extend(seal.as_deref().map(|seal| (SEAL.as_bytes(), seal.as_bytes())));
             fields.sort_unstable();
@@ -124,7 +124,7 @@ impl Signed {
     }
 }
 
-/// A text that no other request has.
+/// A nonce: a text that no other request has.
 pub(crate) fn nonce() -> String {
     let random = || RandomState::new().hash_one(crate::now_ms());
     format!("{:016x}{:016x}", random(), random())

@@ -57,8 +57,8 @@ impl Client {
             .map_err(|why| Error::Answer { address: broker.to_owned(), why: why.to_string() })
     }
 
-    /// All users and acls of a broker; `None` when the broker says that they are still those of `known`, which only Vostok says. Answers
-    /// must prove that the broker knows the secret of this client's credentials, unless the broker `is_believed`.
+    /// Fetches all users and acls of a broker; `None` if the broker reports that `known` is current, which only Vostok reports.
+    /// Answers must prove that the broker knows the secret of this client's credentials, unless the broker `is_believed`.
     ///
     /// # Errors
     /// [`Error::Connect`] or [`Error::Call`] when the broker does not answer, [`Error::Refused`] when it refuses, [`Error::Answer`] when
@@ -104,7 +104,7 @@ impl Client {
         };
         let head = proven_head(code, nonce, reply.text(USERS_VERSION).unwrap_or_default());
         let expected = credentials.sign([head.as_bytes(), &reply.body]);
-        // Each nonce has one answer, so that the time of the comparison tells a liar nothing.
+        // Each nonce is used once, so that the time of the comparison reveals nothing to an impostor.
         proof.as_bytes() == expected
     }
 

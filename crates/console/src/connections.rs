@@ -15,9 +15,9 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-/// Connections at once; further ones are told so and closed.
+/// Most connections at once; further connections get an error and are closed.
 const CONNECTIONS_MAX: usize = 256;
-/// Connections of one address at once, so that one client does not keep the others out. A browser opens at most six.
+/// Most connections of an address at once, so that a single client does not block further clients. A browser opens at most six.
 const CONNECTIONS_PER_ADDRESS_MAX: usize = 64;
 /// Time within which the head of a request must have come, and an idle connection must be used again.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);

@@ -77,7 +77,7 @@ impl Live {
         self.sample_unwatched()
     }
 
-    /// Notes that somebody looks at the figures.
+    /// Notes that a visitor looks at the figures.
     pub fn watch(&self) {
         self.watched_ms.store(now_ms(), Ordering::Relaxed);
     }

@@ -24,8 +24,8 @@ const DOCTOR_NAMES_MAX: usize = 2000;
 /// Time between two looks at the groups, ms; and the least multiple of the time that a look takes.
 const LAG_MS: i64 = 60_000;
 const LAG_SHARE: i64 = 60;
-/// Age from which on the doctor looks again while somebody watches, and while nobody does, ms; and the least multiple of the time that
-/// a look takes.
+/// Age of the verdict after which the doctor runs again, ms: with a visitor, and without a visitor. The third number is the least
+/// pause in multiples of the time of a run.
 const DOCTOR_LIVE_MS: i64 = 5000;
 const DOCTOR_IDLE_MS: i64 = 60_000;
 const DOCTOR_SHARE: i64 = 5;
@@ -71,7 +71,7 @@ fn step_ms(is_refused: bool, is_watched: bool, took_ms: i64) -> i64 {
     least_ms.max(took_ms * SAMPLE_SHARE)
 }
 
-/// Asks for the rates of topics, for ever, while somebody watches and no broker refuses the console.
+/// Fetches the rates of topics in an endless loop, while a visitor watches and no broker refuses the console.
 pub(crate) async fn sample_topics(app: &App) {
     loop {
         if app.live.is_watched() && !app.live.sample_unwatched().is_refused() {
@@ -89,7 +89,7 @@ pub(crate) async fn sample_topics(app: &App) {
     }
 }
 
-/// Asks for the doctor's verdict, for ever, while no broker refuses the console.
+/// Fetches the doctor's verdict in an endless loop, while no broker refuses the console.
 pub(crate) async fn sample_health(app: &App) {
     let (mut begun_ms, mut took_ms) = (0, 0);
     loop {
@@ -104,7 +104,7 @@ pub(crate) async fn sample_health(app: &App) {
     }
 }
 
-/// Time from one look of the doctor to the next, ms, when a look takes so long.
+/// Time between two runs of the doctor, ms, if a run takes `took_ms`.
 fn doctor_wait_ms(is_watched: bool, took_ms: i64) -> i64 {
     let least_ms = if is_watched { DOCTOR_LIVE_MS } else { DOCTOR_IDLE_MS };
     least_ms.max(took_ms * DOCTOR_SHARE)
@@ -163,7 +163,7 @@ fn page(after: &str, limit: usize) -> Arguments {
     arguments
 }
 
-/// Lets the doctor look, unless the cluster has so many topics or groups that a look costs the brokers much.
+/// Runs the doctor, unless the number of topics or groups makes a run expensive for the brokers.
 async fn look_for_findings(app: &App) {
     for (noun, verb) in [("topic", "list"), ("group", "names")] {
         let answer = ask(app, noun, verb, &page("", DOCTOR_NAMES_MAX)).await;

@@ -42,7 +42,7 @@ impl StartError {
         matches!(self, Self::Listen { error, .. } if error.kind() == io::ErrorKind::AddrInUse)
     }
 
-    /// Whether the file of logins is damaged, which says nothing about the other roles of the process.
+    /// Whether the cause is the file of logins, which does not affect further roles of the process.
     #[must_use]
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Users(_))

@@ -12,7 +12,7 @@ use wire::settings::{self, ConfigError, Effect, FileError, Setting, Warning};
 pub struct Config {
     /// Address to listen on; the port is that of this controller among its peers.
     pub bind_address: String,
-    /// The remark with which clients of other machines are refused; `None` to serve them.
+    /// The remark with which clients of other machines are refused; `None` to serve other machines.
     pub refusal_of_others: Option<&'static str>,
     /// Port to listen on instead; 0 takes any free one. For a controller without peers.
     pub listen_port: Option<u16>,

@@ -1,4 +1,4 @@
-//! What a controller must not forget, in one file: records of consensus one behind the other.
+//! Journal of a controller: the records of consensus in one file, one behind the other.
 //!
 //! ```text
 //! 0  8  "VOSTOKC2"
@@ -8,10 +8,11 @@
 //!    n  the records of the save, one or more
 //! then a mark: a frame of 8 bytes, the position of the mark in the file
 //! ```
-//! The mark is written when the frame before it is on disk, and the next frame takes its place. So a power cut leaves no whole frame
-//! and no mark behind a frame that is not whole: damage does, and an open then refuses ([`JournalError::Damaged`]). A frame that is
-//! not whole at the end is the rest of a save that nobody was told of. It is dropped, and the file is written anew, so that it cannot
-//! come back. After a failed write or sync the journal refuses further ones: nobody knows what the disk has then.
+//! The mark is written after the frame before the mark is on disk. The next frame overwrites the mark. So a power cut leaves no
+//! complete frame and no mark behind an incomplete frame. Such a frame or mark proves damage, and an open refuses the file
+//! ([`JournalError::Damaged`]). An incomplete frame at the end is part of a save that was not acknowledged. An open drops the
+//! incomplete frame and rewrites the file. After a failed write or sync the journal refuses further writes, because the content of
+//! the disk is then unknown.
 //!
 //! "VOSTOKC1" has a frame for each record and no mark.
 
@@ -54,7 +55,7 @@ pub enum JournalError {
     /// The file is none of a controller.
     #[error("{} is no journal of a controller", .0.display())]
     Foreign(PathBuf),
-    /// A save that was on disk is not what it was, or not there any more.
+    /// A save that was on disk is changed or missing.
     #[error(
         "{} is damaged at byte {at}: what the controllers decided behind it cannot be read, and without it a broker that lacks acknowledged \
          messages could be elected. While a majority of the other controllers runs, move {} away and start again: they send everything. \
@@ -65,7 +66,7 @@ pub enum JournalError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Where the first frame begins that is not whole.
+        /// Position of the first incomplete frame.
         at: usize,
     },
     /// The disk failed, or another process uses the directory.
@@ -191,7 +192,7 @@ fn frame(payload: &[u8]) -> Vec<u8> {
 enum Piece<'a> {
     Frame(Vec<Record>, usize),
     Mark,
-    /// No frame, with the length that it claims and the bytes that there are for it.
+    /// An incomplete frame: its stated length, and the bytes that the file has.
     Broken(usize, &'a [u8]),
 }
 
@@ -233,7 +234,7 @@ fn read(bytes: &[u8], path: PathBuf) -> Result<Vec<Record>, JournalError> {
             return Err(JournalError::Damaged { path, at });
         }
         if behind.iter().any(|byte| *byte != 0) {
-            tracing::warn!(path = %path.display(), "the last save is not whole and is dropped, as after a power cut");
+            tracing::warn!(path = %path.display(), "the last save is incomplete and is dropped, as after a power cut");
         }
         return Ok(records);
     }

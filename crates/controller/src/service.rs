@@ -65,7 +65,7 @@ pub(crate) struct Shared {
 pub(crate) struct ControllerService {
     pub shared: Arc<Shared>,
     pub inputs: SyncSender<Input>,
-    /// The remark with which clients of other machines are refused; `None` to serve them.
+    /// The remark with which clients of other machines are refused; `None` to serve other machines.
     pub refusal_of_others: Option<&'static str>,
 }
 

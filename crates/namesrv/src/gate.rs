@@ -59,7 +59,8 @@ impl Gate {
         }
     }
 
-    /// Whether a request that comes at `now_ms` of the steady clock and `wall_ms` of the wall clock is served; `mark` is that of its connection.
+    /// Whether a request is served that arrives at `now_ms` of the steady clock and `wall_ms` of the wall clock; `mark` is the mark
+    /// of the connection.
     ///
     /// # Errors
     /// [`Denied`] when the request is not that of a user who may send it.
@@ -75,7 +76,7 @@ impl Gate {
         let request = Request::Code(command.code);
         let attempt = Attempt { now_ms, address: origin.address, request, user, mark };
         let signed = Signed::from(command);
-        // A name server does not know by which addresses it is reached.
+        // A name server does not know the addresses that its clients dial.
         let arrival = Arrival { now_ms: wall_ms, is_own: None, is_forwarded: false };
         let verify = || {
             let identity = self.auth.verify(&signed)?;

@@ -124,7 +124,7 @@ impl KvStore {
         bytes
     }
 
-    /// The text of the file with these changes. Keys and values are not copied but into the text.
+    /// The text of the file with these changes. Keys and values are copied only into the text.
     pub(crate) fn text_with(&self, changes: &[KvChange<'_>]) -> Vec<u8> {
         fn texts(keys: &BTreeMap<String, String>) -> BTreeMap<&str, &str> {
             keys.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect()

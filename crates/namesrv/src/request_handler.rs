@@ -98,7 +98,7 @@ impl RequestHandler {
         }
     }
 
-    /// Whether a request may take long, because it changes many topics, lists them, or writes a file.
+    /// Whether a request may take long, because the request changes or lists many topics, or writes a file.
     pub(crate) fn takes_long(code: i32) -> bool {
         matches!(
             code,
@@ -117,12 +117,12 @@ impl RequestHandler {
         ) || Self::changes_kv(code)
     }
 
-    /// Whether a request changes key-value settings; several of them are stored with one write.
+    /// Whether a request changes key-value settings; several changes are stored with one write.
     pub(crate) fn changes_kv(code: i32) -> bool {
         matches!(code, request::PUT_KV_CONFIG | request::DELETE_KV_CONFIG)
     }
 
-    /// Performs changes of key-value settings with one write, and returns the answers; a one-way request gets an empty one.
+    /// Performs changes of key-value settings with one write, and returns the answers; the answer to a one-way request is empty.
     pub(crate) fn answer_kv(&self, commands: &[Command<'_>]) -> Vec<Vec<u8>> {
         let outcomes = self.change_kv(&commands.iter().collect::<Vec<_>>());
         let answer = |(command, outcome): (&Command<'_>, Result<(), Refusal>)| {

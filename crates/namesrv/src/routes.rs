@@ -9,8 +9,8 @@
 //! | filters | cluster, address | legacy filter servers |
 //! | mappings, in the shard of the topic | topic | static-topic mapping by broker name |
 //!
-//! Changes go through [`SharedRoutes`], one at a time. A change of many topics is made shard by shard, so that lookups go on between
-//! two shards: a topic is seen as it was before the change or after it. Between two changes the tables agree: every broker name in
+//! Changes go through [`SharedRoutes`], one at a time. A change of many topics is made shard by shard, so that lookups continue
+//! between two shards: a lookup sees a topic before or after the change. Between two changes the tables agree: every broker name in
 //! `clusters` is in `groups` and vice versa, no group is without address, no topic without queues.
 
 mod change;
@@ -192,7 +192,7 @@ fn shard_of(hasher: &RandomState, topic: &str) -> usize {
 #[derive(Debug)]
 pub struct Routes {
     shards: [Shard; SHARDS],
-    /// Hash by which topics are distributed; random, so that nobody chooses names of one shard.
+    /// Hash by which topics are distributed; random, so that no client can choose names for a single shard.
     hasher: RandomState,
     /// Estimated bytes of topics, mappings and filter servers.
     bytes: usize,

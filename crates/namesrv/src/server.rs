@@ -17,7 +17,7 @@ use crate::gate::Gate;
 use crate::writer::Writer;
 use crate::{Config, KvError, KvStore, MinBrokerNotice, RequestHandler};
 
-/// Number of threads that serve connections; what takes long is the writer's ([`Writer`]).
+/// Number of threads that serve connections; requests that take long run on the writer ([`Writer`]).
 const WORKERS: usize = 2;
 
 /// Time limit for connecting to a broker to send it a notice (`notifyMinBrokerIdChanged`).

@@ -1,8 +1,8 @@
-//! The writer: one thread serves the requests that change many topics, list them, or write a file, in the order in which they came.
-//! The threads of connections answer lookups meanwhile.
+//! The writer: one thread serves requests that change or list many topics or write a file, in order of arrival. The threads of
+//! connections answer lookups meanwhile.
 //!
-//! Changes of key-value settings that follow each other are stored with one write. A request that waits is charged to its connection,
-//! which bounds how much waits.
+//! Changes of key-value settings that follow each other are stored with one write. A waiting request is charged to its connection,
+//! which bounds the queue.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,7 +34,7 @@ struct Waiting {
 
 enum Work {
     Request(Box<Waiting>),
-    /// Removes brokers that are gone.
+    /// Removes lost brokers.
     Settle,
     /// Ends the thread.
     Stop,
@@ -49,7 +49,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Starts the thread. It passes notices that become due to `notify`.
+    /// Starts the thread. The thread passes due notices to `notify`.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -140,13 +140,13 @@ impl Writing {
             Err(error) => tracing::error!(%error, "a request that was kept cannot be read again"),
         }));
         give(waiting, served.map(|()| out).ok());
-        // A connection that ended before its broker was registered has nothing else to remove the broker.
+        // If the connection ended before the registration, no later event removes the broker.
         if peer.is_closed() {
             handler.disconnected(peer.id());
         }
     }
 
-    /// Stores a change of key-value settings together with those that follow it.
+    /// Stores a change of key-value settings together with directly following changes.
     fn change_kv(&mut self, first: Waiting) {
         let mut batch = vec![first];
         while batch.len() < KV_CHANGES_MAX {
@@ -175,7 +175,8 @@ impl Writing {
     }
 }
 
-/// Hands an answer to its connection, large ones when the connection has room. Without an answer, after a panic, the connection ends.
+/// Hands an answer to its connection; a large answer when the connection has room. Without an answer, after a panic, the connection
+/// ends.
 fn give(waiting: Waiting, answer: Option<Vec<u8>>) {
     let Waiting { peer, charge, .. } = waiting;
     let Some(answer) = answer else {

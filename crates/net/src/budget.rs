@@ -234,7 +234,7 @@ impl Budget {
             bytes_max = self.bytes_max,
             "a connection was closed for others to go on: all together reached connectionBufferBytes, and it held the most"
         );
-        // The memory counts until it is free: the thread of the connection may read many others before.
+        // The memory counts until the connection has ended: until then the thread may read many further connections.
         if !victim.holding.closing.swap(true, Ordering::SeqCst) {
             self.closing.fetch_add(victim.holding.bytes(), Ordering::SeqCst);
         }

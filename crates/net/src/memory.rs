@@ -9,20 +9,20 @@ pub fn limit() -> Option<usize> {
     [machine, of_groups(&groups, Path::new("/sys/fs/cgroup"))].into_iter().flatten().min()
 }
 
-/// Blocks of at least so many bytes are given back to the system when they are freed.
+/// Smallest block, in bytes, that the allocator returns to the system as soon as the block is freed.
 const RETURNED_BYTES: i32 = 128 << 10;
 
-/// Free bytes that a heap of smaller blocks keeps at its end, so that it does not shrink and grow with every answer.
+/// Free bytes that a heap of smaller blocks keeps at its end, so that the heap does not shrink and grow with every answer.
 const KEPT_BYTES: i32 = 2 << 20;
 
-/// Makes the allocator give large blocks back to the system as soon as they are freed. The allocator of glibc begins with that
-/// bound of 128 KiB, but raises it to the largest block that was ever freed; frames of 16 MiB then lie in heaps that neither shrink
-/// nor fit the next wave. Called once, before there are other threads.
+/// Makes the allocator return large blocks to the system as soon as the blocks are freed. The allocator of glibc starts with this
+/// bound of 128 KiB, but raises the bound to the largest freed block. Frames of 16 MiB then lie in heaps that neither shrink nor
+/// fit the next load. Called once, before there are other threads.
 pub fn return_large_blocks() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     #[expect(unsafe_code, reason = "a setting of the C library")]
-    // SAFETY: mallopt takes two numbers and has no precondition. Without a lock on its side it must not run beside other threads that
-    // allocate, which the caller ensures. A value that is not accepted leaves the allocator as it is.
+    // SAFETY: mallopt takes two numbers and has no precondition. The function takes no lock, so the caller calls it before other
+    // threads allocate. An invalid value leaves the allocator unchanged.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, RETURNED_BYTES);
         libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT_BYTES);

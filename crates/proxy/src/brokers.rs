@@ -1,4 +1,5 @@
-//! The brokers that calls are performed by: that of this process and the others that its name servers know, or those of a cluster.
+//! The brokers that perform calls: the broker of this process and the other brokers in its name servers, or the brokers of a
+//! cluster.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -19,10 +20,11 @@ use crate::registry::{Client, Stated};
 use crate::topic::{QueuesOf, Stored, Topic, message_type};
 use crate::transaction_id::TransactionId;
 
-/// Longest wait for the name servers when a route is asked for. Until they answer, the route is that of the broker of this process.
+/// Longest wait for the name servers when a client asks for a route. Until a name server answers, the route names the broker of
+/// this process alone.
 const ROUTE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The brokers that perform the calls of 5.x clients: that of this process by typed requests, other brokers over remoting.
+/// The brokers that perform the calls of 5.x clients: the broker of this process by typed requests, other brokers over remoting.
 ///
 /// The frequent requests to a cluster are boxed: without that, every call to the broker of the process would take as much memory as one over
 /// the network.
@@ -49,7 +51,7 @@ enum Performer<'a> {
 }
 
 impl Local {
-    /// A topic with the queues of the broker of this process, and those of other brokers as far as they are known.
+    /// A topic with the queues of the broker of this process, and the cached queues of other brokers.
     fn topic(&self, name: &str) -> Option<Arc<Topic>> {
         let api = &self.api;
         let own = api.topic_as(name, |config| {
@@ -71,7 +73,7 @@ impl Local {
 }
 
 impl Brokers {
-    /// The broker of this process, and the other brokers of the name servers that `reach` names, if it names any.
+    /// The broker of this process, and the other brokers in the name servers of `reach`, if there are any.
     ///
     /// # Errors
     /// [`client::Error::System`] when no threads can be started.
@@ -109,7 +111,7 @@ impl Brokers {
         }
     }
 
-    /// The host that the broker of this process told the name servers; `None` in cluster mode.
+    /// The host with which the broker of this process registers at name servers; `None` in cluster mode.
     pub(crate) fn own_host(&self) -> Option<&str> {
         match self {
             Self::Local(Local { api, .. }) => Some(api.host()),
@@ -117,7 +119,7 @@ impl Brokers {
         }
     }
 
-    /// The name of the only broker that requests can be made to; `None` when name servers know others.
+    /// The name of the only broker that requests can go to; `None` if the broker has name servers.
     pub(crate) fn only(&self) -> Option<&str> {
         self.own().filter(|_| self.cluster().is_none())
     }
@@ -195,7 +197,7 @@ impl Brokers {
         }
     }
 
-    /// A topic; `None` when it does not exist. In local mode the name servers are not waited for.
+    /// A topic; `None` if the topic does not exist. In local mode the call does not wait for name servers.
     pub(crate) async fn topic(&self, name: &str) -> Result<Option<Arc<Topic>>, Failure> {
         match self {
             Self::Local(local) => Ok(local.topic(name)),
@@ -203,8 +205,8 @@ impl Brokers {
         }
     }
 
-    /// A topic with the queues of all its brokers (`LocalTopicRouteService.getTopicRouteForProxy`); in local mode with those of the broker
-    /// of this process when no name server answers.
+    /// A topic with the queues of all brokers (`LocalTopicRouteService.getTopicRouteForProxy`). In local mode, if no name server
+    /// answers, only with the queues of the broker of this process.
     pub(crate) async fn whole_topic(&self, name: &str) -> Result<Option<Arc<Topic>>, Failure> {
         if let Self::Local(Local { cluster: Some(cluster), .. }) = self {
             let asked = tokio::time::timeout(ROUTE_TIMEOUT, Box::pin(cluster.topic(name))).await;
@@ -252,8 +254,8 @@ impl Brokers {
         }
     }
 
-    /// Notes the heartbeat of a consumer that told another proxy its settings; false for a consumer that no proxy told of. In local mode
-    /// proxies tell each other nothing, as in RocketMQ.
+    /// Notes the heartbeat of a consumer that sent its settings to another proxy; false if no proxy reported the consumer. In local
+    /// mode proxies do not synchronize, as in RocketMQ.
     pub(crate) async fn heard_elsewhere(&self, group: &str, client_id: &str) -> bool {
         match self {
             Self::Local(_) => false,
@@ -261,7 +263,7 @@ impl Brokers {
         }
     }
 
-    /// Forgets a consumer that told another proxy its settings; whether one told of the consumer.
+    /// Forgets a consumer that sent its settings to another proxy. Returns whether a proxy reported the consumer.
     pub(crate) fn left_elsewhere(&self, group: &str, client: &Client) -> bool {
         match self {
             Self::Cluster(cluster) if cluster.consumers.get(group, &client.id).is_some() => {
@@ -272,7 +274,7 @@ impl Brokers {
         }
     }
 
-    /// A producer stated its topics: other brokers are to know before the producer is asked for a decision.
+    /// Tells other brokers the topics of a producer, before a broker asks the producer for a decision.
     pub(crate) fn producer_stated(&self) {
         if let Some(cluster) = self.cluster() {
             cluster.producers_changed.notify_one();
@@ -352,8 +354,8 @@ impl Brokers {
         self.apart(messages, |held| held.broker, own, others).await
     }
 
-    /// Performs the same request for each item at the item's broker: together for those of the broker of this process, and together for
-    /// all others. The outcomes are in the order of the items.
+    /// Performs the same request for each item at the item's broker: in one batch for the broker of this process, and in one batch
+    /// for all other brokers. The outcomes are in the order of the items.
     async fn apart<I: Copy, O>(
         &self,
         items: &[I],

@@ -1,8 +1,8 @@
-//! Calls performed by the brokers that the name servers know, over remoting (`ClusterMessageService`, `ClusterMetadataService`): all of
-//! them in cluster mode, the other brokers in local mode.
+//! Calls performed by the brokers that the name servers know, over remoting (`ClusterMessageService`, `ClusterMetadataService`):
+//! all brokers in cluster mode, the other brokers in local mode.
 //!
-//! Handles, transaction ids and recall handles name the broker they are of, so no table of messages is kept here and any other
-//! proxy can go on with them. What is known of topics, groups and brokers is in caches with the times of RocketMQ's proxy.
+//! Handles, transaction ids and recall handles name their broker. So the proxy keeps no table of messages, and any other proxy can
+//! use these handles. Topics, groups and brokers are cached with the expiry times of RocketMQ's proxy.
 
 mod cache;
 mod consumers;
@@ -61,7 +61,7 @@ pub struct Cluster {
     groups: Arc<Cache<SubscriptionGroupConfig>>,
     /// All brokers, under the empty name.
     addresses: Arc<Cache<Addresses>>,
-    /// Whether something listens at an address (`host:port`).
+    /// Cache: whether a server listens at an address (`host:port`).
     listeners: Arc<Cache<bool>>,
     /// Name of the cluster that configurations of groups are read from; that of any broker when there is no such cluster.
     name: String,
@@ -141,12 +141,12 @@ impl Cluster {
         self.topics.get(name, |name| self.clone().fetch_topic(name)).await
     }
 
-    /// The topic as far as it is known, without waiting for an answer.
+    /// The cached topic, without waiting for an answer.
     pub(crate) fn known_topic(self: &Arc<Self>, name: &str) -> Option<Arc<Topic>> {
         self.topics.peek(name, |name| self.clone().fetch_topic(name))
     }
 
-    /// Whether something listened at an address when it was last tried; false for an address that was not tried yet.
+    /// Whether a server listened at an address at the last try; false for an address without a try.
     pub(crate) fn listens(&self, address: &str) -> bool {
         self.listeners.peek(address, connects).is_some_and(|listens| *listens)
     }

@@ -122,7 +122,7 @@ settings! {
     renew_period_ms: i64 = 5000, "renewSchedulePeriodMillis", "time between two looks for messages to renew";
     renew_retries_max: u32 = 3, "maxRenewRetryTimes", "a message whose renewal fails so often in a row is not renewed any more";
     cleared_invisible_ms: i64 = 1000, "invisibleTimeMillisWhenClear", "messages of a client that left come again after so long";
-    producers_told_s: i64 = 20, "transactionHeartbeatPeriodSecond", "time between two heartbeats by which brokers of other processes know the producers of transactions here, in seconds";
+    producers_told_s: i64 = 20, "transactionHeartbeatPeriodSecond", "time between two heartbeats that report transaction producers of this process to other brokers, in seconds";
     cluster: String = "DefaultCluster".to_owned(), "rocketMQClusterName", "cluster that configurations of consumer groups are read from, for a proxy without a broker; any when there is no such cluster";
     sync_topic: String = "DefaultHeartBeatSyncerTopic".to_owned(), "heartbeatSyncerTopicName", "topic on which proxies without a broker tell each other their consumers, those of Apache RocketMQ included; empty for none";
     name_servers: String = String::new(), "namesrvAddr", "name servers of a proxy without a broker; `-n` stands above it";
@@ -133,12 +133,12 @@ settings! {
     acl_source: String = String::new(), "authorizationMetadataProvider", "class that knows the acls; all that are known here ask the brokers";
     unchecked: String = String::new(), "authorizationWhitelist", "gRPC messages that every user may send";
     credentials: String = String::new(), "innerClientAuthenticationCredentials", "keys with which a proxy without a broker signs its requests to brokers, as in `{\"accessKey\":\"a\",\"secretKey\":\"s\"}`; RocketMQ also asks for `enableAclRpcHookForClusterMode`";
-    believed_brokers: String = String::new(), "vostokUserBrokers", "brokers whose users a proxy without a broker believes without proof: addresses separated by `;` or `,`, or `*` for all that the name servers list. Brokers of Vostok prove their answers with the secret of `innerClientAuthenticationCredentials`; those of Apache RocketMQ cannot, and are believed only here or with checked certificates (`tls.client.authServer`). With `*` whoever registers a broker at the name servers makes users of this proxy";
+    believed_brokers: String = String::new(), "vostokUserBrokers", "brokers whose users a proxy without a broker believes without proof: addresses separated by `;` or `,`, or `*` for all brokers that the name servers list. Brokers of Vostok prove their answers with the secret of `innerClientAuthenticationCredentials`; those of Apache RocketMQ cannot, and are believed only here or with checked certificates (`tls.client.authServer`). With `*` every broker registered at the name servers can create users of this proxy";
     names_dialled_port: bool = true, "useEndpointPortFromRequest", "routes name host and port that the client dialled; RocketMQ: false";
 }
 
-/// Settings of Java's proxy whose work the broker of the same process does, or its own settings say, classes of which there is one each,
-/// and sizes of thread pools and caches that are not there. RocketMQ 5.5.0 itself does not read `longPollingReserveTimeInMillis`.
+/// Settings of Java's proxy without effect here. The broker of the process does their work or has the setting, there is one class
+/// only, or the thread pool or cache does not exist. RocketMQ 5.5.0 itself does not read `longPollingReserveTimeInMillis`.
 const WITHOUT_EFFECT: &str = include_str!("config/without_effect.txt");
 
 /// Switches that decide about users. Only `true` and `false` are read, because no misspelt word may turn users off.

@@ -88,7 +88,7 @@ impl Registry {
         locked(&self.clients).get(id).filter(|client| client.stated().is_some()).cloned()
     }
 
-    /// The client that sends its settings, or told another proxy; a new one when it is not known.
+    /// The client that sends its settings, here or to another proxy; a new client if the id is unknown.
     ///
     /// # Errors
     /// `UNAUTHORIZED` when the id is that of another user, `TOO_MANY_REQUESTS` when as many clients as the settings allow are
@@ -122,7 +122,7 @@ impl Registry {
         Ok(client)
     }
 
-    /// Forgets the client of an id that left by another proxy; whether there was one.
+    /// Forgets a client that left by another proxy. Returns whether the client was known.
     pub fn forget(&self, id: &str) -> bool {
         let client = locked(&self.clients).get(id).cloned();
         client.inspect(|client| self.remove(client)).is_some()

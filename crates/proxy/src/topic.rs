@@ -16,7 +16,7 @@ pub struct QueuesOf {
     pub broker: String,
     /// Ids of its brokers.
     pub ids: Vec<i32>,
-    /// Host of its master as the name servers know it; empty for the broker of this process.
+    /// Host of the broker's master in the name servers; empty for the broker of this process.
     pub host: String,
     pub perm: i32,
     pub read: i32,
@@ -45,8 +45,8 @@ pub struct Topic {
 }
 
 impl Topic {
-    /// The topic with the queues of `own`, the broker of this process, as that broker knows them; all others are those of the `whole`
-    /// route. `None` without any queue data.
+    /// The topic with queues of `own`, the broker of this process, from that broker; all other queues come from the `whole` route.
+    /// `None` without any queue data.
     pub fn merged((broker, own): (&str, Option<Arc<Self>>), whole: &Self) -> Option<Arc<Self>> {
         let mut queues: Vec<_> =
             whole.queues.iter().filter(|queues| queues.broker != broker).cloned().collect();

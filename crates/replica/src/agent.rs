@@ -41,8 +41,8 @@ pub struct AgentConfig {
     pub poll_interval_ms: u64,
     /// Pause between questions who leads the controllers, in milliseconds (`syncControllerMetadataPeriod`).
     pub leader_interval_ms: u64,
-    /// Milliseconds that the disk may take for a write or flush before a master gives its role up (`diskStallTimeoutMillis`); zero
-    /// for any.
+    /// Milliseconds that the disk may take for a write or flush before a master gives up its role (`diskStallTimeoutMillis`); zero
+    /// for no limit.
     pub disk_stall_timeout_ms: u64,
     /// Pause after a step of the start-up that failed, in milliseconds.
     pub retry_interval_ms: u64,
@@ -68,7 +68,8 @@ impl Default for AgentConfig {
     }
 }
 
-/// Pause in milliseconds between registrations of a broker that has a role: polls do not tell whether controllers still know it.
+/// Pause in milliseconds between registrations of a broker that has a role: polls do not tell whether controllers still know the
+/// broker.
 const REGISTER_INTERVAL_MS: u64 = 30_000;
 
 /// Pause in milliseconds between warnings that the controllers do not know this broker.
@@ -94,7 +95,7 @@ pub enum AgentEvent {
     Notified(Epoch),
     /// The machine of the master proposes an in-sync set to replace the one with this epoch.
     ProposeSet(BTreeSet<BrokerId>, SetEpoch),
-    /// The disk has held up answers of the master for so many milliseconds.
+    /// Milliseconds for which the disk has delayed answers of the master.
     DiskStalled(u64),
     /// The timer has fired.
     Timer,
@@ -132,10 +133,10 @@ pub enum AgentAction {
     SetRefused,
     /// Tell the master's machine that nobody knows what became of its proposal.
     SetUnknown,
-    /// Log that the disk stalls, and that this member of the in-sync set is asked to take the role of master over; nobody when there
-    /// is no other.
+    /// Log that the disk stalls, and the member of the in-sync set that is asked to become master; `None` if there is no other
+    /// member.
     Resign(Option<BrokerId>),
-    /// Log that the controllers do not know this broker: they lost their disks, or were told to forget it.
+    /// Log that the controllers do not know this broker: the controllers lost their disks, or an operator removed the broker.
     Unknown,
     /// Log that the controllers tell this epoch, which is older than the log's. They have forgotten this broker set, or are
     /// others than before, and have to be given what the others knew.
@@ -188,7 +189,7 @@ pub struct Agent {
     epoch: Epoch,
     is_fenced: bool,
     hint: Option<Hint>,
-    /// Whether the controllers have said that they do not know this broker.
+    /// Whether the controllers have reported this broker as unknown.
     is_unknown: bool,
     next_warning_ms: u64,
     next_register_ms: u64,
@@ -443,7 +444,8 @@ impl Agent {
         }
     }
 
-    /// Notes whether the controllers know this broker. That they do not is told once a minute: nobody replaces the master meanwhile.
+    /// Notes whether the controllers know this broker. An unknown broker is logged once a minute, because no controller replaces
+    /// the master meanwhile.
     fn note_whether_known(&mut self, now_ms: u64, code: i32, out: &mut Vec<AgentAction>) {
         match code {
             response::SUCCESS => (self.is_unknown, self.next_warning_ms) = (false, 0),

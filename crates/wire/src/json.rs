@@ -80,8 +80,8 @@ pub fn from_str<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, JsonError
     read(scan::Cursor::new(text))
 }
 
-/// Parses a value from text of a peer, whose arrays and maps together may have `elements_max` elements: an empty element has three
-/// bytes of text and a hundred in memory. Members of structs do not count.
+/// Parses a value from text of a peer. Arrays and maps together may have `elements_max` elements, because an empty element has
+/// three bytes of text and a hundred in memory. Members of structs do not count.
 ///
 /// # Errors
 /// As [`from_slice`]; also when there are more elements.

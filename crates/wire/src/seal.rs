@@ -1,6 +1,6 @@
-//! Seals: a field that Vostok's own callers sign with a request. RocketMQ's signature covers the values of fields and the body alone, so
-//! that a recorded request can be sent again at any time, to any server and with any code. A seal names code, receiver and time, and no
-//! two seals are equal. Servers that do not know seals sign and ignore the field like any other.
+//! Seals: a field that Vostok's own callers sign with a request. RocketMQ's signature covers the values of fields and the body
+//! alone. So a recorded request can be sent again at any time, to any server and with any code. A seal names code, receiver and
+//! time, and no two seals are equal. Servers that do not know seals sign and ignore the field like any other.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub struct Seal<'a> {
     pub time_ms: i64,
     /// Text that no other seal has.
     pub nonce: &'a str,
-    /// Address of the server, as the caller dialed it.
+    /// Address of the server, as dialed by the caller.
     pub receiver: &'a str,
 }
 
@@ -39,8 +39,9 @@ impl fmt::Display for Seal<'_> {
     }
 }
 
-/// Whether callers seal requests of a code: all but requests on the path of messages, and those with which brokers register and take
-/// tables. Clocks of brokers differ for a while when one is set, and that must not take a broker from the routes.
+/// Whether callers seal requests of a code: all requests except on the path of messages, and except requests with which brokers
+/// register and fetch tables. Clocks of brokers differ for a while after a clock is adjusted. Such a difference must not remove a
+/// broker from the routes.
 #[must_use]
 pub const fn is_sealed(code: i32) -> bool {
     !matches!(

@@ -229,7 +229,7 @@ pub(crate) struct Slave {
 #[serde(default)]
 pub(crate) struct Controller {
     pub address: String,
-    /// Why the controller did not answer; absent if it did.
+    /// Reason why the controller did not answer; absent if the controller answered.
     pub error: Option<String>,
     /// Address of the leading controller; empty if the controller knows none.
     pub leader: String,
@@ -259,7 +259,7 @@ pub(crate) struct Replica {
     pub address: String,
     pub is_master: bool,
     pub is_in_sync: bool,
-    /// Whether its heartbeats come.
+    /// Whether the member's heartbeats arrive.
     pub is_alive: bool,
 }
 
@@ -382,7 +382,7 @@ pub(crate) struct Progress {
     pub pulled: i64,
     /// Store time of the last consumed message, ms since the epoch; 0 for none.
     pub last_ms: i64,
-    /// Store time of the first message that waits, ms since the epoch; absent if it is not known.
+    /// Store time of the first unconsumed message, ms since the epoch; absent if the time is unknown.
     pub first_ms: Option<i64>,
     /// Whether the group's filter selects none of the messages behind the committed offset.
     pub is_done: bool,

@@ -202,8 +202,8 @@ impl DoctorCommand {
     }
 }
 
-/// What is wrong in the cluster, by one look at it, as `vostok doctor -o json` prints it: `findings` first the gravest, and
-/// `checks`, and `health`. This machine is looked at when a broker runs on it. If no name server answers, that is the only finding.
+/// Checks the cluster once, and returns the output of `vostok doctor -o json`: `findings` with the gravest first, `checks` and
+/// `health`. This machine is checked if a broker runs here. If no name server answers, this is the only finding.
 pub async fn diagnose(session: &Session) -> serde_json::Value {
     let mut bundle = match gather(session, &Scope::default(), now_ms).await {
         Ok(bundle) => bundle,

@@ -13,7 +13,7 @@ pub enum Level {
     Unknown,
     /// No check found a warning or worse. Advice does not count.
     Ok,
-    /// Something does not work as it was meant to.
+    /// Part of the cluster does not work as intended.
     Warning,
     /// Messages are refused, not consumed or may be lost.
     Critical,
@@ -42,7 +42,7 @@ pub struct Health {
     pub critical: usize,
     /// Findings of severity warning.
     pub warnings: usize,
-    /// When the data of the verdicts was gathered, ms since the epoch; 0 if the doctor has not looked.
+    /// Time at which the data of the verdicts was gathered, ms since the epoch; 0 if the doctor has not run.
     pub taken_at_ms: i64,
 }
 

@@ -79,7 +79,7 @@ struct BrokerGroupRow {
     members: i64,
     topics: i64,
     lag: i64,
-    /// Store time of the first message that the group has not consumed, in ms since the epoch; absent if it is not known.
+    /// Store time of the first message that the group has not consumed, in ms since the epoch; absent if the time is unknown.
     unconsumed_timestamp: Option<i64>,
     #[serde(default)]
     unconsumed_is_bound: bool,

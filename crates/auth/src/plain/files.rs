@@ -41,7 +41,7 @@ const DIRECTORIES_MAX: usize = if cfg!(test) { 3 } else { 100 };
 /// Most bytes of all files together.
 const BYTES_MAX: u64 = if cfg!(test) { 8 << 10 } else { 64 << 20 };
 
-/// Files with their content, and the files that were passed over.
+/// Files with their content, and the skipped files.
 #[derive(Default, PartialEq)]
 pub(crate) struct Contents {
     /// The files that were read.
@@ -54,8 +54,8 @@ pub(crate) struct Contents {
 static TOO_MANY: Once = Once::new();
 
 impl PlainFiles {
-    /// Reads the files that exist: the files of the directory by name, then the main one. Paths that name no regular file are passed
-    /// over, because reading a FIFO or a device does not end, and so are files that do not fit into [`BYTES_MAX`].
+    /// Reads the files that exist: the files of the directory by name, then the main one. Paths of other kinds are skipped, because
+    /// reading a FIFO or a device does not end. Files that do not fit into [`BYTES_MAX`] are skipped, too.
     ///
     /// # Errors
     /// [`PlainError::File`] when a directory or file cannot be read.

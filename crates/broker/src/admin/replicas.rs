@@ -9,7 +9,7 @@ use crate::broker::Broker;
 use crate::replicas::SlaveProgress;
 use crate::retention::size;
 
-/// Milliseconds behind the time of a heartbeat after which the other end of a connection counts as silent.
+/// Milliseconds beyond the heartbeat interval after which the peer of a connection counts as silent.
 const SILENCE_MS: u64 = 2_000;
 
 /// The entries of the broker's runtime status about replication: of a master one for each slave, of a slave one.
@@ -57,7 +57,7 @@ fn of_slave(broker: &Broker, slave: &SlaveProgress) -> String {
     if !broker.config.is_controlled() && !slave.is_known() {
         let gap = size(gap);
         return format!(
-            "does not count: no broker at its address takes the tables of this master; gap {gap}"
+            "does not count: no broker at this address fetches the tables of this master; gap {gap}"
         );
     }
     let speed = slave.sent.per_second(broker.now_ms());
@@ -69,15 +69,15 @@ fn of_slave(broker: &Broker, slave: &SlaveProgress) -> String {
     format!("{text}, {:.1} s left", gap as f64 / speed as f64)
 }
 
-/// Time since something came from the other end of a connection; `None` when it is not longer than between two heartbeats.
+/// Time since the peer of a connection sent bytes; `None` if the time is at most the heartbeat interval.
 fn silence(broker: &Broker, heard_ms: i64) -> Option<String> {
     let silent_ms = u64::try_from(broker.now_ms().saturating_sub(heard_ms)).unwrap_or(0);
     let is_silent = heard_ms > 0 && silent_ms > broker.config.replication.heartbeat_interval_ms + SILENCE_MS;
     is_silent.then(|| format!("{} s", silent_ms / 1000))
 }
 
-/// Whether a slave that is `gap` bytes behind is in the in-sync set, or without controllers counts as in sync. A slave that is silent is
-/// not: a master that is cut off keeps the set that it knew.
+/// Whether a slave that is `gap` bytes behind is in the in-sync set, or without controllers counts as in sync. A silent slave is
+/// not in sync, because a master that is cut off keeps its last set.
 pub(crate) fn is_in_sync(broker: &Broker, slave: &SlaveProgress, gap: u64) -> bool {
     if silence(broker, slave.heard_ms.load(Ordering::Relaxed)).is_some() {
         return false;

@@ -30,7 +30,7 @@ pub struct ControllerMode {
     pub min_in_sync_replicas: u32,
     /// `allAckInSyncStateSet`: every member of the in-sync set must have a message.
     pub is_all_ack: bool,
-    /// `diskStallTimeoutMillis`: a master whose disk does not finish a write or flush for this long gives its role up; zero for never.
+    /// `diskStallTimeoutMillis`: time after which a master with an unfinished write or flush gives up its role; zero for never.
     pub disk_stall_timeout_ms: u64,
     /// `asyncLearner`: this broker never comes into the in-sync set.
     pub is_learner: bool,
@@ -68,7 +68,7 @@ impl ControllerMode {
         addresses.map(str::to_owned).collect()
     }
 
-    /// Time that the disk may take for a write or flush of the log; zero for any.
+    /// Time that the disk may take for a write or flush of the log; zero for no limit.
     pub(crate) fn disk_stall_timeout(&self) -> Duration {
         Duration::from_millis(self.disk_stall_timeout_ms)
     }

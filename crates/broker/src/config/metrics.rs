@@ -9,7 +9,8 @@ use super::value::{Fault, host, number, one_of};
 pub struct Metrics {
     /// `metricsExporterType`
     pub exporter: Exporter,
-    /// `metricsPromExporterHost`: address that the metrics' port is bound to; empty for `bindAddress`, or that of `brokerIP1` where `bindAddress` is every address.
+    /// `metricsPromExporterHost`: address of the metrics port; empty for `bindAddress`, or for the address of `brokerIP1` if
+    /// `bindAddress` is every address.
     pub host: String,
     /// `metricsPromExporterPort`; 0 takes any free one.
     pub port: u16,

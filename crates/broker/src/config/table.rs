@@ -128,7 +128,7 @@ properties! {
     "minInSyncReplicas" Restart "in controller mode, and with enableAutoInSyncReplicas: fewest brokers in sync, this one included, with which messages are taken" {
         replication.controller.min_in_sync_replicas = |text| must(number(text, 0..=64)), show
     }
-    "diskStallTimeoutMillis" Restart "milliseconds that the disk may take for a write or flush of the log: a master gives its role up then, or without controllers logs it; 0 for any" {
+    "diskStallTimeoutMillis" Restart "milliseconds that the disk may take for a write or flush of the log: after this time a master gives up its role, or without controllers logs a warning; 0 for no limit" {
         replication.controller.disk_stall_timeout_ms = |text| number(text, 0..=DAY_MS), show
     }
     "haMaxTimeSlaveNotCatchup" Restart "milliseconds that a slave may be behind before it leaves the in-sync set" {
@@ -232,7 +232,7 @@ properties! {
     "metricsExporterType" Restart "PROM serves metrics to Prometheus at metricsPromExporterPort, OTLP_GRPC sends them to the collector metricsGrpcExporterTarget, LOG writes them to the log, DISABLE does none of it" {
         metrics.exporter = Exporter::parse, |exporter: &Exporter| show_one_of(*exporter, &Exporter::WORDS)
     }
-    "metricsPromExporterHost" Restart "address the metrics' port is bound to; bindAddress where that names one address, else that of brokerIP1" {
+    "metricsPromExporterHost" Restart "address of the metrics port; by default bindAddress if that is one address, otherwise the address of brokerIP1" {
         metrics.host = Metrics::parse_host, show
     }
     "metricsPromExporterPort" Restart "port of /metrics, /healthz and /readyz; 0 takes a free one" {

@@ -147,7 +147,7 @@ impl Place {
     }
 }
 
-/// Adds what a group has still to do in one queue: `wanted` is the offset of the first message that the group has not consumed.
+/// Adds the lag of a group in one queue: `wanted` is the offset of the first message that the group has not consumed.
 fn add(
     times: &mut HeadTimes<'_>,
     row: &mut Progress,

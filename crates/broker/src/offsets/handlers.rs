@@ -53,10 +53,11 @@ pub(crate) struct CommitOffset<'a> {
     pub only_raises: bool,
 }
 
-/// Commits an offset; false when the queue waits to be read from an offset that an operator set, which goes before. A commit makes no
-/// group (`ConsumerManageProcessor.updateConsumerOffset`). `queues` returns the number of queues of a topic, `None` when the topic does
-/// not exist. `is_stored` returns whether a queue has a file or had messages: a topic that got fewer queues leaves such queues to the
-/// clients that still read them. Java takes every number of a queue; here the queues bound the number of offsets.
+/// Commits an offset. Returns false if an operator's reset offset is pending for the queue, because the reset offset has priority.
+/// A commit creates no group (`ConsumerManageProcessor.updateConsumerOffset`). `queues` returns the number of queues of a topic,
+/// `None` when the topic does not exist. `is_stored` returns whether a queue has a file or had messages: a topic that got fewer
+/// queues leaves such queues to the clients that still read them. Java accepts every queue number; here the number of queues bounds
+/// the number of offsets.
 pub(crate) fn commit(
     offsets: &Offsets,
     wanted: &CommitOffset<'_>,

@@ -98,8 +98,9 @@ impl Scan {
             return found(response::PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY", end);
         }
         if offset > max {
-            // Stored and not confirmed: a new master learns from its slaves what is, and consumers saw it at the former one. Moving them
-            // back would repeat messages, and a Java client drops a queue for half a minute when it is told so.
+            // Stored and not confirmed: a new master learns the confirm offset from its slaves. Consumers may have seen these
+            // messages at the former master. A reset would repeat messages, and a Java client drops a queue for half a minute after
+            // a reset.
             return found(response::PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE", offset);
         }
         match collect_units(broker, pull, max, source, units) {

@@ -55,7 +55,7 @@ fn offsets_outside_of_the_queue() {
     assert_eq!(scan(&fixture, -1, "*"), (response::PULL_OFFSET_MOVED, "OFFSET_TOO_SMALL", 0, 0));
 }
 
-/// A new master does not know yet what the former one confirmed and consumers have seen.
+/// A new master does not know yet which messages the former master confirmed and consumers have seen.
 #[test]
 fn a_consumer_ahead_of_what_is_confirmed_waits_and_is_not_set_back() {
     let fixture = Fixture::new();

@@ -62,8 +62,8 @@ pub(super) fn topics_of_group(r: &Request<'_>) -> Result<Answer, Refusal> {
     Ok(strict_json(json!({ "brokerAddr": r.broker.address(), "topicList": topics })))
 }
 
-/// 907 `GET_BROKER_HA_STATUS`: on a master how far its slaves are, on a slave how far itself is. In controller mode the members of the
-/// in-sync set count as in sync (`AutoSwitchHAService.getRuntimeInfo`); here those that are connected and not silent.
+/// 907 `GET_BROKER_HA_STATUS`: positions of the slaves on a master, the own position on a slave. In controller mode the members of
+/// the in-sync set count as in sync (`AutoSwitchHAService.getRuntimeInfo`); here only connected members that are not silent.
 pub(super) fn replication(r: &Request<'_>) -> Result<Answer, Refusal> {
     let (broker, replicas) = (r.broker, &r.broker.replicas);
     let (end, now_ms, upstream) = (broker.store.appended().get(), broker.now_ms(), &replicas.upstream);

@@ -27,8 +27,8 @@ pub(crate) struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// Notes that a slave takes tables of this broker. Where users are asked for, only a super user is believed to be one, as the user
-    /// of `innerClientAuthenticationCredentials` is.
+    /// Notes that a slave takes tables of this broker. With authentication only a super user counts as a slave, such as the user of
+    /// `innerClientAuthenticationCredentials`.
     pub(super) fn note_slave(&self) {
         let broker = self.broker;
         if broker.gate.auth().is_super(&self.caller.user) {

@@ -93,7 +93,7 @@ pub(super) fn all(r: &Request<'_>) -> Result<Answer, Refusal> {
     Ok(Answer::success().body(wire::json::to_vec_as(&table, wire::json::Dialect::Standard)))
 }
 
-/// 45 `GET_ALL_DELAY_OFFSET`, which only slaves ask.
+/// 45 `GET_ALL_DELAY_OFFSET`, which only slaves send.
 pub(super) fn delays(r: &Request<'_>) -> Result<Answer, Refusal> {
     r.note_slave();
     Ok(json(admin::delay_offsets(r.broker)))

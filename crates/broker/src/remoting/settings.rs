@@ -71,7 +71,7 @@ pub(super) fn epochs(r: &Request<'_>) -> Result<Answer, Refusal> {
         "clusterName": broker.config.broker_cluster_name,
         "epochList": list,
         "maxOffset": end.get(),
-        // No fields of RocketMQ, whose master tells no id: `vostok controller rebuild` reads them.
+        // Fields that RocketMQ does not have, because its master reports no id. `vostok controller rebuild` reads the fields.
         "controllerId": own,
         "syncStateSetEpoch": set_epoch.0,
     })))

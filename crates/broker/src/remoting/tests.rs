@@ -98,7 +98,7 @@ fn a_body_of_a_million_empty_elements_is_refused() {
     refused(request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, "groupConfigList");
 }
 
-/// A topic that got fewer queues leaves the others to the clients that still read them.
+/// A topic with fewer queues than before leaves the removed queues to clients that still read those queues.
 #[test]
 fn a_commit_for_a_queue_that_the_topic_lost_is_stored() {
     let fixture = Fixture::new();

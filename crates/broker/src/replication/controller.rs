@@ -235,7 +235,7 @@ impl Task {
                 }
             };
             let is_logged = |answer: &&Answer| {
-                // The agent tells that it is not known, once a minute.
+                // The agent reports once a minute that the broker is unknown.
                 !matches!(answer.code, response::SUCCESS | response::CONTROLLER_BROKER_NEED_TO_BE_REGISTERED)
             };
             if let Some(refused) = answer.as_ref().filter(is_logged) {
@@ -273,16 +273,16 @@ impl Task {
     }
 }
 
-/// Whether this broker can be master. One that cannot sends no heartbeats, so that the controllers take another one: without the
-/// thread `role` it takes no role any more, a fenced store takes no messages until the broker is started again, and a winner that
-/// could not become master serves nobody while it tries again.
+/// Whether this broker can be master. A broker that cannot be master sends no heartbeats, so that the controllers elect another
+/// broker. There are three causes: the thread `role` has ended, the store is fenced until the next start, or the elected broker is
+/// still retrying to become master.
 fn can_lead(broker: &Broker) -> bool {
     broker.supervisor.demand(SupervisedWork::Role).is_ok()
         && broker.store.fenced().is_none()
         && !broker.replicas.elected().lead_failed
 }
 
-/// Milliseconds for which the disk holds up what a master answers. A flush holds up answers only when they wait for it.
+/// Milliseconds for which the disk delays the answers of a master. A flush delays answers only if answers wait for flushes.
 fn stalled_ms(broker: &Broker) -> u64 {
     let Pending { write, flush } = broker.disk_watch.pending();
     let longest = if broker.durability.waits_for_flush() { write.max(flush) } else { write };

@@ -15,7 +15,7 @@ const EPOCHS: &str = "epochFileCheckpoint";
 const IDENTITY: &str = "brokerIdentity";
 const UNCONFIRMED_IDENTITY: &str = "brokerIdentity-temp";
 
-/// Note: the text of `brokerIdentity` with its CRC-32. RocketMQ's file has none, and one changed digit names another broker.
+/// Note: the text of `brokerIdentity` with its CRC-32. RocketMQ's file has no checksum, and a changed digit names another broker.
 const IDENTITY_NOTE: &str = "vostok/identity";
 
 /// Note: messages were acknowledged before they were on disk, so that a crash may cost the end of the log. The configuration
@@ -93,7 +93,7 @@ fn write_epochs(broker: &Broker, epochs: &EpochList) -> io::Result<()> {
 /// # Errors
 /// A note cannot be read or written.
 pub(crate) fn load_may_have_lost(broker: &Broker) -> Result<bool, FilesError> {
-    // A note that is there counts, whatever is left of its text.
+    // The existence of a note counts, whatever its text.
     let is_noted =
         |name| -> Result<bool, FilesError> { Ok(broker.files.at(path(&broker.config, name)).exists()?) };
     let is_async = broker.config.store.flush == store::FlushMode::Async;

@@ -42,12 +42,12 @@ use machine::{Action, Event as MachineEvent, Received};
 /// Bytes put together for one connection from which on no further frame is added before the socket has taken them.
 const BUFFER_BYTES: usize = 512 << 10;
 
-/// Most slaves that are connected at once, and most connections that are being greeted. One slave more takes the place of a stranger: a
-/// connection from a machine that takes no tables of this master as its slaves do. Without a stranger it takes the place of a connection
-/// on which no slave has introduced itself or reported, and otherwise it is closed at once.
+/// Most slaves that are connected at once, and most connections that are being greeted. A further connection replaces a stranger: a
+/// connection from a machine that does not fetch tables of this master as slaves do. If there is no stranger, the connection
+/// replaces a connection without a greeting or report. Otherwise the further connection is closed at once.
 const SLAVES_MAX: usize = 64;
 
-/// Most connections of one address. One more takes the place of the connection that is furthest behind.
+/// Most connections of one address. A further connection replaces the connection that is furthest behind.
 const PER_ADDRESS_MAX: usize = 16;
 
 /// Most events of connections that wait for the thread; the connections wait then.
@@ -275,7 +275,7 @@ impl Shell {
         self.broker.replicas.slave_machines.knows(address, self.broker.clock.steady())
     }
 
-    /// Makes room for a connection from `remote`; false when all places are those of slaves.
+    /// Makes room for a connection from `remote`; false if slaves have all places.
     fn make_room(&mut self, remote: SocketAddr) -> bool {
         // The connection that is furthest behind gives way first, so that no number of connections that acknowledge nothing puts out a slave.
         let those = |is_meant: &dyn Fn(&SlaveProgress) -> bool| {
@@ -303,14 +303,14 @@ impl Shell {
         if let Some(gone) = self.remove(gives_way) {
             let closed = gone.progress.remote;
             line.inspect(|connections| {
-                tracing::warn!(%closed, connections, "a connection to the port for slaves is closed for another one");
+                tracing::warn!(%closed, connections, "a connection to the port for slaves is closed to make room for a further connection");
             });
             self.step(MachineEvent::Closed(gives_way));
         }
         true
     }
 
-    /// Counts from now on what slaves acknowledge whose machines have become known.
+    /// Counts from now on the acknowledgements of slaves whose machines have become known.
     fn count_slaves(&mut self) {
         let strangers = self.peers.iter().filter(|(_, peer)| !peer.progress.is_known());
         let is_slave = |remote: SocketAddr| self.is_machine_of_slave(remote.ip());
@@ -323,8 +323,8 @@ impl Shell {
         }
     }
 
-    /// Whether another connection already is that of the slave that `peer` says to be, and has a better claim: it comes from a machine
-    /// of a slave, and `peer` does not.
+    /// Whether another connection has the same slave id as `peer` and a better claim: only the other connection comes from a
+    /// machine of a slave.
     fn is_impostor(&self, peer: &Peer, broker: BrokerId) -> bool {
         let former = self.machine.peer_of(broker).and_then(|former| self.peers.get(&former));
         !peer.progress.is_known() && former.is_some_and(|former| former.progress.is_known())
@@ -340,7 +340,7 @@ impl Shell {
                     let peer = &self.peers[&id];
                     if self.is_impostor(peer, handshake.broker_id) {
                         let (remote, broker_id) = (peer.progress.remote, handshake.broker_id.get());
-                        tracing::warn!(%remote, broker_id, "a connection to the port for slaves is closed: it says to be a slave that is connected from another machine");
+                        tracing::warn!(%remote, broker_id, "a connection to the port for slaves is closed: its slave id is in use by a slave on another machine");
                         self.remove(id);
                         self.step(MachineEvent::Closed(id));
                         return;
@@ -356,7 +356,7 @@ impl Shell {
                     if peer.progress.is_known() || matches!(self.machine, Machine::Elected(_)) {
                         tracing::info!(%remote, "a slave has connected");
                     } else if let Some(connections) = self.strangers.note(self.clock.now_ms()) {
-                        tracing::info!(%remote, connections, "a connection reports as a slave does; what it acknowledges counts once a slave on that machine takes the tables of this master");
+                        tracing::info!(%remote, connections, "a connection reports as a slave does; acknowledgements count once a slave on that machine fetches the tables of this master");
                     }
                 }
             }

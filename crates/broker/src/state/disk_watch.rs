@@ -1,14 +1,15 @@
 //! Watches whether the disk finishes writes and flushes of the log.
 //!
-//! A disk that hangs or crawls reports no error, so nothing else notices it. In controller mode the broker gives the role of
-//! master up after `diskStallTimeoutMillis`. Without controllers nobody could take it: the log and the status name the disk.
+//! A disk that hangs or is very slow reports no error, so no other check notices the disk. In controller mode the broker gives up
+//! the role of master after `diskStallTimeoutMillis`. Without controllers no other broker can take the role: the log and the status
+//! name the disk.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use store::Unfinished;
 
-/// An operation that was unfinished at the last look, and since when.
+/// An operation that was unfinished at the last check, and the time of its first check.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     number: Option<u64>,
@@ -17,7 +18,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Notes what is unfinished now, and returns for how long it has been seen.
+    /// Notes the unfinished operation, and returns the time since the operation was first seen.
     fn look(&mut self, now: Duration, number: Option<u64>) -> Duration {
         if self.number != number {
             *self = Self { number, since: now, is_logged: false };
@@ -45,7 +46,8 @@ pub(crate) struct Pending {
 pub(crate) struct DiskWatch(Mutex<(Seen, Seen, Pending)>);
 
 impl DiskWatch {
-    /// Looks at what is unfinished at `now`. Returns what has just become pending for `bound` or longer, if anything has.
+    /// Checks the unfinished operations at `now`. Returns an operation that has just become pending for `bound` or longer, if there
+    /// is such an operation.
     pub(crate) fn look(
         &self,
         now: Duration,

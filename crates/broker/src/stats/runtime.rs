@@ -73,7 +73,7 @@ fn positions(broker: &Broker, now_ms: i64) -> BTreeMap<String, String> {
             table.insert(format!("scheduleMessageOffset_{level}"), value);
         }
     }
-    // A slave delivers nothing, and the positions of one that was master stand still.
+    // A slave delivers no messages, and the positions of a former master do not move.
     let delivers = broker.config.timers.enabled && !broker.role.is_slave();
     let (behind_s, waiting, pending) = if delivers { broker.timer_progress(now_ms) } else { (0, 0, 0) };
     table.insert("timerReadBehind".to_owned(), behind_s.to_string());

@@ -19,7 +19,7 @@ const GROUPS: List = List { operation: ("group", "names"), name: "group", path: 
 /// Time for which the lag of all groups is not asked for again, ms.
 const LAG_MS: i64 = 10_000;
 
-/// The messages that each group has not consumed and their largest age, with one request to each master; and the failures.
+/// Number of unconsumed messages of each group and their largest age, with one request to each master; and the failures.
 async fn lags(
     app: &App,
     who: &Visitor,

@@ -56,7 +56,7 @@ fn loses_nothing(bytes: &[u8], records: &[Record]) -> bool {
     }
 }
 
-/// A journal after several saves, the last one of two records, and its bytes.
+/// The records and the bytes of a journal after several saves; the last save has two records.
 fn several_saves() -> (Vec<Record>, Vec<u8>) {
     let disk = FakeDisk::new(64);
     let (mut journal, _) = open(&disk);

@@ -101,7 +101,7 @@ impl RequestHandler {
         errand.finish(&body)
     }
 
-    /// All keys and values of a namespace, as `KVTable` says them.
+    /// All keys and values of a namespace, in the form of `KVTable`.
     pub(super) fn kv_table(&self, namespace: &str) -> Option<Vec<u8>> {
         self.kv().namespace(namespace).map(|table| json::to_vec(&Table { table }))
     }

@@ -111,7 +111,7 @@ const NAME_BYTES_MAX: usize = 1024;
 pub(super) struct Plan {
     previous_smallest: i64,
     replaced: Option<String>,
-    /// Whether the broker's topics are taken: it is the master, or the slave with the smallest id.
+    /// Whether the broker's topics are used: the broker is the master, or the slave with the smallest id.
     pub takes_topics: bool,
     /// Whether the tables have no topics of this data version from the broker.
     pub is_changed: bool,
@@ -263,7 +263,7 @@ impl Routes {
         }
     }
 
-    /// Stores queues that changed or are missing of these topics, all of one shard.
+    /// Stores changed or missing queues of these topics, all of one shard.
     pub(super) fn store_topics(
         &mut self,
         plan: &Plan,

@@ -18,7 +18,7 @@ pub struct Bounds {
     pub bytes: usize,
 }
 
-/// Which topics to list.
+/// Selection of topics to list.
 pub(crate) enum Listed<'a> {
     /// All topics.
     All,
@@ -37,9 +37,9 @@ pub struct SharedRoutes {
 }
 
 impl SharedRoutes {
-    // A panic under one of these locks is a bug in one request's handler; the tables stay usable for all others.
+    // A panic under these locks is a bug in the handler of a request; the tables stay usable for further requests.
 
-    /// The tables, to look something up.
+    /// The tables, for lookups.
     pub fn read(&self) -> RwLockReadGuard<'_, Routes> {
         self.tables.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -142,8 +142,8 @@ impl SharedRoutes {
         self.write().delete_topic(topic, cluster);
     }
 
-    /// Registers a topic by request (`registerTopic`): adds the queues up to the first unknown broker; a new topic is added
-    /// only if all brokers are known. Returns false when the tables have no room.
+    /// Registers a topic by request (`registerTopic`): adds the queues up to the first unknown broker. A new topic is added only if
+    /// all brokers are known. Returns false when the tables have no room.
     pub fn add_topic(&self, topic: &str, queues: &[QueueData], bounds: &Bounds) -> bool {
         let _change = self.change();
         self.write().add_topic(topic, queues, bounds.bytes)

@@ -290,7 +290,7 @@ fn a_taken_port_and_a_bad_address_are_named() {
     assert!(TcpStream::connect(server.local_addr()).is_err());
 }
 
-/// The file of the settings is a pipe that nobody reads yet, so that the change of a setting does not end.
+/// The file of the settings is a pipe without a reader, so that the change of a setting does not end.
 #[test]
 fn routes_are_answered_while_settings_are_written() {
     let (server, home) = serve("");
@@ -310,7 +310,7 @@ fn routes_are_answered_while_settings_are_written() {
     }
     let codes: Vec<_> = (0..8).map(|_| Client::connect(server.local_addr()).route_code("T1")).collect();
     assert_eq!(codes, [0; 8]);
-    // A pipe cannot be made durable: the settings are refused, each one with an answer.
+    // A pipe cannot be made durable: each setting is refused with an answer.
     let reader = std::thread::spawn(move || {
         let mut text = Vec::new();
         while std::fs::File::open(&pipe).and_then(|mut file| file.read_to_end(&mut text)).is_ok() {}

@@ -138,7 +138,7 @@ fn a_closed_connection_counts_until_its_memory_is_free() {
     all.busy(0, 9 * MIB);
     all.busy(1, 8 * MIB);
     assert_eq!((all.closed(), all.budget.held()), (vec![0], 18 * MIB));
-    // Whoever holds much waits meanwhile, and nobody else is closed for the memory that becomes free.
+    // A connection that holds much waits meanwhile, and no second connection is closed for the same memory.
     assert_eq!(all.waiting()[1..], [true, true, false]);
     all.busy(2, 6 * MIB);
     all.budget.close_idle();

@@ -67,7 +67,7 @@ struct Reached<'a> {
 }
 
 impl<'a> Reached<'a> {
-    /// Finds out which brokers have endpoints of their own.
+    /// Finds the brokers that have endpoints of their own.
     async fn by(call: &'a Call, dialled: &Option<Endpoints>, topic: &Topic) -> Self {
         let reached = Self { call, here: endpoints(call, dialled) };
         let addresses = topic.queues.iter().filter_map(|of| direct(call, reached.hosts(), of));
@@ -101,9 +101,9 @@ fn is_direct_from<'h>(call: &Call, dialled: impl Iterator<Item = &'h str>, queue
     address.zip(cluster).is_some_and(|(address, cluster)| cluster.listens(&address))
 }
 
-/// The address of another broker's own gRPC, whose port is that of this proxy (`ProxyTopicRouteData`). `None` for a client that did not
-/// dial the host which the broker of this process told the name servers: behind a balancer or a translation of addresses, only the
-/// dialled address can be reached for certain.
+/// The address of another broker's own gRPC, whose port is that of this proxy (`ProxyTopicRouteData`). `None` for a client that did
+/// not dial the registered host of the broker of this process. Behind a load balancer or address translation, only the dialled
+/// address is certainly reachable.
 fn direct<'h>(call: &Call, mut dialled: impl Iterator<Item = &'h str>, queues: &QueuesOf) -> Option<String> {
     let own = call.proxy.brokers.own_host()?;
     let is_other = !queues.host.is_empty() && queues.host != own;
@@ -123,8 +123,8 @@ fn endpoints_at(host: String, port: u16) -> Endpoints {
     Endpoints { scheme: scheme.into(), addresses: vec![Address { host, port: port.into() }] }
 }
 
-/// The endpoints of this proxy: those that the client dialled when it says which, else where its request went, else the host of the
-/// server.
+/// The endpoints of this proxy: the endpoints that the client states as dialled, else the authority of its request, else the host
+/// of the server.
 fn endpoints(call: &Call, dialled: &Option<Endpoints>) -> Endpoints {
     let proxy = &call.proxy;
     let advertised = || {

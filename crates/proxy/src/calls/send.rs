@@ -104,10 +104,10 @@ fn is_stored(entry: &SendResultEntry) -> bool {
     entry.status.as_ref().is_some_and(|status| stored.iter().any(|code| *code as i32 == status.code))
 }
 
-/// The broker and the queue of the messages of a request, which all go to one queue. Messages with a message group or lite topic have
-/// the same queue each time. For others the brokers take turns, and those with more queues come more often; the broker chooses the queue
-/// of a single message (-1). Producers that repeat a send reach another broker, if there is another. Brokers that the client reaches at their
-/// own endpoints have no turn here, because the client gives them theirs.
+/// The broker and the queue of the messages of a request, which all go to one queue. Messages with a message group or lite topic
+/// have the same queue each time. For all other messages the brokers take turns in proportion to their queues. The broker chooses
+/// the queue of a single message (-1). Producers that retry a send reach another broker, if there is another broker. Brokers that
+/// the client reaches at endpoints of their own take no turn here, because the client distributes sends to these brokers.
 fn queue<'t>(
     topic: &'t Topic,
     messages: &[Message],

@@ -75,7 +75,7 @@ impl<T> Cache<T> {
         self.clone().fetched(name.to_owned(), fetch(name.to_owned()), old).await
     }
 
-    /// The value that is known of a name, without waiting: a task fetches a value that is old or missing.
+    /// The cached value of a name, without waiting: a task fetches an old or missing value.
     pub fn peek<F>(self: &Arc<Self>, name: &str, fetch: impl FnOnce(String) -> F) -> Option<Arc<T>>
     where
         T: 'static,
@@ -85,7 +85,7 @@ impl<T> Cache<T> {
         let old = match self.known(name, now_ms) {
             Known::Fresh(value) => return value,
             Known::Old(value) | Known::Forgotten(value) => Some(value),
-            // One task at a time, and another after a second if that one fails.
+            // One task at a time; after a failure the next task starts a second later.
             Known::Nothing => self.put(name, None, now_ms),
         };
         spawn_local(self.clone().fetched(name.to_owned(), fetch(name.to_owned()), old.clone()));

@@ -32,8 +32,8 @@ impl Cluster {
         });
     }
 
-    /// Tells all brokers except the one of this process which producer groups have producers of transactions here: those of remoting
-    /// clients, and for clients of gRPC the topics, whose names are those of their groups.
+    /// Tells all brokers except `own`, the broker of this process, the groups of transaction producers here. The groups of remoting
+    /// clients are sent. For gRPC clients the group has the name of the topic.
     pub(crate) async fn heartbeat(self: &Arc<Self>, registry: &Registry, own: Option<&str>) {
         let Ok(brokers) = self.brokers().await else { return };
         let others = || brokers.values().filter(|broker| Some(broker.broker_name.as_str()) != own);

@@ -33,7 +33,7 @@ const SOON: Duration = Duration::from_secs(1);
 /// How soon the topic is looked for again after that failed.
 const LATER: Duration = Duration::from_secs(5);
 
-/// Longest wait for the settings of a client that another proxy may just have told.
+/// Longest wait for settings of a client that another proxy may have sent.
 const ON_ITS_WAY: Duration = Duration::from_millis(if cfg!(test) { 10 } else { 1000 });
 
 /// How long one poll waits.
@@ -105,15 +105,15 @@ impl Cluster {
         }
     }
 
-    /// Notes the heartbeat of a consumer whose settings another proxy has, and tells other proxies; false for a consumer that none told
-    /// of. A message that is on its way is waited for.
+    /// Notes the heartbeat of a consumer whose settings another proxy has, and tells other proxies; false if no proxy reported the
+    /// consumer. The call waits for a message in flight.
     pub(crate) async fn heard_elsewhere(&self, group: &str, client_id: &str) -> bool {
         let told = tokio::time::timeout(ON_ITS_WAY, self.consumers.wait_for(group, client_id));
         let told = if self.sync_topic.is_empty() { None } else { told.await.ok() };
         told.map(|data| self.take_over(data)).is_some()
     }
 
-    /// Tells other proxies that a consumer, whose last heartbeat this is, was heard of here.
+    /// Tells other proxies that this proxy heard from a consumer, with the consumer's last heartbeat.
     fn take_over(&self, data: HeartbeatSyncerData) {
         let (local_proxy_id, last_update_timestamp) = (self.id.clone(), client::now_ms());
         self.publish(HeartbeatSyncerData { local_proxy_id, last_update_timestamp, ..data });
@@ -177,8 +177,8 @@ impl Cluster {
         self.take(data);
     }
 
-    /// Notes what is told of a consumer; the other members of its group at the remoting port hear when it is new or gone. Returns whether
-    /// it is new or gone.
+    /// Notes a report about a consumer. If the consumer is new or has left, the members of its group at the remoting port are
+    /// notified. Returns whether the consumer is new or has left.
     fn take(&self, data: HeartbeatSyncerData) -> bool {
         let group = data.group.clone();
         let is_change = self.consumers.take(data, client::now_ms());
@@ -194,7 +194,7 @@ impl Cluster {
         changed.iter().for_each(|group| self.remoting.members_changed(group));
     }
 
-    /// Takes what a proxy told; that of this one is passed over. Returns the id of a client that left.
+    /// Takes a report of a proxy and skips reports of this proxy. Returns the id of a client that left.
     pub(super) fn hear(&self, body: &[u8]) -> Option<String> {
         match json::from_slice::<HeartbeatSyncerData>(body) {
             Ok(data) if data.local_proxy_id != self.id => {
@@ -205,7 +205,7 @@ impl Cluster {
             }
             Ok(_) => None,
             Err(error) => {
-                tracing::warn!(%error, "what another proxy told of a consumer cannot be read");
+                tracing::warn!(%error, "another proxy's report about a consumer cannot be read");
                 None
             }
         }

@@ -28,7 +28,7 @@ const FIRST_PERIOD: Duration = Duration::from_millis(200);
 
 /// The brokers whose lists of users are believed without proof. A name server that knows no users lists whatever registers.
 pub(crate) enum Believed {
-    /// All, because certificates are checked or the settings say so.
+    /// All brokers, because certificates are checked or by configuration.
     All,
     /// The brokers at these addresses.
     At(Vec<String>),
@@ -42,7 +42,7 @@ impl Believed {
         match names.iter().any(|name| name == "*") {
             true => {
                 tracing::warn!(
-                    "vostokUserBrokers=*: whoever registers a broker at the name servers makes users of this proxy, unless the name servers know users"
+                    "vostokUserBrokers=*: every broker registered at the name servers can create users of this proxy, unless the name servers know users"
                 );
                 Self::All
             }

@@ -1,7 +1,8 @@
 //! A master whose disk stalls asks the controllers to elect another member of the in-sync set, as an operator would
-//! (`electMaster`). They refuse a member that is not alive: the role never goes where nobody takes it.
+//! (`electMaster`). The controllers refuse a member that is not alive, so the role never goes to a lost broker.
 //!
-//! Two slow disks must not hand the role to and fro: after each success the broker waits twice as long before it resigns again.
+//! Two slow disks must not pass the role back and forth: after each success the broker doubles the pause before the next
+//! resignation.
 
 use super::{Agent, AgentAction, CallId};
 use crate::roster::{Answer, Election, Request};
@@ -11,13 +12,13 @@ use wire::ha::BrokerId;
 
 /// First pause between two resignations, in multiples of the time that the disk may take.
 const PAUSE_FACTOR: u64 = 20;
-/// Longest pause between two resignations. After a longer time with the role the next pause is the first one again.
+/// Longest pause between two resignations. After a longer time with the role the pause starts again at the first value.
 const PAUSE_MAX_MS: u64 = 3_600_000;
 
 /// The resignations of one broker.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Resignation {
-    /// The request for an election that is on its way.
+    /// The request for an election that is in flight.
     pub(super) call: Option<CallId>,
     /// The member that was asked for last.
     heir: Option<BrokerId>,
@@ -51,7 +52,7 @@ impl Agent {
     /// Takes the answer to a resignation. Without success the next member is asked while the disk stalls.
     pub(super) fn resigned(&mut self, now_ms: u64, answer: Option<Answer>) {
         self.resignation.call = None;
-        // Asks at once who is master, also when no answer came.
+        // Asks for the master at once, also without an answer.
         self.next_step_ms = self.next_step_ms.min(now_ms);
         if answer.is_none_or(|answer| answer.code != response::SUCCESS) {
             return;

@@ -30,7 +30,7 @@ pub struct MasterConfig {
 pub enum MasterEvent {
     /// A connection came in.
     Connected(PeerId, HostId),
-    /// Whether what this connection acknowledges counts. Without this event it does.
+    /// Whether acknowledgements of this connection count. Without this event they count.
     Counted(PeerId, bool),
     /// The newest report of a slave, as `wire::ha::classic` reads it.
     Reported(PeerId, LogOffset),

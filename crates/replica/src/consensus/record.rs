@@ -85,7 +85,7 @@ impl Record {
         }
     }
 
-    /// Reads the records of one save, one or more; `None` when the bytes are none.
+    /// Reads the records of one save, one or more; `None` if the bytes are not records.
     #[must_use]
     pub fn decode_all(bytes: &[u8]) -> Option<Vec<Self>> {
         let (mut rest, mut records) = (Rest(bytes), Vec::new());

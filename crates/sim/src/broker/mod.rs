@@ -174,7 +174,7 @@ pub struct Broker {
     /// How long the disk needs for a round of flushes, and when the present one ends.
     slow_ms: u64,
     disk_free_ms: u64,
-    /// When the present round began.
+    /// Start time of the present round.
     disk_busy_ms: u64,
     store_events: Arc<Mutex<VecDeque<StoreEvent>>>,
     waiting: BTreeMap<u64, Waiting>,
@@ -296,7 +296,7 @@ impl Broker {
         self.slow_ms = slow_ms;
     }
 
-    /// Whether rounds of flushes take long, or one that does has not ended.
+    /// Whether rounds of flushes take long, or a long round has not ended.
     #[must_use]
     pub fn is_slow(&self) -> bool {
         self.slow_ms > 0 || self.now.ms < self.disk_free_ms

@@ -5,8 +5,8 @@ use crate::broker::Broker;
 use crate::check;
 use crate::settings::{BROKERS, Faults, NodeId};
 
-/// Longest time without an acknowledgement while one disk is slow: it is noticed, another broker is elected, and the slow one
-/// leaves the in-sync set.
+/// Longest time without an acknowledgement while a disk is slow: the stall is noticed, another broker is elected, and the slow
+/// broker leaves the in-sync set.
 const SLOW_SERVICE_MS: u64 = 12_000;
 
 impl World {

@@ -27,7 +27,7 @@ use wire::units::LogOffset;
 /// A queue that has messages behind the position, with what stays of it.
 type QueueCut = (Arc<Queue>, Cut);
 
-/// Content of the file: the position and its CRC-32. Another position would cut off what is to stay.
+/// Content of the file: the position and its CRC-32. A wrong position would cut off records that must stay.
 fn note(to: u64) -> String {
     format!("{to} {:08x}\n", crc32fast::hash(&to.to_be_bytes()))
 }

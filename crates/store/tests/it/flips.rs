@@ -206,7 +206,7 @@ fn a_flipped_byte_never_serves_a_wrong_message() {
     }
 }
 
-/// Files of Vostok's own that are cut or missing lose nothing: they are derived, or hints of which less is the safe side.
+/// Check that cut or missing files of Vostok's own lose no message: such files are derived, or hints whose absence is safe.
 #[test]
 fn a_cut_or_missing_file_of_our_own_loses_no_message() {
     for closed in [true, false] {

@@ -40,11 +40,11 @@ pub struct OffsetWrapper {
     pub last_timestamp: i64,
     /// Queue offset that the group will pull next.
     pub pull_offset: i64,
-    /// Store time of the first message that the group has not consumed, ms since the epoch; 0 if no message waits, -1 if the time is
-    /// not known. RocketMQ's brokers do not send the field, and its tools ignore it.
+    /// Store time of the first message that the group has not consumed, ms since the epoch; 0 if no message waits, -1 if the time
+    /// is unknown. RocketMQ's brokers do not send the field, and RocketMQ's tools ignore the field.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unconsumed_timestamp: Option<i64>,
-    /// Whether the first message that the group wants may be newer than `unconsumed_timestamp`, because of a filter.
+    /// Whether the first message that the group selects may be newer than `unconsumed_timestamp`, because of a filter.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unconsumed_is_bound: bool,
 }

@@ -13,12 +13,12 @@ pub const NONCE: &str = "vostokNonce";
 /// Longest nonce that is answered.
 pub const NONCE_BYTES_MAX: usize = 64;
 
-/// Field of the answers to requests with a [`NONCE`]: the signature of [`proven_head`] and the body with the secret of the user who asked.
-/// Only a broker that knows the secret can make it.
+/// Field of the answers to requests with a [`NONCE`]: the signature of [`proven_head`] and the body with the secret of the user who
+/// asked. Only a broker that knows the secret can make the signature.
 pub const PROOF: &str = "vostokProof";
 
-/// The begin of a proof's content, before the body of the answer. Its first byte is zero, and the content of no signed request begins
-/// with that byte, so that no signature of a request is a proof.
+/// The beginning of a proof's content, before the body of the answer. The first byte is zero. The content of a signed request never
+/// begins with zero, so that no signature of a request is a proof.
 #[must_use]
 pub fn proven_head(code: i32, nonce: &str, version: &str) -> String {
     format!("\0vostok-answer\0{code}\0{nonce}\0{version}\0")

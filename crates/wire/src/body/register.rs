@@ -59,7 +59,7 @@ pub enum PackedError {
         expected: &'static str,
         /// Most entries that are taken.
         max: usize,
-        /// Entries that the registration says it has.
+        /// Number of entries that the registration states.
         found: usize,
     },
     /// A JSON part is malformed.

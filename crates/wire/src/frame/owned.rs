@@ -9,8 +9,8 @@ const PREFIX_BYTES: usize = 8;
 /// A copy of a request in the binary header encoding.
 #[derive(Debug)]
 pub struct OwnedCommand {
-    /// Invariant: the header in it is at most [`HEADER_BYTES_MAX`] long, and states code 0. Codes above 32,767 have no place in
-    /// the binary encoding, and JSON has no place for every key.
+    /// Invariant: the header in the copy is at most [`HEADER_BYTES_MAX`] long, and states code 0. Codes above 32,767 have no place
+    /// in the binary encoding, and JSON has no place for every key.
     frame: Vec<u8>,
     code: i32,
     encoding: Encoding,
@@ -60,7 +60,7 @@ impl OwnedCommand {
         self.frame.len()
     }
 
-    /// The request as it came.
+    /// The request as received.
     ///
     /// # Errors
     /// [`FrameError`] when the frame cannot be read again, which its invariant excludes.

@@ -9,8 +9,8 @@ use wire::names::{DLQ_PREFIX, RETRY_PREFIX};
 const HOUR_MS: i64 = 3_600_000;
 /// Hours for which messages are kept unless `fileReservedTime` says otherwise.
 const RESERVED_HOURS: i64 = 72;
-/// Age of a message that waits, below which its group counts as moving: a group whose filter selects no message commits an offset at
-/// the end of a long poll, after 15 s, and clients save offsets every 5 s.
+/// Age of an unconsumed message below which its group counts as moving. A group whose filter selects no message commits an offset
+/// at the end of a long poll, after 15 s. Clients save offsets every 5 s.
 const MOVING_MS: i64 = 30_000;
 /// Share of the time for which messages are kept, in percent, after which a lag is in danger.
 const OLD_PERCENT: i64 = 80;

@@ -26,7 +26,7 @@ pub(super) const CHECKS: &[Check] = checks! {
     "too-few-acks", Warning, too_few_acks,
         "Fewer slaves are in sync than inSyncReplicas, so that sends wait and are answered with SLAVE_NOT_AVAILABLE or FLUSH_SLAVE_TIMEOUT",
         "replication status and settings of synchronous masters";
-    "replica-lost", Warning, replica_lost, "A member of a broker set is gone",
+    "replica-lost", Warning, replica_lost, "A member of a broker set is lost",
         "brokers with controllers";
     "controller-silent", Warning, controller_silent, "A controller does not answer",
         "brokers with controllers";
@@ -114,7 +114,7 @@ fn is_on(broker: &Broker, name: &str) -> bool {
     broker.setting(name) == Some("true")
 }
 
-/// Whether sends to a master wait for its slaves (`BrokerController.changeToMaster`: with controllers every master is synchronous).
+/// Whether sends to a master wait for slaves (`BrokerController.changeToMaster`: with controllers every master is synchronous).
 fn is_synchronous(master: &Broker) -> Option<bool> {
     Some(is_on(master, "enableControllerMode") || master.setting("brokerRole")? == "SYNC_MASTER")
 }
@@ -127,7 +127,7 @@ fn in_sync(master: &Broker) -> Option<i64> {
 
 fn start_slaves(master: &Broker) -> String {
     format!(
-        "start the brokers of {} that are gone; until then: vostok admin broker replication --broker {}",
+        "start the lost brokers of {}; until then: vostok admin broker replication --broker {}",
         master.name, master.address
     )
 }
@@ -145,7 +145,7 @@ fn too_few(bundle: &Bundle) -> Look {
     })
 }
 
-/// Sends wait for `inSyncReplicas`, unless the in-sync set or the slaves that are there count (`CommitLog.calcNeedAckNums`).
+/// Sends wait for `inSyncReplicas`, unless the in-sync set or the number of connected slaves decides (`CommitLog.calcNeedAckNums`).
 fn too_few_acks(bundle: &Bundle) -> Look {
     Look::each(masters(bundle), |master| {
         let (found, needed) = (in_sync(master)?, number(master, "inSyncReplicas").unwrap_or(1));
@@ -202,9 +202,11 @@ fn no_leader(bundle: &Bundle) -> Look {
         Found::when(controllers.iter().all(|controller| controller.leader.is_empty()), || {
             let names: Vec<&str> = controllers.iter().map(|controller| controller.address.as_str()).collect();
             let silent = controllers.iter().filter(|controller| controller.error.is_some()).count();
-            let figure =
-                format!("{silent} of {} controllers do not answer, and no other knows a leader", names.len());
-            let fix = "start controllers until a majority of them runs, and make them reach each other";
+            let figure = format!(
+                "{silent} of {} controllers do not answer, and no controller knows a leader",
+                names.len()
+            );
+            let fix = "start controllers until a majority runs, and check their network";
             Found::new(names.join(", "), figure, METADATA, fix)
         })
     })

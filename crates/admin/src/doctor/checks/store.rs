@@ -62,9 +62,9 @@ pub(super) const CHECKS: &[Check] = checks! {
     "threads-stopped", Critical, threads_stopped, "A thread of the broker ended before it was told to",
         NEEDS_VOSTOK;
     "disk-stalled", Critical, disk_stalled,
-        "The disk of the log has not finished a write or flush for three seconds, and sends wait for it", NEEDS_VOSTOK;
+        "The disk of the log has not finished a write or flush for three seconds, and sends wait for the disk", NEEDS_VOSTOK;
     "unknown-to-controllers", Critical, unknown_to_controllers,
-        "The controllers do not know this broker, so that nobody replaces the master of its set", NEEDS_VOSTOK;
+        "The controllers do not know this broker, so that no controller replaces the master of the set", NEEDS_VOSTOK;
     "broker-inactive", Warning, inactive,
         "A master does not deliver delayed messages and does not check transactions (brokerActive=false)",
         NEEDS_JAVA;
@@ -247,7 +247,7 @@ fn disk_stalled(bundle: &Bundle) -> Look {
         let pending_ms = broker.figure("diskPendingMillis")?;
         Found::when(pending_ms > STALL_MS, || {
             let disk = broker.setting("storePathCommitLog").unwrap_or("its commit log");
-            let fix = "look at that disk on its machine: vostok doctor host; in controller mode another broker becomes master";
+            let fix = "check that disk on the broker's machine: vostok doctor host; in controller mode another broker becomes master";
             Found::new(
                 broker.title(),
                 format!("diskPendingMillis={pending_ms}, disk of {disk}"),

@@ -274,7 +274,7 @@ fn lag(bundle: &mut Bundle) {
     row(bundle).max = 15;
 }
 
-/// Messages wait in a queue for a minute, and its offset did not move between two looks.
+/// Bundle of a queue whose messages wait for a minute, and whose offset did not move between two looks.
 fn stuck(bundle: &mut Bundle) {
     lag(bundle);
     row(bundle).first_ms = Some(NOW_MS - 60_000);
@@ -561,7 +561,8 @@ fn every_check_is_raised_by_its_fault_and_names_the_culprit() {
     }
 }
 
-/// With controllers every master is synchronous, and `minInSyncReplicas` alone decides whether sends are refused.
+/// Checks of masters with controllers: every master is synchronous, and `minInSyncReplicas` alone decides whether sends are
+/// refused.
 #[test]
 fn sends_are_refused_below_the_least_number_of_members_in_sync() {
     let check = |settings: &[(&str, &str)], in_sync, refused, waits| {
@@ -778,7 +779,7 @@ fn a_group_whose_filter_selects_little_is_not_stuck() {
     check(|_| (), State::Finding);
     check(|row| row.is_done = true, State::Pass);
     check(|row| row.first_ms = Some(NOW_MS - 20_000), State::Pass);
-    // A broker of RocketMQ: the last message that was consumed is as old as a long poll.
+    // A broker of RocketMQ: the last consumed message is as old as a long poll.
     check(|row| (row.first_ms, row.last_ms) = (None, NOW_MS - 20_000), State::Pass);
     check(|row| (row.first_ms, row.last_ms) = (None, 0), State::Finding);
 }

@@ -1,4 +1,4 @@
-//! Controllers and the broker sets that they know.
+//! Controllers and their broker sets.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::doctor::bundle::{Broker, Controller, Replica, ReplicaSet};
 use crate::request::{Request, body, for_each};
 use crate::{Error, Session};
 
-/// Asks the controllers in the settings of brokers who leads, and the leader about the sets of those brokers.
+/// Asks the controllers in the settings of brokers for the leader, and the leader for the sets of these brokers.
 pub(super) async fn gather(session: &Session, brokers: &[Broker]) -> (Vec<Controller>, Vec<ReplicaSet>) {
     let controlled =
         || brokers.iter().filter(|broker| broker.setting("enableControllerMode") == Some("true"));

@@ -60,7 +60,7 @@ pub(crate) enum Decided {
 #[derive(Debug)]
 pub(super) enum Event {
     Connected(PeerId, IpAddr),
-    /// Whether what a connection acknowledges counts. An elected master counts members of the in-sync set alone.
+    /// Whether the acknowledgements of a connection count. An elected master counts members of the in-sync set alone.
     Counted(PeerId, bool),
     Received(PeerId, Received),
     Malformed(PeerId, FrameError),

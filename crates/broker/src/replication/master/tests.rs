@@ -180,7 +180,7 @@ fn a_slave_that_is_gone_is_not_proposed() {
     assert!(master.shell.admission.is_none());
 }
 
-/// A connection of a machine to the port for slaves, and its other end.
+/// A connection of a machine to the port for slaves: both ends.
 async fn connected(master: &mut Shell, machine: [u8; 4]) -> (PeerId, TcpStream) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let socket = TcpSocket::new_v4().unwrap();

@@ -343,7 +343,7 @@ fn brokers_have_a_bound() {
     assert_eq!(office.register(&brokers[1]).code, 0, "known ones register again");
     office.unregister(&brokers[0]);
     assert_eq!(office.register(&brokers[2]).code, 0);
-    // Departures that name another broker leave an address in its group; clusters stay with a group that others keep.
+    // A departure with the name of another broker leaves the address in its group; a cluster stays while its group has brokers.
     let office = Office::with("brokersMax=8");
     let codes = (0..20).map(|number| {
         let address: &'static str = format!("a:{number}").leak();
@@ -377,7 +377,7 @@ fn routes_have_a_bound() {
         json!({"filterServerList": ["x".repeat(10_000)], "topicConfigSerializeWrapper": {}}).to_string();
     let fields = broker("a:2", Vec::new()).fields();
     assert_eq!(office.ask_as(1, V5_3_3, 103, fields, servers.as_bytes()).code, 1);
-    // What a broker leaves is free for others.
+    // Room of a broker that left is free for further brokers.
     office.unregister(&broker("a:1", Vec::new()));
     assert_eq!(office.register(&broker("a:3", names("b", 40))).code, 0);
 }

@@ -46,7 +46,7 @@ fn settings_have_a_bound() {
     assert_eq!((put("a", 800).code, put("b", 100).code), (0, 1));
     assert_eq!(office.ask(102, json!({"namespace": "n", "key": "a"}), "").code, 0);
     assert_eq!(put("b", 800).code, 0);
-    // Namespaces stay, so that they are counted without keys, too.
+    // Namespaces stay, so that empty namespaces count, too.
     let namespace = json!({"namespace": "m".repeat(200), "key": "k", "value": ""});
     assert_eq!(office.ask(100, namespace, "").code, 1);
 }
