@@ -162,6 +162,15 @@ impl Cluster {
         }
     }
 
+    /// Waits until the parent has told the end of each of these members, in any order.
+    fn await_ends(&self, names: &[&str]) {
+        let mut left = names.to_vec();
+        while !left.is_empty() {
+            let line = self.line();
+            left.retain(|name| !line.starts_with(name));
+        }
+    }
+
     fn brokers(&self) -> impl Iterator<Item = &Member> {
         self.members.iter().filter(|member| member.name.starts_with("broker-"))
     }
@@ -258,7 +267,8 @@ fn controllers_that_lost_their_disks_are_told_again_and_nothing_acknowledged_is_
     let controllers = &cluster.members[0];
     os::signal(controllers.id, SIGKILL).unwrap();
     os::signal(slaves[0].id, SIGKILL).unwrap();
-    cluster.line_about(&controllers.name);
+    // A process that has not ended still has its ports and the lock of its store.
+    cluster.await_ends(&[&controllers.name, &slaves[0].name]);
     fs::remove_dir_all(controllers.data.join("controller")).unwrap();
     let _controllers = ByHand::start(controllers);
     let _slave = ByHand::start(slaves[0]);
