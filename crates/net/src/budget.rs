@@ -72,6 +72,8 @@ pub(crate) struct Holding {
     waits: AtomicBool,
     /// Whether the connection was closed to free its memory. The memory counts until the connection's task has ended.
     closing: AtomicBool,
+    /// Part of `Budget::closing` that the connection added. Changed under the lock of `Budget::connections` alone.
+    closing_bytes: AtomicUsize,
 }
 
 impl Budget {
@@ -157,10 +159,10 @@ impl Budget {
 
     /// Removes a connection that has ended and freed its memory.
     pub(crate) fn leave(&self, peer: &ConnectionHandle) {
-        self.connections().remove(&peer.id());
-        if peer.holding.closing.load(Ordering::SeqCst) {
-            self.closing.fetch_sub(peer.holding.bytes(), Ordering::SeqCst);
-        }
+        let mut connections = self.connections();
+        connections.remove(&peer.id());
+        self.closing.fetch_sub(peer.holding.closing_bytes.load(Ordering::Relaxed), Ordering::SeqCst);
+        drop(connections);
         peer.holding.count(0);
     }
 
@@ -235,9 +237,14 @@ impl Budget {
             "a connection was closed for others to go on: all together reached connectionBufferBytes, and it held the most"
         );
         // The memory counts until the connection has ended: until then the thread may read many further connections.
-        if !victim.holding.closing.swap(true, Ordering::SeqCst) {
-            self.closing.fetch_add(victim.holding.bytes(), Ordering::SeqCst);
+        let connections = self.connections();
+        let is_open = connections.contains_key(&victim.id());
+        if is_open && !victim.holding.closing.swap(true, Ordering::SeqCst) {
+            let bytes = victim.holding.bytes();
+            victim.holding.closing_bytes.store(bytes, Ordering::Relaxed);
+            self.closing.fetch_add(bytes, Ordering::SeqCst);
         }
+        drop(connections);
         victim.abort();
     }
 
@@ -279,6 +286,7 @@ impl Holding {
             moved_us: AtomicU64::new(0),
             waits: AtomicBool::new(false),
             closing: AtomicBool::new(false),
+            closing_bytes: AtomicUsize::new(0),
         }
     }
 

@@ -148,6 +148,21 @@ fn a_closed_connection_counts_until_its_memory_is_free() {
 }
 
 #[test]
+fn connections_that_end_or_grow_while_they_are_closed_leave_no_sum_behind() {
+    let all = Connections::new(3);
+    all.busy(0, 5 * MIB);
+    all.budget.leave(&all.peers[0]);
+    all.budget.close(&all.peers[0]);
+    assert_eq!(all.budget.closing.load(Ordering::SeqCst), 0, "the connection had ended");
+    all.busy(1, MIB);
+    all.budget.close(&all.peers[1]);
+    all.peers[1].holding.count(4 * MIB);
+    all.budget.leave(&all.peers[1]);
+    assert_eq!(all.budget.closing.load(Ordering::SeqCst), 0, "the connection grew while it was closed");
+    assert_eq!(all.budget.held(), 0);
+}
+
+#[test]
 fn a_connection_whose_requests_wait_for_the_broker_is_not_idle() {
     let all = Connections::new(3);
     all.idle(0, 6 * MIB);
