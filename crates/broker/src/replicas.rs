@@ -256,6 +256,8 @@ pub(crate) struct Elected {
     pub in_sync: CommittedSet,
     /// On a master the members of in-sync sets that it has proposed and that may still be committed.
     pub proposed: BTreeSet<BrokerId>,
+    /// On a master the slaves that may become master without loss, the best first.
+    pub heirs: Vec<BrokerId>,
     /// This broker's id at the controllers; zero before it has one.
     pub own: u64,
     /// Whether this broker is unknown to the controllers.

@@ -92,7 +92,8 @@ pub(crate) async fn run(broker: Arc<Broker>, workers: Workers, links: Links) {
                 task.wake_at_ms = None;
                 let stalled_ms = stalled_ms(&task.broker);
                 if stalled_ms > 0 {
-                    task.step(AgentEvent::DiskStalled(stalled_ms));
+                    let heirs = task.broker.replicas.elected().heirs.clone();
+                    task.step(AgentEvent::DiskStalled(stalled_ms, heirs));
                 }
                 task.step(AgentEvent::Timer);
             }
@@ -161,7 +162,7 @@ impl Task {
             AgentAction::Resign(heir) => tracing::warn!(
                 disk = %self.broker.config.store.commit_log.display(),
                 pending = ?self.broker.disk_watch.pending(),
-                heir = %heir.map_or_else(|| "none is in sync: this broker stays master".to_owned(), |heir| heir.to_string()),
+                heir = %heir.map_or_else(|| "none in sync has everything that senders were told is stored: this broker stays master".to_owned(), |heir| heir.to_string()),
                 "the disk stalls: another broker of the in-sync set is to become master"
             ),
             AgentAction::Unknown => tracing::warn!(
