@@ -161,7 +161,7 @@ impl Task {
             AgentAction::SetUnknown => self.order(Order::Decided(Decided::Unknown)),
             AgentAction::Resign(heir) => tracing::warn!(
                 disk = %self.broker.config.store.commit_log.display(),
-                pending = ?self.broker.disk_watch.pending(),
+                pending = ?self.broker.disk_watch.pending(self.broker.store.unfinished()),
                 heir = %heir.map_or_else(|| "none in sync has everything that senders were told is stored: this broker stays master".to_owned(), |heir| heir.to_string()),
                 "the disk stalls: another broker of the in-sync set is to become master"
             ),
@@ -283,9 +283,9 @@ fn can_lead(broker: &Broker) -> bool {
         && !broker.replicas.elected().lead_failed
 }
 
-/// Milliseconds for which the disk delays the answers of a master. A flush delays answers only if answers wait for flushes.
+/// Milliseconds for which the disk delays the answers of a master; zero if what the last look saw has ended since. A flush delays answers only if answers wait for flushes.
 fn stalled_ms(broker: &Broker) -> u64 {
-    let Pending { write, flush } = broker.disk_watch.pending();
+    let Pending { write, flush } = broker.disk_watch.pending(broker.store.unfinished());
     let longest = if broker.durability.waits_for_flush() { write.max(flush) } else { write };
     u64::try_from(longest.as_millis()).unwrap_or(u64::MAX)
 }
