@@ -6,14 +6,11 @@ use std::sync::Arc;
 use crate::broker::Broker;
 use crate::engine::{Engine, Every, Next};
 use crate::save::save;
-use crate::state::SAMPLE_MS;
+use crate::state::{DISK_LOOK_MS, SAMPLE_MS};
 use crate::{pull, stats};
 
 /// Interval in milliseconds at which clients without heartbeats are removed (`ClientHousekeepingService`).
 const CLIENT_SWEEP_MS: i64 = 10_000;
-
-/// Pause in milliseconds between two checks of unfinished writes and flushes.
-const DISK_LOOK_MS: i64 = 500;
 
 /// Answers the suspended pulls whose long polling timeout has passed.
 pub(crate) fn answer_expired(broker: &Arc<Broker>, now_ms: i64) -> Next {
@@ -102,7 +99,7 @@ pub(crate) fn watch_disk(broker: &Broker, now_ms: i64) -> Next {
     if let Some(what) = what.filter(|_| !broker.role.is_slave()) {
         tracing::warn!(
             disk = %broker.config.store.commit_log.display(),
-            pending = ?broker.disk_watch.pending(),
+            pending = ?broker.disk_watch.pending(broker.store.unfinished()),
             "the disk does not finish a {what} of the log: sends wait for the disk"
         );
     }

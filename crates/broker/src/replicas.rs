@@ -47,7 +47,7 @@ pub(crate) struct SlaveProgress {
     trouble: Mutex<Option<String>>,
     /// Whether the slave has said where its log ends.
     has_reported: AtomicBool,
-    /// Whether a slave on this machine takes the tables of this master.
+    /// Whether acknowledgements of this connection count.
     pub is_known: AtomicBool,
 }
 
@@ -82,7 +82,7 @@ impl SlaveProgress {
         self.has_reported() || self.broker.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether a slave on this machine takes the tables of this master.
+    /// Whether acknowledgements of this connection count.
     pub(crate) fn is_known(&self) -> bool {
         self.is_known.load(Ordering::Relaxed)
     }
@@ -172,28 +172,30 @@ impl Upstream {
     }
 }
 
-/// Most addresses of slaves' machines in the table.
+/// Most entries in the table of slaves' machines.
 const MACHINES_MAX: usize = 256;
 
 /// Time for which a machine counts as a slave's machine after the last request for tables or positions. A slave of RocketMQ asks
 /// every 3 to 10 seconds (`BrokerController.handleSlaveSynchronize`).
-const MACHINE_FORGOTTEN: Duration = Duration::from_secs(60);
+const MACHINE_FORGOTTEN: Duration = Duration::from_secs(40);
 
 /// The machines whose brokers fetch this master's tables as slaves do, over the broker's own port, which authenticates users. The
 /// replication port has no users, so a connection there has only its address as evidence.
 #[derive(Default)]
 pub(crate) struct SlaveMachines {
-    asked: Mutex<BTreeMap<IpAddr, Duration>>,
+    /// Time of the last request by address, and by the port of connections that tell slaves of one address apart.
+    asked: Mutex<BTreeMap<(IpAddr, Option<u16>), Duration>>,
     changes: watch::Sender<u64>,
 }
 
 impl SlaveMachines {
-    /// Notes that a slave on the machine `address` took tables at `now` of the steady clock.
-    pub(crate) fn note(&self, address: IpAddr, now: Duration) {
+    /// Notes that a slave on the machine `address` took tables at `now` of the steady clock. `port` is the slave's end of the one
+    /// connection on which the slave sends such requests.
+    pub(crate) fn note(&self, address: IpAddr, port: Option<u16>, now: Duration) {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = asked.insert(address.to_canonical(), now);
+        let before = asked.insert((address.to_canonical(), port), now);
         if asked.len() > MACHINES_MAX {
-            let oldest = asked.iter().min_by_key(|(_, at)| **at).map(|(address, _)| *address);
+            let oldest = asked.iter().min_by_key(|(_, at)| **at).map(|(slave, _)| *slave);
             if let Some(oldest) = oldest {
                 asked.remove(&oldest);
             }
@@ -204,10 +206,17 @@ impl SlaveMachines {
         }
     }
 
-    /// Whether a slave on the machine `address` took tables lately.
-    pub(crate) fn knows(&self, address: IpAddr, now: Duration) -> bool {
+    /// The machines whose slaves took tables lately, and how many slaves each machine has.
+    pub(crate) fn slaves(&self, now: Duration) -> BTreeMap<IpAddr, usize> {
         let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        asked.get(&address.to_canonical()).is_some_and(|at| now.saturating_sub(*at) <= MACHINE_FORGOTTEN)
+        let mut slaves = BTreeMap::new();
+        for ((address, port), _) in
+            asked.iter().filter(|(_, at)| now.saturating_sub(**at) <= MACHINE_FORGOTTEN)
+        {
+            *slaves.entry(*address).or_default() += usize::from(port.is_some());
+        }
+        slaves.values_mut().for_each(|slaves: &mut usize| *slaves = (*slaves).max(1));
+        slaves
     }
 
     /// Machines that have become known.
@@ -247,6 +256,8 @@ pub(crate) struct Elected {
     pub in_sync: CommittedSet,
     /// On a master the members of in-sync sets that it has proposed and that may still be committed.
     pub proposed: BTreeSet<BrokerId>,
+    /// On a master the slaves that may become master without loss, the best first.
+    pub heirs: Vec<BrokerId>,
     /// This broker's id at the controllers; zero before it has one.
     pub own: u64,
     /// Whether this broker is unknown to the controllers.
@@ -430,6 +441,19 @@ mod tests {
             let known = replicas.master().borrow().clone();
             assert_eq!((known.broker, known.ha.as_deref()), (None, ha));
         }
+    }
+
+    #[test]
+    fn slaves_of_one_address_are_told_apart_by_their_connections_and_forgotten() {
+        let machines = SlaveMachines::default();
+        let [both, one] = [[10, 0, 0, 1], [10, 0, 0, 2]].map(IpAddr::from);
+        let at = Duration::from_secs;
+        for port in [None, Some(1), Some(2), Some(2)] {
+            machines.note(both, port, at(1));
+        }
+        machines.note(one, None, at(30));
+        assert_eq!(machines.slaves(at(41)), [(both, 2), (one, 1)].into());
+        assert_eq!(machines.slaves(at(42)), [(one, 1)].into());
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub(crate) use acting::Acting;
 pub(crate) use client_calls::ClientCalls;
 pub(crate) use clock_set_back::ClockSetBack;
 pub(crate) use delivery_notes::{DeliveryNote, DeliveryNotes};
-pub(crate) use disk_watch::{DiskWatch, Pending};
+pub(crate) use disk_watch::{DISK_LOOK_MS, DiskWatch, Pending};
 pub(crate) use light::Light;
 #[cfg(test)]
 pub(crate) use light::WAITED_MAX;

@@ -95,8 +95,9 @@ pub enum AgentEvent {
     Notified(Epoch),
     /// The machine of the master proposes an in-sync set to replace the one with this epoch.
     ProposeSet(BTreeSet<BrokerId>, SetEpoch),
-    /// Milliseconds for which the disk has delayed answers of the master.
-    DiskStalled(u64),
+    /// Milliseconds for which the disk has delayed answers of the master, and the slaves that may become master without loss, the
+    /// best first ([`Master::heirs`](crate::switch::Master::heirs)).
+    DiskStalled(u64, Vec<BrokerId>),
     /// The timer has fired.
     Timer,
 }
@@ -133,8 +134,8 @@ pub enum AgentAction {
     SetRefused,
     /// Tell the master's machine that nobody knows what became of its proposal.
     SetUnknown,
-    /// Log that the disk stalls, and the member of the in-sync set that is asked to become master; `None` if there is no other
-    /// member.
+    /// Log that the disk stalls, and the member of the in-sync set that is asked to become master; `None` if no other
+    /// member has everything that senders were told is stored.
     Resign(Option<BrokerId>),
     /// Log that the controllers do not know this broker: the controllers lost their disks, or an operator removed the broker.
     Unknown,
@@ -254,7 +255,7 @@ impl Agent {
             AgentEvent::Answered(call, answer) if self.resignation.call == Some(call) => {
                 self.resigned(now_ms, answer);
             }
-            AgentEvent::DiskStalled(stalled_ms) => self.resign(now_ms, stalled_ms, out),
+            AgentEvent::DiskStalled(stalled_ms, heirs) => self.resign(now_ms, stalled_ms, &heirs, out),
             AgentEvent::Saved if self.stage == Stage::Saving => {
                 let is_confirmed =
                     self.identity.as_ref().is_some_and(|identity| identity.check_code.is_none());

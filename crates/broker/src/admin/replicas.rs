@@ -57,7 +57,7 @@ fn of_slave(broker: &Broker, slave: &SlaveProgress) -> String {
     if !broker.config.is_controlled() && !slave.is_known() {
         let gap = size(gap);
         return format!(
-            "does not count: no broker at this address fetches the tables of this master; gap {gap}"
+            "does not count: no broker at this address fetches the tables of this master, and no other slave lacks a connection; gap {gap}"
         );
     }
     let speed = slave.sent.per_second(broker.now_ms());

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use net::ConnectionHandle;
+use wire::codes::request;
 use wire::frame::Command;
 
 use super::port::Port;
@@ -29,10 +30,15 @@ pub(crate) struct Request<'a> {
 impl Request<'_> {
     /// Notes that a slave takes tables of this broker. With authentication only a super user counts as a slave, such as the user of
     /// `innerClientAuthenticationCredentials`.
+    ///
+    /// A slave of Vostok fetches tables and positions on two connections, a slave of RocketMQ on one. Only request 45 comes on one
+    /// connection of each slave.
     pub(super) fn note_slave(&self) {
         let broker = self.broker;
         if broker.gate.auth().is_super(&self.caller.user) {
-            broker.replicas.slave_machines.note(self.peer.remote().ip(), broker.clock.steady());
+            let remote = self.peer.remote();
+            let port = (self.command.code == request::GET_ALL_DELAY_OFFSET).then_some(remote.port());
+            broker.replicas.slave_machines.note(remote.ip(), port, broker.clock.steady());
         }
     }
 

@@ -92,7 +92,8 @@ pub(crate) async fn run(broker: Arc<Broker>, workers: Workers, links: Links) {
                 task.wake_at_ms = None;
                 let stalled_ms = stalled_ms(&task.broker);
                 if stalled_ms > 0 {
-                    task.step(AgentEvent::DiskStalled(stalled_ms));
+                    let heirs = task.broker.replicas.elected().heirs.clone();
+                    task.step(AgentEvent::DiskStalled(stalled_ms, heirs));
                 }
                 task.step(AgentEvent::Timer);
             }
@@ -160,8 +161,8 @@ impl Task {
             AgentAction::SetUnknown => self.order(Order::Decided(Decided::Unknown)),
             AgentAction::Resign(heir) => tracing::warn!(
                 disk = %self.broker.config.store.commit_log.display(),
-                pending = ?self.broker.disk_watch.pending(),
-                heir = %heir.map_or_else(|| "none is in sync: this broker stays master".to_owned(), |heir| heir.to_string()),
+                pending = ?self.broker.disk_watch.pending(self.broker.store.unfinished()),
+                heir = %heir.map_or_else(|| "none in sync has everything that senders were told is stored: this broker stays master".to_owned(), |heir| heir.to_string()),
                 "the disk stalls: another broker of the in-sync set is to become master"
             ),
             AgentAction::Unknown => tracing::warn!(
@@ -282,9 +283,9 @@ fn can_lead(broker: &Broker) -> bool {
         && !broker.replicas.elected().lead_failed
 }
 
-/// Milliseconds for which the disk delays the answers of a master. A flush delays answers only if answers wait for flushes.
+/// Milliseconds for which the disk delays the answers of a master; zero if what the last look saw has ended since. A flush delays answers only if answers wait for flushes.
 fn stalled_ms(broker: &Broker) -> u64 {
-    let Pending { write, flush } = broker.disk_watch.pending();
+    let Pending { write, flush } = broker.disk_watch.pending(broker.store.unfinished());
     let longest = if broker.durability.waits_for_flush() { write.max(flush) } else { write };
     u64::try_from(longest.as_millis()).unwrap_or(u64::MAX)
 }

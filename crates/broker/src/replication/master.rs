@@ -3,6 +3,7 @@
 
 mod admission;
 mod connection;
+mod evidence;
 mod greetings;
 mod in_sync;
 mod line_limit;
@@ -33,6 +34,7 @@ use crate::broker::Broker;
 use crate::replicas::SlaveProgress;
 use admission::Admission;
 use connection::{Event, read, write};
+use evidence::{Candidate, Evidence};
 use greetings::Greetings;
 use line_limit::LineLimit;
 pub(crate) use machine::Decided;
@@ -43,8 +45,9 @@ use machine::{Action, Event as MachineEvent, Received};
 const BUFFER_BYTES: usize = 512 << 10;
 
 /// Most slaves that are connected at once, and most connections that are being greeted. A further connection replaces a stranger: a
-/// connection from a machine that does not fetch tables of this master as slaves do. If there is no stranger, the connection
-/// replaces a connection without a greeting or report. Otherwise the further connection is closed at once.
+/// connection that does not count ([`evidence`]). If there is no stranger, the connection replaces a connection without a greeting
+/// or report. Otherwise the further connection is closed at once; without name servers and controllers the connection replaces the
+/// connection that is furthest behind.
 const SLAVES_MAX: usize = 64;
 
 /// Most connections of one address. A further connection replaces the connection that is furthest behind.
@@ -95,12 +98,15 @@ struct Shell {
     events: mpsc::Sender<(PeerId, Event)>,
     wake_at_ms: Option<u64>,
     last_peer: u64,
+    evidence: Evidence,
+    /// Whether other connections than before may count.
+    is_recount_due: bool,
     growth: Growth,
     /// Notified when a flush that the machine asked for has ended or takes long.
     flushed: Arc<Notify>,
     /// Connections for which there was no room.
     overflow: LineLimit,
-    /// Strangers that have reported.
+    /// Connections that have reported and do not count.
     strangers: LineLimit,
 }
 
@@ -150,6 +156,7 @@ pub(super) async fn run(
     shell.step(MachineEvent::Log(shell.range()));
     let (grown, flushed) = (shell.growth.notify.clone(), shell.flushed.clone());
     loop {
+        shell.recount();
         shell.admit();
         shell.await_growth();
         let (clock, wake_at_ms) = (shell.clock, shell.wake_at_ms);
@@ -163,7 +170,7 @@ pub(super) async fn run(
                 let slaves = silent.borrow_and_update().clone();
                 shell.put_out(&slaves);
             }
-            Ok(()) = machines.changed() => shell.count_slaves(),
+            Ok(()) = machines.changed() => shell.is_recount_due = true,
             () = grown.notified() => shell.step(MachineEvent::Log(shell.range())),
             () = flushed.notified() => {
                 let end = shell.broker.store.flushed();
@@ -171,6 +178,7 @@ pub(super) async fn run(
             }
             () = clock.until(wake_at_ms) => {
                 shell.wake_at_ms = None;
+                shell.is_recount_due = true;
                 shell.epoch_file.retry(&shell.broker);
                 shell.step(MachineEvent::Timer);
             }
@@ -227,6 +235,8 @@ impl Shell {
             events,
             wake_at_ms: None,
             last_peer: 0,
+            evidence: Evidence::default(),
+            is_recount_due: false,
             growth: Growth { notify: Arc::default(), is_awaited: Arc::default() },
             flushed: Arc::default(),
             overflow: LineLimit::default(),
@@ -249,7 +259,6 @@ impl Shell {
         if !self.make_room(remote) {
             return;
         }
-        let is_known = self.is_machine_of_slave(remote.ip());
         self.last_peer += 1;
         let id = PeerId(self.last_peer);
         let (reader, writer) = tokio::io::split(stream);
@@ -259,20 +268,15 @@ impl Shell {
             tokio::spawn(write(writer, buffers, id, self.events.clone())),
         ];
         let progress = Arc::new(SlaveProgress::new(remote));
-        progress.is_known.store(is_known, Ordering::Relaxed);
         self.broker.replicas.join(progress.clone());
         let peer = Peer { progress, outgoing, buffer: Vec::new(), is_writing: false, is_held: false, tasks };
         self.peers.insert(id, peer);
         // What was appended while no slave was there was not told.
         self.step(MachineEvent::Log(self.range()));
         self.step(MachineEvent::Connected(id, remote.ip()));
-        if !is_known {
-            self.step(MachineEvent::Counted(id, false));
-        }
-    }
-
-    fn is_machine_of_slave(&self, address: IpAddr) -> bool {
-        self.broker.replicas.slave_machines.knows(address, self.broker.clock.steady())
+        self.step(MachineEvent::Counted(id, false));
+        self.is_recount_due = true;
+        self.recount();
     }
 
     /// Makes room for a connection from `remote`; false if slaves have all places.
@@ -291,7 +295,13 @@ impl Shell {
             return true;
         } else {
             let strangers = first_of_most(those(&|progress| !progress.is_known()).into_iter());
-            strangers.or_else(|| first_of_most(those(&|progress| !progress.is_slave()).into_iter()))
+            strangers.or_else(|| first_of_most(those(&|progress| !progress.is_slave()).into_iter())).or_else(
+                || {
+                    // Without name servers all connections count, and one that follows is hardly the furthest behind.
+                    let all = those(&|_| !self.has_directory());
+                    all.into_iter().min().map(|(place, _)| place)
+                },
+            )
         };
         let line = self.overflow.note(self.clock.now_ms());
         let Some((_, gives_way)) = gives_way else {
@@ -310,16 +320,33 @@ impl Shell {
         true
     }
 
-    /// Counts from now on the acknowledgements of slaves whose machines have become known.
-    fn count_slaves(&mut self) {
-        let strangers = self.peers.iter().filter(|(_, peer)| !peer.progress.is_known());
-        let is_slave = |remote: SocketAddr| self.is_machine_of_slave(remote.ip());
-        let known: Vec<PeerId> =
-            strangers.filter(|(_, peer)| is_slave(peer.progress.remote)).map(|(id, _)| *id).collect();
-        for id in known {
-            self.peers[&id].progress.is_known.store(true, Ordering::Relaxed);
-            self.step(MachineEvent::Counted(id, true));
-            self.note_progress(id);
+    /// Whether slaves can know where to take the tables of this master.
+    fn has_directory(&self) -> bool {
+        let config = &self.broker.config;
+        config.is_controlled() || !config.name_servers().is_empty()
+    }
+
+    /// Looks again whose acknowledgements count, if that may have changed.
+    fn recount(&mut self) {
+        if !std::mem::take(&mut self.is_recount_due) {
+            return;
+        }
+        let now = self.broker.clock.steady();
+        let slaves = self.has_directory().then(|| self.broker.replicas.slave_machines.slaves(now));
+        let candidate = |(id, peer): (&PeerId, &Peer)| Candidate {
+            id: *id,
+            address: peer.progress.remote.ip(),
+            is_slave: peer.progress.is_slave(),
+        };
+        let connections: Vec<_> = self.peers.iter().map(candidate).collect();
+        let counted = self.evidence.counted(now, slaves.as_ref(), &connections);
+        for Candidate { id, .. } in connections {
+            let is_counted = counted.contains(&id);
+            let Some(peer) = self.peers.get(&id) else { continue };
+            if peer.progress.is_known.swap(is_counted, Ordering::Relaxed) != is_counted {
+                self.step(MachineEvent::Counted(id, is_counted));
+                self.note_progress(id);
+            }
         }
     }
 
@@ -327,7 +354,9 @@ impl Shell {
     /// machine of a slave.
     fn is_impostor(&self, peer: &Peer, broker: BrokerId) -> bool {
         let former = self.machine.peer_of(broker).and_then(|former| self.peers.get(&former));
-        !peer.progress.is_known() && former.is_some_and(|former| former.progress.is_known())
+        let machines = self.broker.replicas.slave_machines.slaves(self.broker.clock.steady());
+        let is_machine = |peer: &Peer| machines.contains_key(&peer.progress.remote.ip().to_canonical());
+        !is_machine(peer) && former.is_some_and(is_machine)
     }
 
     fn take(&mut self, id: PeerId, event: Event) {
@@ -351,12 +380,16 @@ impl Shell {
                 self.step(MachineEvent::Log(self.range()));
                 self.step(MachineEvent::Received(id, received));
                 self.note_progress(id);
+                if is_new {
+                    self.is_recount_due = true;
+                    self.recount();
+                }
                 if let Some(peer) = self.peers.get(&id).filter(|peer| is_new && peer.progress.is_slave()) {
                     let remote = peer.progress.remote;
                     if peer.progress.is_known() || matches!(self.machine, Machine::Elected(_)) {
                         tracing::info!(%remote, "a slave has connected");
                     } else if let Some(connections) = self.strangers.note(self.clock.now_ms()) {
-                        tracing::info!(%remote, connections, "a connection reports as a slave does; acknowledgements count once a slave on that machine fetches the tables of this master");
+                        tracing::info!(%remote, connections, "a connection reports as a slave does; acknowledgements count once a slave on that machine, or another slave without a connection, fetches the tables of this master");
                     }
                 }
             }
@@ -448,6 +481,7 @@ impl Shell {
 
     fn remove(&mut self, id: PeerId) -> Option<Peer> {
         let gone = self.peers.remove(&id)?;
+        self.is_recount_due = true;
         self.broker.replicas.leave(&gone.progress);
         gone.tasks.iter().for_each(JoinHandle::abort);
         Some(gone)

@@ -9,26 +9,39 @@ use std::time::Duration;
 
 use store::Unfinished;
 
-/// An operation that was unfinished at the last check, and the time of its first check.
+/// Pause in milliseconds between two looks.
+pub(crate) const DISK_LOOK_MS: i64 = 500;
+
+/// Most time that counts between two looks. A process that was stopped (SIGSTOP, a frozen cgroup) does not know what the disk did
+/// meanwhile.
+const COUNTED_MAX: Duration = Duration::from_millis(2 * DISK_LOOK_MS as u64);
+
+/// An operation that was unfinished at the last check, and the time for which checks have seen the operation.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     number: Option<u64>,
-    since: Duration,
+    pending: Duration,
     is_logged: bool,
 }
 
 impl Seen {
-    /// Notes the unfinished operation, and returns the time since the operation was first seen.
-    fn look(&mut self, now: Duration, number: Option<u64>) -> Duration {
-        if self.number != number {
-            *self = Self { number, since: now, is_logged: false };
+    /// Notes the operation that is unfinished `passed` after the last look.
+    fn look(&mut self, passed: Duration, number: Option<u64>) {
+        if self.number != number || number.is_none() {
+            *self = Self { number, ..Self::default() };
+        } else {
+            self.pending += passed;
         }
-        if number.is_some() { now.saturating_sub(self.since) } else { Duration::ZERO }
+    }
+
+    /// Time for which the operation is pending; zero if another operation than `number` is unfinished now.
+    fn pending(&self, number: Option<u64>) -> Duration {
+        if self.number == number { self.pending } else { Duration::ZERO }
     }
 
     /// Whether an operation that takes at least `bound` is seen for the first time.
-    fn is_new(&mut self, pending: Duration, bound: Duration) -> bool {
-        !bound.is_zero() && pending >= bound && !std::mem::replace(&mut self.is_logged, true)
+    fn is_new(&mut self, bound: Duration) -> bool {
+        !bound.is_zero() && self.pending >= bound && !std::mem::replace(&mut self.is_logged, true)
     }
 }
 
@@ -41,9 +54,16 @@ pub(crate) struct Pending {
     pub flush: Duration,
 }
 
+#[derive(Default)]
+struct Looks {
+    last: Duration,
+    write: Seen,
+    flush: Seen,
+}
+
 /// The watch of one store.
 #[derive(Default)]
-pub(crate) struct DiskWatch(Mutex<(Seen, Seen, Pending)>);
+pub(crate) struct DiskWatch(Mutex<Looks>);
 
 impl DiskWatch {
     /// Checks the unfinished operations at `now`. Returns an operation that has just become pending for `bound` or longer, if there
@@ -55,16 +75,17 @@ impl DiskWatch {
         bound: Duration,
     ) -> Option<&'static str> {
         let mut watch = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (write, flush, pending) = &mut *watch;
-        pending.write = write.look(now, unfinished.write);
-        pending.flush = flush.look(now, unfinished.flush);
-        let is_flush = flush.is_new(pending.flush, bound);
-        write.is_new(pending.write, bound).then_some("write").or(is_flush.then_some("flush"))
+        let passed = now.saturating_sub(std::mem::replace(&mut watch.last, now)).min(COUNTED_MAX);
+        watch.write.look(passed, unfinished.write);
+        watch.flush.look(passed, unfinished.flush);
+        let is_flush = watch.flush.is_new(bound);
+        watch.write.is_new(bound).then_some("write").or(is_flush.then_some("flush"))
     }
 
-    /// Times for which operations were pending at the last look.
-    pub(crate) fn pending(&self) -> Pending {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).2
+    /// Times for which the operations were pending at the last look that are `unfinished` now.
+    pub(crate) fn pending(&self, unfinished: Unfinished) -> Pending {
+        let watch = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Pending { write: watch.write.pending(unfinished.write), flush: watch.flush.pending(unfinished.flush) }
     }
 }
 
@@ -72,20 +93,41 @@ impl DiskWatch {
 mod tests {
     use super::*;
 
+    fn watch_at(
+        watch: &DiskWatch,
+        (ms, write, flush): (u64, Option<u64>, Option<u64>),
+    ) -> (u128, u128, Option<&'static str>) {
+        let unfinished = Unfinished { write, flush };
+        let what = watch.look(Duration::from_millis(ms), unfinished, Duration::from_secs(3));
+        let pending = watch.pending(unfinished);
+        (pending.write.as_millis(), pending.flush.as_millis(), what)
+    }
+
     #[test]
     fn an_operation_is_pending_from_the_first_look_that_saw_it_until_another_one_is_seen() {
-        let (watch, bound) = (DiskWatch::default(), Duration::from_secs(3));
-        let at = |ms, write, flush| {
-            let what = watch.look(Duration::from_millis(ms), Unfinished { write, flush }, bound);
-            let pending = watch.pending();
-            (pending.write.as_millis(), pending.flush.as_millis(), what)
-        };
+        let watch = DiskWatch::default();
+        let at = |ms, write, flush| watch_at(&watch, (ms, write, flush));
         assert_eq!(at(1_000, None, Some(7)), (0, 0, None));
+        assert_eq!(at(2_000, None, Some(7)), (0, 1_000, None));
+        assert_eq!(at(2_900, None, Some(7)), (0, 1_900, None));
         assert_eq!(at(3_900, None, Some(7)), (0, 2_900, None));
         assert_eq!(at(4_000, None, Some(7)), (0, 3_000, Some("flush")));
         assert_eq!(at(5_000, Some(3), Some(7)), (0, 4_000, None), "it is told once");
         assert_eq!(at(6_000, Some(3), Some(9)), (1_000, 0, None), "another flush");
+        assert_eq!(at(7_000, Some(3), None), (2_000, 0, None));
         assert_eq!(at(8_000, Some(3), None), (3_000, 0, Some("write")));
         assert_eq!(at(9_000, None, None), (0, 0, None));
+    }
+
+    #[test]
+    fn a_process_that_was_stopped_has_no_slow_disk() {
+        let watch = DiskWatch::default();
+        let at = |ms, write, flush| watch_at(&watch, (ms, write, flush));
+        assert_eq!(at(1_000, Some(3), Some(7)), (0, 0, None));
+        assert_eq!(at(61_000, Some(3), Some(7)), (1_000, 1_000, None), "stopped for a minute");
+        let now = Unfinished { write: Some(5), flush: None };
+        assert_eq!(watch.pending(now), Pending::default(), "both have ended since");
+        assert_eq!(at(62_000, Some(3), Some(7)), (2_000, 2_000, None));
+        assert_eq!(at(63_000, Some(3), Some(7)), (3_000, 3_000, Some("write")));
     }
 }

@@ -21,7 +21,7 @@ fn stopped_threads(broker: &Broker) -> String {
 /// The broker's own lines of the runtime table.
 pub(crate) fn status(broker: &Broker) -> BTreeMap<&'static str, String> {
     let (flushes, progress) = (broker.store.flushes(), broker.store.progress());
-    let pending = broker.disk_watch.pending();
+    let pending = broker.disk_watch.pending(broker.store.unfinished());
     let conflicts = broker.clients.conflicts();
     let named = conflicts.iter().take(CONFLICTS_NAMED).map(String::as_str).collect::<Vec<_>>().join(",");
     let without_effect = broker.config.without_effect().take(SETTINGS_NAMED).collect::<Vec<_>>().join(",");

@@ -1,12 +1,11 @@
 //! A master whose disk stalls asks the controllers to elect another member of the in-sync set, as an operator would
-//! (`electMaster`). The controllers refuse a member that is not alive, so the role never goes to a lost broker.
+//! (`electMaster`). Only a member that has everything that senders were told is stored is asked for. The controllers refuse a member that is not alive, so the role never goes to a lost broker.
 //!
 //! Two slow disks must not pass the role back and forth: after each success the broker doubles the pause before the next
 //! resignation.
 
 use super::{Agent, AgentAction, CallId};
 use crate::roster::{Answer, Election, Request};
-use std::ops::Bound::{Excluded, Unbounded};
 use wire::codes::response;
 use wire::ha::BrokerId;
 
@@ -27,8 +26,15 @@ pub(super) struct Resignation {
 }
 
 impl Agent {
-    /// Asks for the election of the next member of the in-sync set when the disk of this master takes too long.
-    pub(super) fn resign(&mut self, now_ms: u64, stalled_ms: u64, out: &mut Vec<AgentAction>) {
+    /// Asks for the election of the first of `heirs` when the disk of this master takes too long, and after a refusal of the next
+    /// one. Without an heir the master stays, and looks again.
+    pub(super) fn resign(
+        &mut self,
+        now_ms: u64,
+        stalled_ms: u64,
+        heirs: &[BrokerId],
+        out: &mut Vec<AgentAction>,
+    ) {
         let timeout_ms = self.config.disk_stall_timeout_ms;
         let is_due = timeout_ms > 0 && stalled_ms >= timeout_ms && now_ms >= self.resignation.next_ms;
         let (Some(own), Some(leader)) = (self.broker(), self.leader.clone()) else { return };
@@ -36,9 +42,11 @@ impl Agent {
             return;
         }
         self.resignation.next_ms = now_ms + timeout_ms;
-        let after = self.resignation.heir.unwrap_or(own);
-        let behind = self.members.range((Excluded(after), Unbounded));
-        let heir = behind.chain(&self.members).copied().find(|member| *member != own);
+        let is_member = |heir: &&BrokerId| **heir != own && self.members.contains(heir);
+        let heirs: Vec<BrokerId> = heirs.iter().filter(is_member).copied().collect();
+        let asked = heirs.iter().position(|heir| Some(*heir) == self.resignation.heir);
+        let next = asked.map_or(0, |asked| asked + 1);
+        let heir = heirs.get(next).or(heirs.first()).copied();
         self.resignation.heir = heir;
         out.push(AgentAction::Resign(heir));
         if heir.is_some() {
@@ -57,6 +65,7 @@ impl Agent {
         if answer.is_none_or(|answer| answer.code != response::SUCCESS) {
             return;
         }
+        self.resignation.heir = None;
         let Resignation { pause_ms, next_ms, .. } = &mut self.resignation;
         let first_ms = self.config.disk_stall_timeout_ms * PAUSE_FACTOR;
         let was_long_ago = now_ms > *next_ms + PAUSE_MAX_MS;

@@ -40,7 +40,10 @@ fn event(words: &[&str]) -> AgentEvent {
         "saved" => AgentEvent::Saved,
         "notified" => AgentEvent::Notified(Epoch::new(small(words[1]))),
         "propose" => AgentEvent::ProposeSet(words[1].split(',').map(id).collect(), SetEpoch(small(words[2]))),
-        "stalled" => AgentEvent::DiskStalled(number(words[1])),
+        "stalled" => {
+            let heirs = words.get(2).map(|heirs| heirs.split(',').map(id).collect());
+            AgentEvent::DiskStalled(number(words[1]), heirs.unwrap_or_default())
+        }
         "timer" => AgentEvent::Timer,
         other => panic!("no event is called {other}"),
     }
@@ -106,7 +109,7 @@ fn a_master_proposes_sets_and_learns_what_became_of_them() {
 }
 
 #[test]
-fn a_master_whose_disk_stalls_gives_its_role_to_the_next_member() {
+fn a_master_whose_disk_stalls_gives_its_role_to_a_member_that_has_everything() {
     run("agent/scripts/resign.txt");
 }
 

@@ -143,6 +143,8 @@ pub struct Master {
     log: LogRange,
     peers: BTreeMap<PeerId, Peer>,
     in_sync: InSync,
+    /// Up to where senders may have been answered that the log is stored.
+    answered: LogOffset,
     waits: Waits,
     timer: Timer,
 }
@@ -160,6 +162,8 @@ impl Master {
             log: start.log,
             peers: BTreeMap::new(),
             in_sync: InSync::new(now_ms, start.own, config.in_sync, start.committed, start.confirm),
+            // Of what the log has, the former masters may have answered for everything.
+            answered: start.log.end,
             waits: Waits::default(),
             timer: Timer::default(),
         }
@@ -213,6 +217,8 @@ impl Master {
             out.push(MasterAction::Confirm(self.in_sync.confirm()));
         }
         self.answer_reached(out);
+        let reached = self.need().ok().and_then(|need| self.reached(need));
+        self.answered = self.answered.max(reached.unwrap_or(LogOffset::ZERO));
         let epoch_start = self.epochs.last().map_or(LogOffset::ZERO, |last| last.start);
         if let Some(wanted) = self.in_sync.propose(now_ms, LogState { end, epoch_start }) {
             out.push(MasterAction::ProposeSet(wanted, self.in_sync.committed().epoch));
@@ -360,6 +366,17 @@ impl Master {
     #[must_use]
     pub fn log_end(&self) -> LogOffset {
         self.log.end
+    }
+
+    /// The slaves that may become master without loss: connected members of the in-sync set that have everything that senders
+    /// were told is stored. The slave with the longest log comes first, as in an election.
+    #[must_use]
+    pub fn heirs(&self) -> Vec<BrokerId> {
+        let members = self.peers().filter(|status| status.is_in_sync);
+        let ends = members.filter_map(|status| Some((status.acknowledged?, status.broker?)));
+        let mut heirs: Vec<_> = ends.filter(|(end, _)| *end >= self.answered).collect();
+        heirs.sort_by_key(|(end, broker)| (std::cmp::Reverse(*end), *broker));
+        heirs.into_iter().map(|(_, broker)| broker).collect()
     }
 
     /// Up to where consumers may see the log.

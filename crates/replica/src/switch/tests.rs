@@ -132,6 +132,44 @@ fn copies_on_slaves_outside_the_set_do_not_count() {
     assert_eq!(step(MasterEvent::SetCommitted(set("1,2", 4))), (Some(at(40)), None));
 }
 
+#[test]
+fn an_heir_has_everything_that_senders_were_told_is_stored() {
+    let heirs = |in_sync_replicas, reports: &[(u64, u64)], closed| {
+        let acks = AckConfig { is_all_ack: false, in_sync_replicas, ..config().acks };
+        let log = |end| LogRange { minimum: at(0), end: at(end) };
+        let committed = CommittedSet { members: members("1,2,3"), epoch: SetEpoch(1) };
+        let start = MasterStart {
+            own: BrokerId::FIRST,
+            committed,
+            epochs: epochs("1:0"),
+            log: log(30),
+            confirm: at(0),
+        };
+        let mut master = Master::new(0, MasterConfig { acks, ..config() }, start);
+        let mut step = |event| master.step(1, event, &mut Vec::new());
+        step(MasterEvent::Log(log(100)));
+        for broker in [2, 3, 4] {
+            let broker_id = BrokerId::new(broker);
+            let handshake = Handshake { broker_id, is_from_last_file: false, is_learner: false };
+            step(MasterEvent::Connected(PeerId(broker)));
+            step(MasterEvent::Handshake(PeerId(broker), handshake));
+        }
+        reports.iter().for_each(|(peer, end)| step(MasterEvent::Reported(PeerId(*peer), at(*end))));
+        if closed > 0 {
+            step(MasterEvent::Closed(PeerId(closed)));
+        }
+        master.heirs().into_iter().map(BrokerId::get).collect::<Vec<_>>()
+    };
+    assert_eq!(heirs(2, &[(2, 40), (3, 90)], 0), [3], "senders were answered because of it");
+    assert_eq!(heirs(2, &[(2, 90), (3, 90)], 0), [2, 3]);
+    assert_eq!(heirs(2, &[(2, 40), (3, 90)], 3), [0; 0], "what it alone has would be lost");
+    assert_eq!(heirs(3, &[(2, 40), (3, 90)], 0), [3, 2], "the longest log first");
+    assert_eq!(heirs(1, &[(2, 99), (3, 90)], 0), [0; 0], "senders were answered by the master alone");
+    assert_eq!(heirs(1, &[(2, 90), (3, 100)], 0), [3]);
+    assert_eq!(heirs(3, &[(2, 20), (3, 25)], 0), [0; 0], "a former master may have answered for more");
+    assert_eq!(heirs(2, &[(4, 100)], 0), [0; 0], "not a member");
+}
+
 fn slave_event(words: &[&str]) -> SlaveEvent {
     let attempt = |word: usize| Attempt(number(words[word]));
     match words[0] {

@@ -366,7 +366,11 @@ impl Broker {
         if is_due(self.agent_wake_ms, self.now) {
             self.agent_wake_ms = None;
             if !self.settings.has(Bug::KeepSlowDisk) {
-                self.step_agent(replica::agent::AgentEvent::DiskStalled(self.stalled_ms()));
+                let heirs = match &self.role {
+                    Role::Elected(master) => master.heirs(),
+                    _ => Vec::new(),
+                };
+                self.step_agent(replica::agent::AgentEvent::DiskStalled(self.stalled_ms(), heirs));
             }
             self.step_agent(replica::agent::AgentEvent::Timer);
         }

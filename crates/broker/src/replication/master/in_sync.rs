@@ -111,6 +111,7 @@ impl Shell {
             let uncounted = self.admission.as_ref().map(|admission| &admission.uncounted);
             let is_counted = |it: &&BrokerId| !uncounted.is_some_and(|uncounted| uncounted.contains(it));
             elected.proposed = proposed.iter().filter(is_counted).copied().collect();
+            elected.heirs = self.machine.heirs();
             if elected.in_sync != *committed {
                 tracing::info!(members = ?committed.members, epoch = committed.epoch.0, "the in-sync set");
                 elected.in_sync = committed.clone();

@@ -197,6 +197,14 @@ impl Machine {
         }
     }
 
+    /// The slaves of an elected master that may become master without loss, the best first.
+    pub(super) fn heirs(&self) -> Vec<BrokerId> {
+        match self {
+            Self::Classic(_) => Vec::new(),
+            Self::Elected(master) => master.heirs(),
+        }
+    }
+
     /// The in-sync set of an elected master, and the members of sets that may be committed.
     pub(super) fn in_sync(&self) -> Option<(&CommittedSet, &BTreeSet<BrokerId>)> {
         match self {

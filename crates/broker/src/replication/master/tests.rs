@@ -198,7 +198,7 @@ async fn a_connection_from_elsewhere_does_not_take_the_place_of_a_slave() {
     let broker = master.fixture.broker.clone();
     let shell = &mut master.shell;
     shell.last_peer = 1;
-    broker.replicas.slave_machines.note([127, 0, 0, 1].into(), broker.clock.steady());
+    broker.replicas.slave_machines.note([127, 0, 0, 1].into(), None, broker.clock.steady());
     let handshake = || {
         let handshake = Handshake { broker_id: SLAVE, is_from_last_file: false, is_learner: false };
         Event::Received(Received::Handshake(handshake))
