@@ -110,17 +110,28 @@ struct Writing {
 impl Writing {
     fn run(mut self, notify: impl Fn(Vec<MinBrokerNotice>)) {
         while let Some(work) = self.next() {
-            match work {
-                Work::Stop => return,
-                Work::Settle => self.settles.store(false, Ordering::Release),
-                Work::Request(waiting) if RequestHandler::changes_kv(waiting.command.code()) => {
-                    self.change_kv(*waiting);
-                }
-                Work::Request(waiting) => self.serve(*waiting),
+            if matches!(work, Work::Stop) {
+                return;
             }
-            if self.handler.is_unsettled() {
-                notify(self.handler.settle());
+            // No other thread serves changes, so that a fault in one change must not end this thread.
+            let done = catch_unwind(AssertUnwindSafe(|| self.perform(work, &notify)));
+            if done.is_err() {
+                tracing::error!("a change of the name server ended in a panic");
             }
+        }
+    }
+
+    fn perform(&mut self, work: Work, notify: impl Fn(Vec<MinBrokerNotice>)) {
+        match work {
+            Work::Stop => {}
+            Work::Settle => self.settles.store(false, Ordering::Release),
+            Work::Request(waiting) if RequestHandler::changes_kv(waiting.command.code()) => {
+                self.change_kv(*waiting);
+            }
+            Work::Request(waiting) => self.serve(*waiting),
+        }
+        if self.handler.is_unsettled() {
+            notify(self.handler.settle());
         }
     }
 
