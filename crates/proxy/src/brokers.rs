@@ -70,6 +70,14 @@ impl Local {
             None => own,
         }
     }
+
+    /// A topic with the queues of all brokers, or without those of other brokers if no name server answers.
+    async fn whole_topic(&self, name: &str) -> Option<Arc<Topic>> {
+        if let Some(cluster) = &self.cluster {
+            cluster.topic_within(name, ROUTE_TIMEOUT).await;
+        }
+        self.topic(name)
+    }
 }
 
 impl Brokers {
@@ -197,10 +205,14 @@ impl Brokers {
         }
     }
 
-    /// A topic; `None` if the topic does not exist. In local mode the call does not wait for name servers.
+    /// A topic; `None` if the topic does not exist. In local mode the call waits for name servers only if no broker is known to have
+    /// the topic, as [`Brokers::whole_topic`] does.
     pub(crate) async fn topic(&self, name: &str) -> Result<Option<Arc<Topic>>, Failure> {
         match self {
-            Self::Local(local) => Ok(local.topic(name)),
+            Self::Local(local) => match local.topic(name) {
+                None => Ok(Box::pin(local.whole_topic(name)).await),
+                known => Ok(known),
+            },
             Self::Cluster(cluster) => Box::pin(cluster.topic(name)).await,
         }
     }
@@ -208,16 +220,10 @@ impl Brokers {
     /// A topic with the queues of all brokers (`LocalTopicRouteService.getTopicRouteForProxy`). In local mode, if no name server
     /// answers, only with the queues of the broker of this process.
     pub(crate) async fn whole_topic(&self, name: &str) -> Result<Option<Arc<Topic>>, Failure> {
-        if let Self::Local(Local { cluster: Some(cluster), .. }) = self {
-            let asked = tokio::time::timeout(ROUTE_TIMEOUT, Box::pin(cluster.topic(name))).await;
-            if !matches!(asked, Ok(Ok(_))) {
-                tracing::debug!(
-                    topic = name,
-                    "the route names no other broker, because no name server answers"
-                );
-            }
+        match self {
+            Self::Local(local) => Ok(Box::pin(local.whole_topic(name)).await),
+            Self::Cluster(cluster) => Box::pin(cluster.topic(name)).await,
         }
-        self.topic(name).await
     }
 
     /// The configuration of a consumer group; `None` when the group does not exist.

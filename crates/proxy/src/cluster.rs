@@ -146,6 +146,11 @@ impl Cluster {
         self.topics.peek(name, |name| self.clone().fetch_topic(name))
     }
 
+    /// The cached topic. If nothing is known of the topic, waits up to `limit` for an answer.
+    pub(crate) async fn topic_within(self: &Arc<Self>, name: &str, limit: Duration) -> Option<Arc<Topic>> {
+        self.topics.peek_within(name, limit, |name| self.clone().fetch_topic(name)).await
+    }
+
     /// Whether a server listened at an address at the last try; false for an address without a try.
     pub(crate) fn listens(&self, address: &str) -> bool {
         self.listeners.peek(address, connects).is_some_and(|listens| *listens)
