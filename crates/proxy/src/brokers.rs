@@ -57,7 +57,7 @@ impl Local {
         let own = api.topic_as(name, |config| {
             let queues = QueuesOf {
                 broker: api.name().to_owned(),
-                ids: vec![api.id()],
+                ids: vec![0],
                 host: String::new(),
                 perm: config.perm,
                 read: config.read_queue_nums,
@@ -65,8 +65,11 @@ impl Local {
             };
             Topic { queues: vec![queues], message_type: message_type(config) }
         });
+        let is_slave = api.is_slave();
+        // The role changes without a new configuration.
+        let own = if is_slave { own.map(|own| own.with_id(api.id())) } else { own };
         match self.cluster.as_ref().and_then(|cluster| cluster.known_topic(name)) {
-            Some(whole) => Topic::merged((api.name(), own), &whole),
+            Some(whole) => Topic::merged((api.name(), is_slave), own, &whole),
             None => own,
         }
     }
@@ -140,6 +143,25 @@ impl Brokers {
         }
     }
 
+    /// The name of the broker of this process while it is the master of its group.
+    pub(crate) fn own_master(&self) -> Option<&str> {
+        match self {
+            Self::Local(Local { api, .. }) => Some(api.name()).filter(|_| !api.is_slave()),
+            Self::Cluster(_) => None,
+        }
+    }
+
+    /// The performer of requests that only the master of the group with this name takes. While the broker of this process is a slave,
+    /// its master is another broker.
+    fn writer(&self, broker: &str) -> Performer<'_> {
+        match self {
+            Self::Local(Local { api, cluster: Some(cluster) }) if api.is_slave() => {
+                Performer::Cluster(cluster)
+            }
+            _ => self.performer(broker),
+        }
+    }
+
     /// The performer of requests for the broker of this name.
     fn performer(&self, broker: &str) -> Performer<'_> {
         match self {
@@ -205,13 +227,13 @@ impl Brokers {
         }
     }
 
-    /// A topic; `None` if the topic does not exist. In local mode the call waits for name servers only if no broker is known to have
-    /// the topic, as [`Brokers::whole_topic`] does.
+    /// A topic; `None` if the topic does not exist. In local mode the call waits for name servers, as [`Brokers::whole_topic`] does,
+    /// only if no broker is known to have the topic or the broker of this process is a slave.
     pub(crate) async fn topic(&self, name: &str) -> Result<Option<Arc<Topic>>, Failure> {
         match self {
             Self::Local(local) => match local.topic(name) {
-                None => Ok(Box::pin(local.whole_topic(name)).await),
-                known => Ok(known),
+                Some(known) if !local.api.is_slave() => Ok(Some(known)),
+                _ => Ok(Box::pin(local.whole_topic(name)).await),
             },
             Self::Cluster(cluster) => Box::pin(cluster.topic(name)).await,
         }
@@ -306,7 +328,7 @@ impl Brokers {
         request: &SendRequest<'_>,
         first: impl Fn(Arc<Sends>),
     ) -> Result<Stored, Failure> {
-        match (self.performer(broker), sends) {
+        match (self.writer(broker), sends) {
             (Performer::Own(_), Some(sends)) => {
                 let sent = sends.send(request, || first(sends.clone())).await?;
                 Ok(Stored {
@@ -327,7 +349,7 @@ impl Brokers {
         broker: &str,
         request: &RecallRequest<'_>,
     ) -> Result<String, Failure> {
-        match self.performer(broker) {
+        match self.writer(broker) {
             Performer::Own(api) => Ok(api.recall(caller, request).await?.unique_key),
             Performer::Cluster(cluster) => cluster.recall(broker, request).await,
         }
@@ -409,7 +431,7 @@ impl Brokers {
 
     /// Puts a copy of a message into the dead letter topic of its group.
     pub(crate) async fn dead_letter(&self, held: &Held<'_>, log_offset: LogOffset) -> Result<(), Failure> {
-        match self.performer(held.broker) {
+        match self.writer(held.broker) {
             Performer::Own(api) => Ok(api.dead_letter(held.message.group, log_offset).await?),
             Performer::Cluster(cluster) => cluster.dead_letter(held, log_offset).await,
         }
@@ -422,7 +444,7 @@ impl Brokers {
         (topic, decision): (&str, Decision),
         is_checked: bool,
     ) -> Result<(), Failure> {
-        match self.performer(id.broker) {
+        match self.writer(id.broker) {
             Performer::Own(api) => {
                 let end = EndTransaction {
                     producer_group: topic,

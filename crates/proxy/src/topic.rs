@@ -45,19 +45,33 @@ pub struct Topic {
 }
 
 impl Topic {
-    /// The topic with queues of `own`, the broker of this process, from that broker; all other queues come from the `whole` route.
-    /// `None` without any queue data.
-    pub fn merged((broker, own): (&str, Option<Arc<Self>>), whole: &Self) -> Option<Arc<Self>> {
+    /// The topic with queues of `own`, the broker of this process, from that broker; all other queues come from the `whole` route. If
+    /// the broker is a slave, the route also has precedence for its group, because the route names the master. `None` without any
+    /// queue data.
+    pub fn merged(
+        (broker, is_slave): (&str, bool),
+        own: Option<Arc<Self>>,
+        whole: &Self,
+    ) -> Option<Arc<Self>> {
+        let is_own = |queues: &QueuesOf| queues.broker == broker;
         let mut queues: Vec<_> =
-            whole.queues.iter().filter(|queues| queues.broker != broker).cloned().collect();
+            whole.queues.iter().filter(|queues| is_slave || !is_own(queues)).cloned().collect();
         if queues.is_empty() {
             return own;
         }
         let message_type = own.as_ref().map_or(&whole.message_type, |own| &own.message_type).clone();
-        queues.extend(own.iter().flat_map(|own| own.queues.iter().cloned()));
+        if !queues.iter().any(is_own) {
+            queues.extend(own.iter().flat_map(|own| own.queues.iter().cloned()));
+        }
         // All proxies of the cluster list queues in one order, so that producers choose alike.
         queues.sort_by(|one, other| one.broker.cmp(&other.broker));
         Some(Arc::new(Self { queues, message_type }))
+    }
+
+    /// The topic on a broker with this id.
+    pub fn with_id(&self, id: i32) -> Arc<Self> {
+        let queues = self.queues.iter().map(|queues| QueuesOf { ids: vec![id], ..queues.clone() });
+        Arc::new(Self { queues: queues.collect(), message_type: self.message_type.clone() })
     }
 }
 

@@ -50,7 +50,7 @@ fn reply(groups: &[&str], own: &str, code: i32) -> Reply {
                 &[("msgId", "7F00000100002A9F0000000000000000"), ("queueId", "0"), ("queueOffset", "77")];
             (0, SENT, String::new())
         }
-        request::END_TRANSACTION => (0, &[], String::new()),
+        request::END_TRANSACTION | request::CONSUMER_SEND_MSG_BACK => (0, &[], String::new()),
         request::RECALL_MESSAGE => (0, &[("msgId", "recalled")], String::new()),
         _ => (wire::codes::response::TOPIC_NOT_EXIST, &[], String::new()),
     }
@@ -111,4 +111,28 @@ fn the_first_message_of_a_group_has_the_queue_of_the_next() {
         assert_eq!(sent(&fixture, topic, Some(&group)), STORED_AT);
         assert_eq!(sent(&fixture, topic, Some(&group)), STORED_AT);
     }
+}
+
+#[test]
+fn a_slave_passes_on_what_only_its_master_takes() {
+    let fixture = Fixture::reaching(&others(&["b"]), "brokerName=b\nbrokerRole=SLAVE\nbrokerId=1", |_| {});
+    let call = fixture.call();
+    let (brokers, caller) = (&fixture.proxy.brokers, &call.caller);
+    let topic = fixture.run(brokers.whole_topic("T")).unwrap().unwrap();
+    assert!(topic.queues[0].is_writable() && topic.queues[0].host == "127.0.0.1", "{topic:?}");
+    // The slave has this topic from the beginning.
+    let topic = fixture.run(brokers.topic(wire::names::DEFAULT_TOPIC)).unwrap().unwrap();
+    assert!(topic.queues[0].is_writable(), "{topic:?}");
+    assert_eq!(sent(&fixture, "T", None), STORED_AT);
+    let recall = broker::api::RecallRequest { producer_group: "T", topic: "T", handle: "" };
+    assert_eq!(fixture.run(brokers.recall(caller, "b", &recall)).as_deref(), Ok("recalled"));
+    let (half_offset, log_offset) = Default::default();
+    let id = crate::transaction_id::TransactionId { message_id: "id", half_offset, log_offset, broker: "b" };
+    let end = brokers.end_transaction((caller, &id), ("T", broker::api::Decision::Commit), false);
+    assert_eq!(fixture.run(end), Ok(()));
+    let (topic, group, handle) = ("T", "g", "");
+    let message = broker::api::PoppedMessage { caller, topic, group, queue_id: 0, offset: 0, handle };
+    let held = crate::receipt::Held { broker: "b", message, lite_topic: "" };
+    assert_eq!(fixture.run(brokers.dead_letter(&held, log_offset)), Ok(()));
+    assert_eq!(brokers.own_master(), None);
 }
