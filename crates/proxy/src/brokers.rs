@@ -1,8 +1,8 @@
 //! The brokers that perform calls: the broker of this process and the other brokers in its name servers, or the brokers of a
 //! cluster.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use broker::api::{
@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::failure::Failure;
 use crate::receipt::{ChangeInvisibleTime, Changed, Held};
 use crate::registry::{Client, Stated};
-use crate::topic::{QueuesOf, Stored, Topic, message_type};
+use crate::topic::{MergedTopics, QueuesOf, Stored, Topic, message_type};
 use crate::transaction_id::TransactionId;
 
 /// Longest wait for the name servers when a client asks for a route. Until a name server answers, the route names the broker of
@@ -42,6 +42,7 @@ pub struct Local {
     pub(crate) api: Api,
     /// The cluster of the broker; `None` without a name server.
     cluster: Option<Arc<Cluster>>,
+    merged: Arc<MergedTopics>,
 }
 
 /// The performer of requests for one broker.
@@ -59,18 +60,18 @@ impl Local {
                 broker: api.name().to_owned(),
                 ids: vec![0],
                 host: String::new(),
+                address: OnceLock::new(),
                 perm: config.perm,
                 read: config.read_queue_nums,
                 write: config.write_queue_nums,
             };
             Topic { queues: vec![queues], message_type: message_type(config) }
         });
-        let is_slave = api.is_slave();
         // The role changes without a new configuration.
-        let own = if is_slave { own.map(|own| own.with_id(api.id())) } else { own };
+        let slave_id = api.is_slave().then(|| api.id());
         match self.cluster.as_ref().and_then(|cluster| cluster.known_topic(name)) {
-            Some(whole) => Topic::merged((api.name(), is_slave), own, &whole),
-            None => own,
+            Some(whole) => self.merged.get(name, (api.name(), slave_id), own, whole),
+            None => own.map(|own| slave_id.map_or_else(|| own.clone(), |id| own.with_id(id))),
         }
     }
 
@@ -93,7 +94,7 @@ impl Brokers {
             true => None,
             false => Some(Cluster::new(client::Client::start(reach)?, None, config)),
         };
-        Ok(Self::Local(Local { api, cluster }))
+        Ok(Self::Local(Local { api, cluster, merged: Arc::default() }))
     }
 
     /// The brokers of a cluster, which are reached as `reach` says.
@@ -155,7 +156,7 @@ impl Brokers {
     /// its master is another broker.
     fn writer(&self, broker: &str) -> Performer<'_> {
         match self {
-            Self::Local(Local { api, cluster: Some(cluster) }) if api.is_slave() => {
+            Self::Local(Local { api, cluster: Some(cluster), .. }) if api.is_slave() => {
                 Performer::Cluster(cluster)
             }
             _ => self.performer(broker),
@@ -165,7 +166,7 @@ impl Brokers {
     /// The performer of requests for the broker of this name.
     fn performer(&self, broker: &str) -> Performer<'_> {
         match self {
-            Self::Local(Local { api, cluster: Some(cluster) }) if api.name() != broker => {
+            Self::Local(Local { api, cluster: Some(cluster), .. }) if api.name() != broker => {
                 Performer::Cluster(cluster)
             }
             Self::Local(Local { api, .. }) => Performer::Own(api),
@@ -393,7 +394,7 @@ impl Brokers {
     ) -> Vec<O> {
         let is_own = |item: &I| matches!(self.performer(broker(item)), Performer::Own(_));
         match self {
-            Self::Local(Local { api, cluster: Some(cluster) }) if !items.iter().all(is_own) => {
+            Self::Local(Local { api, cluster: Some(cluster), .. }) if !items.iter().all(is_own) => {
                 let (here, there): (Vec<I>, Vec<I>) = items.iter().copied().partition(is_own);
                 let mut there = Box::pin(others(cluster, &there)).await.into_iter();
                 let mut here = own(api, &here).await.into_iter();

@@ -15,7 +15,7 @@ mod requests;
 mod users;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use client::Client;
@@ -354,6 +354,7 @@ fn queues(route: TopicRouteData) -> Vec<QueuesOf> {
             broker: data.broker_name.clone(),
             ids: broker.broker_addrs.keys().filter_map(|id| i32::try_from(*id).ok()).collect(),
             host: host.unwrap_or_default().trim_matches(['[', ']']).to_owned(),
+            address: OnceLock::new(),
             perm: data.perm,
             read: data.read_queue_nums,
             write: data.write_queue_nums,

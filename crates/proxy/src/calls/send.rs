@@ -1,7 +1,7 @@
 //! SendMessage and RecallMessage (`SendMessageActivity`, `RecallMessageActivity`).
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
 use broker::api::{RecallRequest, SendRequest, Sends};
 use grpc::messages::{
@@ -90,6 +90,7 @@ async fn expected(call: &Call, topic: &str) -> Result<Arc<Topic>, Failure> {
         broker,
         ids: vec![0],
         host: String::new(),
+        address: OnceLock::new(),
         perm: PERM_READ | PERM_WRITE,
         read: write,
         write,
@@ -260,6 +261,7 @@ mod tests {
             broker: broker.to_owned(),
             ids: vec![id],
             host: String::new(),
+            address: OnceLock::new(),
             perm: 6,
             read: write,
             write,

@@ -136,3 +136,13 @@ fn a_slave_passes_on_what_only_its_master_takes() {
     assert_eq!(fixture.run(brokers.dead_letter(&held, log_offset)), Ok(()));
     assert_eq!(brokers.own_master(), None);
 }
+
+#[test]
+fn a_topic_is_merged_once_for_all_sends() {
+    let fixture = Fixture::reaching(&others(&["a"]), "brokerName=b", |_| {});
+    fixture.send_again("T", 0);
+    let whole = fixture.run(fixture.proxy.brokers.whole_topic("T")).unwrap().unwrap();
+    assert_eq!(whole.queues.len(), 2);
+    let next = fixture.run(fixture.proxy.brokers.topic("T")).unwrap().unwrap();
+    assert!(Arc::ptr_eq(&whole, &next));
+}
