@@ -80,9 +80,14 @@ impl Api {
         &self.broker.config.broker_ip1
     }
 
-    /// Id of the broker in its name: 0 for the master (`brokerId`).
+    /// Current id of the broker in its group: 0 for the master (`brokerId`).
     pub fn id(&self) -> i32 {
-        i32::try_from(self.broker.config.broker_id).unwrap_or(i32::MAX)
+        i32::try_from(self.broker.role.id()).unwrap_or(i32::MAX)
+    }
+
+    /// Whether another broker of the group takes messages: this broker is a slave, or is waiting for its role.
+    pub fn is_slave(&self) -> bool {
+        self.broker.role.is_slave()
     }
 
     /// What `make` makes of the configuration of a topic; `None` when the topic does not exist. It is made once for each

@@ -1,8 +1,8 @@
 //! The brokers that perform calls: the broker of this process and the other brokers in its name servers, or the brokers of a
 //! cluster.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use broker::api::{
@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::failure::Failure;
 use crate::receipt::{ChangeInvisibleTime, Changed, Held};
 use crate::registry::{Client, Stated};
-use crate::topic::{QueuesOf, Stored, Topic, message_type};
+use crate::topic::{MergedTopics, QueuesOf, Stored, Topic, message_type};
 use crate::transaction_id::TransactionId;
 
 /// Longest wait for the name servers when a client asks for a route. Until a name server answers, the route names the broker of
@@ -42,6 +42,7 @@ pub struct Local {
     pub(crate) api: Api,
     /// The cluster of the broker; `None` without a name server.
     cluster: Option<Arc<Cluster>>,
+    merged: Arc<MergedTopics>,
 }
 
 /// The performer of requests for one broker.
@@ -57,18 +58,29 @@ impl Local {
         let own = api.topic_as(name, |config| {
             let queues = QueuesOf {
                 broker: api.name().to_owned(),
-                ids: vec![api.id()],
+                ids: vec![0],
                 host: String::new(),
+                address: OnceLock::new(),
                 perm: config.perm,
                 read: config.read_queue_nums,
                 write: config.write_queue_nums,
             };
             Topic { queues: vec![queues], message_type: message_type(config) }
         });
+        // The role changes without a new configuration.
+        let slave_id = api.is_slave().then(|| api.id());
         match self.cluster.as_ref().and_then(|cluster| cluster.known_topic(name)) {
-            Some(whole) => Topic::merged((api.name(), own), &whole),
-            None => own,
+            Some(whole) => self.merged.get(name, (api.name(), slave_id), own, whole),
+            None => own.map(|own| slave_id.map_or_else(|| own.clone(), |id| own.with_id(id))),
         }
+    }
+
+    /// A topic with the queues of all brokers, or without those of other brokers if no name server answers.
+    async fn whole_topic(&self, name: &str) -> Option<Arc<Topic>> {
+        if let Some(cluster) = &self.cluster {
+            cluster.topic_within(name, ROUTE_TIMEOUT).await;
+        }
+        self.topic(name)
     }
 }
 
@@ -82,7 +94,7 @@ impl Brokers {
             true => None,
             false => Some(Cluster::new(client::Client::start(reach)?, None, config)),
         };
-        Ok(Self::Local(Local { api, cluster }))
+        Ok(Self::Local(Local { api, cluster, merged: Arc::default() }))
     }
 
     /// The brokers of a cluster, which are reached as `reach` says.
@@ -132,10 +144,29 @@ impl Brokers {
         }
     }
 
+    /// The name of the broker of this process while it is the master of its group.
+    pub(crate) fn own_master(&self) -> Option<&str> {
+        match self {
+            Self::Local(Local { api, .. }) => Some(api.name()).filter(|_| !api.is_slave()),
+            Self::Cluster(_) => None,
+        }
+    }
+
+    /// The performer of requests that only the master of the group with this name takes. While the broker of this process is a slave,
+    /// its master is another broker.
+    fn writer(&self, broker: &str) -> Performer<'_> {
+        match self {
+            Self::Local(Local { api, cluster: Some(cluster), .. }) if api.is_slave() => {
+                Performer::Cluster(cluster)
+            }
+            _ => self.performer(broker),
+        }
+    }
+
     /// The performer of requests for the broker of this name.
     fn performer(&self, broker: &str) -> Performer<'_> {
         match self {
-            Self::Local(Local { api, cluster: Some(cluster) }) if api.name() != broker => {
+            Self::Local(Local { api, cluster: Some(cluster), .. }) if api.name() != broker => {
                 Performer::Cluster(cluster)
             }
             Self::Local(Local { api, .. }) => Performer::Own(api),
@@ -197,10 +228,14 @@ impl Brokers {
         }
     }
 
-    /// A topic; `None` if the topic does not exist. In local mode the call does not wait for name servers.
+    /// A topic; `None` if the topic does not exist. In local mode the call waits for name servers, as [`Brokers::whole_topic`] does,
+    /// only if no broker is known to have the topic or the broker of this process is a slave.
     pub(crate) async fn topic(&self, name: &str) -> Result<Option<Arc<Topic>>, Failure> {
         match self {
-            Self::Local(local) => Ok(local.topic(name)),
+            Self::Local(local) => match local.topic(name) {
+                Some(known) if !local.api.is_slave() => Ok(Some(known)),
+                _ => Ok(Box::pin(local.whole_topic(name)).await),
+            },
             Self::Cluster(cluster) => Box::pin(cluster.topic(name)).await,
         }
     }
@@ -208,16 +243,10 @@ impl Brokers {
     /// A topic with the queues of all brokers (`LocalTopicRouteService.getTopicRouteForProxy`). In local mode, if no name server
     /// answers, only with the queues of the broker of this process.
     pub(crate) async fn whole_topic(&self, name: &str) -> Result<Option<Arc<Topic>>, Failure> {
-        if let Self::Local(Local { cluster: Some(cluster), .. }) = self {
-            let asked = tokio::time::timeout(ROUTE_TIMEOUT, Box::pin(cluster.topic(name))).await;
-            if !matches!(asked, Ok(Ok(_))) {
-                tracing::debug!(
-                    topic = name,
-                    "the route names no other broker, because no name server answers"
-                );
-            }
+        match self {
+            Self::Local(local) => Ok(Box::pin(local.whole_topic(name)).await),
+            Self::Cluster(cluster) => Box::pin(cluster.topic(name)).await,
         }
-        self.topic(name).await
     }
 
     /// The configuration of a consumer group; `None` when the group does not exist.
@@ -300,7 +329,7 @@ impl Brokers {
         request: &SendRequest<'_>,
         first: impl Fn(Arc<Sends>),
     ) -> Result<Stored, Failure> {
-        match (self.performer(broker), sends) {
+        match (self.writer(broker), sends) {
             (Performer::Own(_), Some(sends)) => {
                 let sent = sends.send(request, || first(sends.clone())).await?;
                 Ok(Stored {
@@ -321,7 +350,7 @@ impl Brokers {
         broker: &str,
         request: &RecallRequest<'_>,
     ) -> Result<String, Failure> {
-        match self.performer(broker) {
+        match self.writer(broker) {
             Performer::Own(api) => Ok(api.recall(caller, request).await?.unique_key),
             Performer::Cluster(cluster) => cluster.recall(broker, request).await,
         }
@@ -365,7 +394,7 @@ impl Brokers {
     ) -> Vec<O> {
         let is_own = |item: &I| matches!(self.performer(broker(item)), Performer::Own(_));
         match self {
-            Self::Local(Local { api, cluster: Some(cluster) }) if !items.iter().all(is_own) => {
+            Self::Local(Local { api, cluster: Some(cluster), .. }) if !items.iter().all(is_own) => {
                 let (here, there): (Vec<I>, Vec<I>) = items.iter().copied().partition(is_own);
                 let mut there = Box::pin(others(cluster, &there)).await.into_iter();
                 let mut here = own(api, &here).await.into_iter();
@@ -403,7 +432,7 @@ impl Brokers {
 
     /// Puts a copy of a message into the dead letter topic of its group.
     pub(crate) async fn dead_letter(&self, held: &Held<'_>, log_offset: LogOffset) -> Result<(), Failure> {
-        match self.performer(held.broker) {
+        match self.writer(held.broker) {
             Performer::Own(api) => Ok(api.dead_letter(held.message.group, log_offset).await?),
             Performer::Cluster(cluster) => cluster.dead_letter(held, log_offset).await,
         }
@@ -416,7 +445,7 @@ impl Brokers {
         (topic, decision): (&str, Decision),
         is_checked: bool,
     ) -> Result<(), Failure> {
-        match self.performer(id.broker) {
+        match self.writer(id.broker) {
             Performer::Own(api) => {
                 let end = EndTransaction {
                     producer_group: topic,

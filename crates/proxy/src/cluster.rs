@@ -15,7 +15,7 @@ mod requests;
 mod users;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use client::Client;
@@ -144,6 +144,11 @@ impl Cluster {
     /// The cached topic, without waiting for an answer.
     pub(crate) fn known_topic(self: &Arc<Self>, name: &str) -> Option<Arc<Topic>> {
         self.topics.peek(name, |name| self.clone().fetch_topic(name))
+    }
+
+    /// The cached topic. If nothing is known of the topic, waits up to `limit` for an answer.
+    pub(crate) async fn topic_within(self: &Arc<Self>, name: &str, limit: Duration) -> Option<Arc<Topic>> {
+        self.topics.peek_within(name, limit, |name| self.clone().fetch_topic(name)).await
     }
 
     /// Whether a server listened at an address at the last try; false for an address without a try.
@@ -349,6 +354,7 @@ fn queues(route: TopicRouteData) -> Vec<QueuesOf> {
             broker: data.broker_name.clone(),
             ids: broker.broker_addrs.keys().filter_map(|id| i32::try_from(*id).ok()).collect(),
             host: host.unwrap_or_default().trim_matches(['[', ']']).to_owned(),
+            address: OnceLock::new(),
             perm: data.perm,
             read: data.read_queue_nums,
             write: data.write_queue_nums,

@@ -31,7 +31,7 @@ pub async fn run(proxy: Arc<Proxy>) {
         }
         if let Some(cluster) = cluster {
             cluster.forget_silent_consumers(before_ms);
-            cluster.heartbeat(&proxy.registry, proxy.brokers.own()).await;
+            cluster.heartbeat(&proxy.registry, proxy.brokers.own_master()).await;
         }
     }
 }

@@ -72,7 +72,7 @@ impl<'a> Reached<'a> {
         let reached = Self { call, here: endpoints(call, dialled) };
         let addresses = topic.queues.iter().filter_map(|of| direct(call, reached.hosts(), of));
         if let Some(cluster) = call.proxy.brokers.cluster() {
-            cluster.try_listeners(addresses).await;
+            cluster.try_listeners(addresses.map(str::to_owned)).await;
         }
         reached
     }
@@ -98,20 +98,20 @@ pub fn is_direct(call: &Call, queues: &QueuesOf) -> bool {
 
 fn is_direct_from<'h>(call: &Call, dialled: impl Iterator<Item = &'h str>, queues: &QueuesOf) -> bool {
     let (address, cluster) = (direct(call, dialled, queues), call.proxy.brokers.cluster());
-    address.zip(cluster).is_some_and(|(address, cluster)| cluster.listens(&address))
+    address.zip(cluster).is_some_and(|(address, cluster)| cluster.listens(address))
 }
 
 /// The address of another broker's own gRPC, whose port is that of this proxy (`ProxyTopicRouteData`). `None` for a client that did
 /// not dial the registered host of the broker of this process. Behind a load balancer or address translation, only the dialled
 /// address is certainly reachable.
-fn direct<'h>(call: &Call, mut dialled: impl Iterator<Item = &'h str>, queues: &QueuesOf) -> Option<String> {
+fn direct<'h, 'q>(
+    call: &Call,
+    mut dialled: impl Iterator<Item = &'h str>,
+    queues: &'q QueuesOf,
+) -> Option<&'q str> {
     let own = call.proxy.brokers.own_host()?;
     let is_other = !queues.host.is_empty() && queues.host != own;
-    let bracketed = || match queues.host.contains(':') {
-        true => format!("[{}]:{}", queues.host, call.proxy.port),
-        false => format!("{}:{}", queues.host, call.proxy.port),
-    };
-    (is_other && dialled.any(|host| host == own)).then(bracketed)
+    (is_other && dialled.any(|host| host == own)).then(|| queues.address(call.proxy.port))
 }
 
 fn endpoints_at(host: String, port: u16) -> Endpoints {
@@ -184,7 +184,15 @@ mod tests {
     use super::*;
 
     fn check(read: i32, write: i32, perm: i32, expected: &str) {
-        let topic = QueuesOf { broker: "b".to_owned(), ids: vec![0], host: String::new(), perm, read, write };
+        let topic = QueuesOf {
+            broker: "b".to_owned(),
+            ids: vec![0],
+            host: String::new(),
+            address: Default::default(),
+            perm,
+            read,
+            write,
+        };
         let letter = |permission| match permission {
             Permission::Read => 'r',
             Permission::Write => 'w',

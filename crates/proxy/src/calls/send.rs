@@ -1,7 +1,7 @@
 //! SendMessage and RecallMessage (`SendMessageActivity`, `RecallMessageActivity`).
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
 use broker::api::{RecallRequest, SendRequest, Sends};
 use grpc::messages::{
@@ -39,10 +39,11 @@ pub async fn send(call: Call, request: SendMessageRequest) -> Result<SendMessage
     request.messages.iter().try_for_each(|message| convert::check(&call.proxy.config, message, now_ms))?;
     let outgoing: Vec<Outgoing> =
         request.messages.iter().map(|message| convert::outgoing(message, &call.caller, now_ms)).collect();
-    let known = match brokers.topic(topic).await? {
-        // No send makes a topic here that another broker has.
-        None => brokers.whole_topic(topic).await?,
-        known => known,
+    let is_ordered = message_group(&request.messages).is_some();
+    let known = match is_ordered {
+        // A message group has its queue among those of all brokers, from the first message on.
+        true => brokers.whole_topic(topic).await?,
+        false => brokers.topic(topic).await?,
     };
     let is_exempt =
         [wire::names::RETRY_PREFIX, wire::names::DLQ_PREFIX].iter().any(|it| topic.starts_with(it));
@@ -55,7 +56,6 @@ pub async fn send(call: Call, request: SendMessageRequest) -> Result<SendMessage
     };
     let turn = call.proxy.turn.fetch_add(1, Ordering::Relaxed);
     let queue = queue(&known, &request.messages, turn, |queues| routes::is_direct(&call, queues))?;
-    let is_ordered = message_group(&request.messages).is_some();
     let mut entries: Vec<SendResultEntry> = Vec::with_capacity(outgoing.len());
     for (message, outgoing) in request.messages.iter().zip(&outgoing) {
         let failed = entries.last().filter(|entry| is_ordered && !is_stored(entry)).cloned();
@@ -90,6 +90,7 @@ async fn expected(call: &Call, topic: &str) -> Result<Arc<Topic>, Failure> {
         broker,
         ids: vec![0],
         host: String::new(),
+        address: OnceLock::new(),
         perm: PERM_READ | PERM_WRITE,
         read: write,
         write,
@@ -107,7 +108,8 @@ fn is_stored(entry: &SendResultEntry) -> bool {
 /// The broker and the queue of the messages of a request, which all go to one queue. Messages with a message group or lite topic
 /// have the same queue each time. For all other messages the brokers take turns in proportion to their queues. The broker chooses
 /// the queue of a single message (-1). Producers that retry a send reach another broker, if there is another broker. Brokers that
-/// the client reaches at endpoints of their own take no turn here, because the client distributes sends to these brokers.
+/// the client reaches at endpoints of their own take no turn here, because the client distributes sends to these brokers. For message
+/// groups all brokers count, so that the queue does not change with the reachability of a broker.
 fn queue<'t>(
     topic: &'t Topic,
     messages: &[Message],
@@ -116,7 +118,9 @@ fn queue<'t>(
 ) -> Result<(&'t str, i32), Failure> {
     let writable = || topic.queues.iter().filter(|queues| queues.is_writable());
     let part = |queues: &'t QueuesOf| (queues.broker.as_str(), queues.write);
-    let mut parts: Vec<_> = writable().filter(|queues| !is_direct(queues)).map(part).collect();
+    let group = message_group(messages);
+    let mut parts: Vec<_> =
+        writable().filter(|queues| group.is_some() || !is_direct(queues)).map(part).collect();
     if parts.is_empty() {
         parts.extend(writable().map(part));
     }
@@ -126,7 +130,7 @@ fn queue<'t>(
     if count == 0 {
         return Err(Failure::new(Code::Forbidden, "no writable queue"));
     }
-    let Some(group) = message_group(messages) else {
+    let Some(group) = group else {
         let (broker, id) = in_turn(&parts, turn % usize::try_from(count).unwrap_or(1));
         return Ok((broker, if messages.len() > 1 { id } else { -1 }));
     };
@@ -257,6 +261,7 @@ mod tests {
             broker: broker.to_owned(),
             ids: vec![id],
             host: String::new(),
+            address: OnceLock::new(),
             perm: 6,
             read: write,
             write,
@@ -289,7 +294,13 @@ mod tests {
         assert_eq!(refused, Err(Code::Forbidden));
         // A client sends to the broker `a` itself, but not when no other broker takes messages.
         let direct = |name: &'static str| move |queues: &QueuesOf| name.contains(&queues.broker);
-        assert_eq!(queue(&topic, &of([Some("orders"); 2]), 0, direct("a")), Ok(("b", 0)));
-        assert_eq!(queue(&topic, &of([Some("orders"); 2]), 0, direct("ab")), Ok(expected));
+        assert_eq!(queue(&topic, &of([None; 2]), 0, direct("a")), Ok(("b", 0)));
+        assert_eq!(queue(&topic, &of([None; 2]), 0, direct("ab")), Ok(("a", 0)));
+        // A message group keeps its queue whichever brokers can be reached.
+        for group in ["orders", "x", "y", "z"] {
+            let messages = of([Some(group); 2]);
+            let queue = |name| queue(&topic, &messages, 0, direct(name));
+            assert_eq!([queue("a"), queue("b")], [queue(""), queue("")], "{group}");
+        }
     }
 }

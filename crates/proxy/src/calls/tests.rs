@@ -20,6 +20,8 @@ use crate::body::Charged;
 use crate::dispatch::{Origin, Receive, Rejected, Telemetry, opened};
 use crate::registry::Stated;
 
+mod others;
+
 struct Fixture {
     broker: Option<RunningBroker>,
     proxy: Arc<Proxy>,
@@ -47,6 +49,11 @@ impl Fixture {
 
     /// With further settings of the broker.
     fn made(settings: &str, change: impl FnOnce(&mut Config)) -> Self {
+        Self::reaching("", settings, change)
+    }
+
+    /// With name servers.
+    fn reaching(name_servers: &str, settings: &str, change: impl FnOnce(&mut Config)) -> Self {
         let directory = tempfile::tempdir().unwrap();
         // Limits of disk use in bytes: what else lies on the disk of the machine does not decide a test.
         let disk = ["diskMaxUsedSpaceRatio", "diskSpaceCleanForciblyRatio", "diskSpaceWarningLevelRatio"];
@@ -59,7 +66,7 @@ impl Fixture {
         let broker = RunningBroker::start(config, workers).unwrap();
         let mut config = Config { checks_message_type: false, polling_ms_min: 0, ..Config::default() };
         change(&mut config);
-        let brokers = Brokers::of_process(broker.api(), client::Config::new(""), &config).unwrap();
+        let brokers = Brokers::of_process(broker.api(), client::Config::new(name_servers), &config).unwrap();
         let proxy = Proxy::new(brokers, config, 8081);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let sends = proxy.brokers.sends();

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::task::spawn_local;
 
 use crate::failure::Failure;
@@ -16,7 +18,7 @@ const MISSING_MS: i64 = 1000;
 /// A value that could not be refreshed is used for so long (`topicRouteServiceCacheExpiredSeconds`).
 const EXPIRES_MS: i64 = 300_000;
 
-/// Whoever refreshes a value has so long before another tries.
+/// Time between the begin or failure of an attempt to fetch a value and the next attempt.
 const ATTEMPT_MS: i64 = 3000;
 
 /// Most values; further ones are asked for each time (`topicRouteServiceCacheMaxNum`).
@@ -38,6 +40,8 @@ struct Entry<T> {
     fetched_ms: i64,
     /// When the value is asked for again.
     refresh_ms: i64,
+    /// Invariant: set if and only if no attempt had an answer; `value` is `None` then. The task of the attempt holds the sender.
+    pending: Option<watch::Receiver<()>>,
 }
 
 impl<T> Default for Cache<T> {
@@ -70,7 +74,7 @@ impl<T> Cache<T> {
                 return Ok(Some(value));
             }
             Known::Forgotten(value) => Some(value),
-            Known::Nothing => None,
+            Known::Pending | Known::Nothing => None,
         };
         self.clone().fetched(name.to_owned(), fetch(name.to_owned()), old).await
     }
@@ -84,12 +88,66 @@ impl<T> Cache<T> {
         let now_ms = client::now_ms();
         let old = match self.known(name, now_ms) {
             Known::Fresh(value) => return value,
+            Known::Pending => return None,
             Known::Old(value) | Known::Forgotten(value) => Some(value),
-            // One task at a time; after a failure the next task starts a second later.
-            Known::Nothing => self.put(name, None, now_ms),
+            Known::Nothing => {
+                self.begin(name, fetch(name.to_owned()), now_ms);
+                return None;
+            }
         };
         spawn_local(self.clone().fetched(name.to_owned(), fetch(name.to_owned()), old.clone()));
         old
+    }
+
+    /// Like [`Cache::peek`], but waits for the first answer until the attempt to fetch it is as old as `limit`. A failure is
+    /// remembered for 3 s, in which no call waits.
+    pub async fn peek_within<F>(
+        self: &Arc<Self>,
+        name: &str,
+        limit: Duration,
+        fetch: impl FnOnce(String) -> F,
+    ) -> Option<Arc<T>>
+    where
+        T: 'static,
+        F: Future<Output = Result<Option<T>, Failure>> + 'static,
+    {
+        if let Some(value) = self.peek(name, fetch) {
+            return Some(value);
+        }
+        let attempt = |entry: &Entry<T>| Some((entry.pending.clone()?, entry.fetched_ms));
+        let (mut pending, began_ms) = self.entries().get(name).and_then(attempt)?;
+        let passed_ms = u64::try_from(client::now_ms() - began_ms).unwrap_or(0);
+        let left = limit.saturating_sub(Duration::from_millis(passed_ms));
+        // Nothing is sent: the sender of an attempt that ended is gone.
+        let _ended = tokio::time::timeout(left, pending.changed()).await;
+        self.entries().get(name)?.value.clone()
+    }
+
+    /// Starts the task that fetches a value of which nothing is known.
+    fn begin<F>(self: &Arc<Self>, name: &str, fetch: F, now_ms: i64)
+    where
+        T: 'static,
+        F: Future<Output = Result<Option<T>, Failure>> + 'static,
+    {
+        let (sender, pending) = watch::channel(());
+        self.insert(
+            name,
+            Entry {
+                value: None,
+                fetched_ms: now_ms,
+                refresh_ms: now_ms + ATTEMPT_MS,
+                pending: Some(pending),
+            },
+        );
+        let (cache, name) = (self.clone(), name.to_owned());
+        spawn_local(async move {
+            let _sender = sender;
+            let Err(failure) = cache.clone().fetched(name.clone(), fetch, None).await else { return };
+            tracing::debug!(name, ?failure, "a value could not be fetched");
+            if let Some(entry) = cache.entries().get_mut(&name).filter(|entry| entry.pending.is_some()) {
+                entry.refresh_ms = client::now_ms() + ATTEMPT_MS;
+            }
+        });
     }
 
     /// The value that is fetched, or else the old one.
@@ -122,8 +180,12 @@ impl<T> Cache<T> {
 
     fn known(&self, name: &str, now_ms: i64) -> Known<T> {
         match self.entries().get_mut(name) {
+            Some(Entry { pending: Some(pending), refresh_ms, .. }) => {
+                let is_attempted = pending.has_changed().is_ok() || now_ms < *refresh_ms;
+                if is_attempted { Known::Pending } else { Known::Nothing }
+            }
             Some(entry) if now_ms < entry.refresh_ms => Known::Fresh(entry.value.clone()),
-            Some(Entry { value: Some(value), fetched_ms, refresh_ms })
+            Some(Entry { value: Some(value), fetched_ms, refresh_ms, .. })
                 if now_ms < *fetched_ms + EXPIRES_MS =>
             {
                 // `forget` alone moves the time of refreshing before the regular one.
@@ -137,16 +199,20 @@ impl<T> Cache<T> {
     }
 
     fn put(&self, name: &str, value: Option<Arc<T>>, now_ms: i64) -> Option<Arc<T>> {
+        let keeps_ms = if value.is_some() { REFRESH_MS } else { self.missing_ms };
+        let refresh_ms = now_ms + keeps_ms;
+        self.insert(name, Entry { value: value.clone(), fetched_ms: now_ms, refresh_ms, pending: None });
+        value
+    }
+
+    fn insert(&self, name: &str, entry: Entry<T>) {
         let mut entries = self.entries();
         if entries.len() >= VALUES_MAX {
-            entries.retain(|_, entry| now_ms < entry.refresh_ms);
+            entries.retain(|_, other| entry.fetched_ms < other.refresh_ms);
         }
         if entries.len() < VALUES_MAX || entries.contains_key(name) {
-            let keeps_ms = if value.is_some() { REFRESH_MS } else { self.missing_ms };
-            let entry = Entry { value: value.clone(), fetched_ms: now_ms, refresh_ms: now_ms + keeps_ms };
             entries.insert(name.to_owned(), entry);
         }
-        value
     }
 
     fn entries(&self) -> MutexGuard<'_, HashMap<String, Entry<T>>> {
@@ -161,6 +227,8 @@ enum Known<T> {
     Old(Arc<T>),
     /// To be fetched again by whoever asked.
     Forgotten(Arc<T>),
+    /// An attempt began or failed a short time ago, and there is no answer.
+    Pending,
     Nothing,
 }
 
@@ -176,6 +244,7 @@ mod tests {
             Known::Fresh(value) => format!("fresh {}", text(value)),
             Known::Old(value) => format!("old {value}"),
             Known::Forgotten(value) => format!("forgotten {value}"),
+            Known::Pending => "pending".to_owned(),
             Known::Nothing => "nothing".to_owned(),
         };
         assert_eq!(known, expected, "at {now_ms}");
@@ -240,6 +309,72 @@ mod tests {
         tokio::task::LocalSet::new().block_on(&runtime, async {
             assert_eq!(get(Ok(2)).await, (Some(1), Some(2)));
             assert_eq!(get(Err(Code::ProxyTimeout)).await, (Some(1), Some(1)));
+        });
+    }
+
+    fn run<T>(future: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        tokio::task::LocalSet::new().block_on(&runtime, future)
+    }
+
+    #[test]
+    fn a_value_that_is_being_fetched_does_not_count_as_missing() {
+        run(async {
+            let cache = Arc::new(Cache::default());
+            let (answer, answered) = tokio::sync::oneshot::channel();
+            let fetch = |_| async move { Ok(answered.await.ok()) };
+            assert_eq!(cache.peek("n", fetch), None);
+            // `get` asks itself while the task of `peek` waits for its answer.
+            assert_eq!(cache.get("n", async |_| Ok(Some(1))).await, Ok(Some(Arc::new(1))));
+            answer.send(2).unwrap();
+            while cache.peek("n", async |_| Ok(None)) != Some(Arc::new(2)) {
+                tokio::task::yield_now().await;
+            }
+        });
+    }
+
+    #[test]
+    fn all_callers_wait_for_one_attempt() {
+        run(async {
+            let cache = Arc::new(Cache::default());
+            let (answer, answered) = tokio::sync::oneshot::channel();
+            assert_eq!(cache.peek("n", |_| async move { Ok(answered.await.ok()) }), None);
+            let again = async |_| panic!("there is a second attempt");
+            let limit = Duration::from_secs(3600);
+            let (first, second, ()) = tokio::join!(
+                cache.peek_within("n", limit, again),
+                cache.peek_within("n", limit, again),
+                async { answer.send(1).unwrap() },
+            );
+            assert_eq!([first, second], [Some(Arc::new(1)), Some(Arc::new(1))]);
+        });
+    }
+
+    #[test]
+    fn nobody_waits_for_a_value_that_could_not_be_fetched() {
+        run(async {
+            let cache = Arc::new(Cache::<i32>::default());
+            let limit = Duration::from_secs(3600);
+            let fetch = async |_| Err(Failure::new(Code::ProxyTimeout, ""));
+            assert_eq!(cache.peek_within("n", limit, fetch).await, None);
+            let again = async |_| panic!("there is a second attempt");
+            assert_eq!(cache.peek_within("n", limit, again).await, None);
+            check(&cache, client::now_ms(), "pending");
+            check(&cache, client::now_ms() + ATTEMPT_MS, "nothing");
+        });
+    }
+
+    #[test]
+    fn the_limit_of_a_wait_counts_from_the_begin_of_the_attempt_which_goes_on() {
+        run(async {
+            let cache = Arc::new(Cache::default());
+            let (answer, answered) = tokio::sync::oneshot::channel();
+            let fetch = |_| async move { Ok(answered.await.ok()) };
+            assert_eq!(cache.peek_within("n", Duration::ZERO, fetch).await, None);
+            check(&cache, i64::MAX, "pending");
+            answer.send(1).unwrap();
+            let again = async |_| panic!("there is a second attempt");
+            assert_eq!(cache.peek_within("n", Duration::from_secs(3600), again).await, Some(Arc::new(1)));
         });
     }
 }

@@ -32,7 +32,7 @@ impl Cluster {
         });
     }
 
-    /// Tells all brokers except `own`, the broker of this process, the groups of transaction producers here. The groups of remoting
+    /// Tells all masters except `own`, the broker of this process, the groups of transaction producers here. The groups of remoting
     /// clients are sent. For gRPC clients the group has the name of the topic.
     pub(crate) async fn heartbeat(self: &Arc<Self>, registry: &Registry, own: Option<&str>) {
         let Ok(brokers) = self.brokers().await else { return };
