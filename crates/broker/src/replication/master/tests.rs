@@ -217,6 +217,29 @@ async fn a_connection_from_elsewhere_does_not_take_the_place_of_a_slave() {
 }
 
 #[tokio::test]
+async fn a_slave_that_replicates_from_another_address_counts_until_its_own_address_connects() {
+    let mut master = Master::new();
+    let broker = master.fixture.broker.clone();
+    let shell = &mut master.shell;
+    shell.last_peer = 1;
+    let is_known = |shell: &Shell, id: PeerId| shell.peers[&id].progress.is_known();
+    let (elsewhere, _open) = connected(shell, [127, 0, 0, 2]).await;
+    let (stranger, _open) = connected(shell, [127, 0, 0, 3]).await;
+    for (id, slave) in [(elsewhere, 2), (stranger, 3)] {
+        let broker_id = BrokerId::new(slave);
+        let handshake = Handshake { broker_id, is_from_last_file: false, is_learner: false };
+        shell.take(id, Event::Received(Received::Handshake(handshake)));
+    }
+    assert!(!is_known(shell, elsewhere), "no slave takes tables");
+    broker.replicas.slave_machines.note([127, 0, 0, 1].into(), None, broker.clock.steady());
+    shell.is_recount_due = true;
+    shell.recount();
+    assert!(is_known(shell, elsewhere) && !is_known(shell, stranger));
+    let (own, _open) = connected(shell, [127, 0, 0, 1]).await;
+    assert!(is_known(shell, own) && !is_known(shell, elsewhere) && !is_known(shell, stranger));
+}
+
+#[tokio::test]
 async fn the_connection_that_is_furthest_behind_gives_way_to_one_of_the_same_address() {
     let mut master = Master::new();
     let broker = master.fixture.broker.clone();
