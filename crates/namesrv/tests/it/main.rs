@@ -135,8 +135,12 @@ fn a_silent_broker_is_removed_and_disconnected() {
         ("brokerId", "0"),
         ("heartbeatTimeoutMillis", "1"),
     ];
-    assert_eq!(broker.call(Encoding::Json, 103, &fields, b"").0, 0);
-    assert_eq!(broker.read(), b"");
+    // A machine under load may remove the broker before the answer to its registration is sent.
+    let mut request = Vec::new();
+    let writer = FrameWriter::begin(&mut request, Head::request(Encoding::Json, 103, 5));
+    fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(b"");
+    broker.0.write_all(&request).unwrap();
+    while !broker.read().is_empty() {}
     let mut client = Client::connect(server.local_addr());
     let empty = r#"{"brokerAddrTable":{},"clusterAddrTable":{}}"#;
     until("the broker is gone", || client.call(Encoding::Json, 106, &[], b"").2 == empty);
