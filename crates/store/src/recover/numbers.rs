@@ -13,12 +13,12 @@ use super::redispatch::Jump;
 use super::scan::{Gap, Scan};
 use crate::dispatch::Dispatch;
 use crate::log::Segment;
-use crate::queue::Unit;
+use crate::queue::{Queue, Unit};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use wire::record::{MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN, RecordView};
-use wire::units::LogOffset;
+use wire::units::{LogOffset, QueueOffset};
 
 /// Queue offsets reserved in one queue at most: enough for a damaged sector, not for a damaged disk.
 const RESERVED_MAX: u64 = 64;
@@ -57,7 +57,12 @@ impl Recovery<'_> {
                 let Some(queue) = found.or_else(|| if may_create { created() } else { None }) else {
                     continue;
                 };
-                if place.first + u64::from(place.count) <= queue.max().get() {
+                if !may_create && !is_followed(&queue, place.unit.log_offset) {
+                    // The record is the newest of its queue, so that a queue offset which does not fit is damaged itself.
+                    let next = queue.max().get();
+                    let is_next = (next..=next + RESERVED_MAX).contains(&place.first);
+                    self.put(scan, &queue, Jump { first: if is_next { place.first } else { next }, ..place });
+                } else if place.first.saturating_add(u64::from(place.count)) <= queue.max().get() {
                     accounted += 1;
                 } else if place.first - queue.max().get().min(place.first) <= RESERVED_MAX {
                     self.put(scan, &queue, place);
@@ -152,4 +157,13 @@ impl Recovery<'_> {
         let (head, zeros) = rest.split_at(rest.len().min(8));
         reaches_end && head.iter().any(|byte| *byte != 0) && zeros.iter().all(|byte| *byte == 0)
     }
+}
+
+/// Whether a queue has a message behind a position in the log.
+fn is_followed(queue: &Queue, at: LogOffset) -> bool {
+    let Some(newest) = queue.max().get().checked_sub(1) else { return false };
+    let mut units = Vec::new();
+    // A unit that cannot be read proves nothing, and the queue offset that the record claims counts.
+    let read = queue.units_blocking(QueueOffset::new(newest), 1, &mut units);
+    read.is_err() || units.first().is_some_and(|unit| unit.log_offset > at)
 }

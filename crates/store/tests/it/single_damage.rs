@@ -295,3 +295,36 @@ fn the_number_of_a_queue_s_newest_record_stays_taken_when_its_digest_shows_damag
     case.place = (target * 65_536).div_ceil(stored[2].range.end);
     run(&case);
 }
+
+/// The digest of the newest record of a queue shows that its queue offset was changed: its place in the log gives it its number.
+#[test]
+fn a_damaged_queue_offset_of_the_newest_record_is_not_given_again() {
+    let batches: [&[(usize, usize)]; 15] = [
+        &[(0, 0), (0, 24)],
+        &[(0, 37), (3, 251)],
+        &[(2, 97), (0, 112)],
+        &[(0, 115)],
+        &[(2, 72)],
+        &[(2, 18), (2, 310)],
+        &[(0, 98)],
+        &[(0, 26), (0, 58), (2, 344)],
+        &[(3, 486)],
+        &[(0, 226), (2, 341), (2, 30), (0, 79)],
+        &[(0, 266)],
+        &[(0, 19), (2, 97), (2, 259), (1, 13)],
+        &[(1, 91), (2, 18)],
+        &[(0, 89), (2, 70), (3, 900)],
+        &[(2, 424), (2, 900)],
+    ];
+    run(&Case {
+        flush: FlushMode::Async,
+        segment_bytes: 4096,
+        batches: batches.map(<[_]>::to_vec).into(),
+        checkpoint: Some(12),
+        journal: None,
+        page: Page::Missing,
+        harm: Harm::Flip(1),
+        place: 39_355,
+        closed_before_the_second_restart: false,
+    });
+}
