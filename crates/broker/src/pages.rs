@@ -3,8 +3,10 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
+use store::Queue;
 use wire::codes::response;
 
 use crate::Refusal;
@@ -177,14 +179,15 @@ fn page_body(rows: impl Iterator<Item = Value>, next: Option<String>) -> Value {
     }
 }
 
-/// Number of messages that a group has not consumed. Calls `behind` with topic, queue id, committed offset and end of each queue
-/// with unconsumed messages.
-fn lag_of(broker: &Broker, group: &str, mut behind: impl FnMut(&str, i32, (i64, i64))) -> i64 {
+/// Number of messages that a group has not consumed. Calls `behind` with each queue with unconsumed messages, the committed offset and
+/// the end of the queue.
+fn lag_of(broker: &Broker, group: &str, mut behind: impl FnMut(&Arc<Queue>, (i64, i64))) -> i64 {
     let mut sum = 0;
     broker.offsets.each_committed(group, |topic, queue_id, offset| {
-        let end = broker.store.find_queue(topic, queue_id).map_or(0, |queue| queue.max().to_i64());
+        let Some(queue) = broker.store.find_queue(topic, queue_id) else { return };
+        let end = queue.max().to_i64();
         if end > offset {
-            behind(topic, queue_id, (offset, end));
+            behind(&queue, (offset, end));
             sum += end - offset;
         }
     });
@@ -195,16 +198,16 @@ fn lag_of(broker: &Broker, group: &str, mut behind: impl FnMut(&str, i32, (i64, 
 /// selects may be newer. `None` if no message waits, or if the time of a queue with messages is unknown. May read the disk.
 fn unconsumed(broker: &Broker, group: &str) -> Option<(i64, bool)> {
     let mut places = Vec::new();
-    lag_of(broker, group, |topic, queue_id, range| places.push((topic.to_owned(), queue_id, range)));
-    let times = places.iter().map(|(topic, queue_id, range)| {
-        let (ms, is_bound) = broker.unconsumed_time((group, topic, *queue_id), *range);
+    lag_of(broker, group, |queue, range| places.push((queue.clone(), range)));
+    let times = places.iter().map(|(queue, range)| {
+        let (ms, is_bound) = broker.unconsumed_time(group, queue, *range);
         (ms >= 0).then_some((ms, is_bound))
     });
     times.collect::<Option<Vec<_>>>()?.into_iter().filter(|(ms, _)| *ms > 0).min()
 }
 
 fn groups(broker: &Broker, page: Page<'_>, by_lag: bool) -> Value {
-    let lag = |group: &str| lag_of(broker, group, |_, _, _| {});
+    let lag = |group: &str| lag_of(broker, group, |_, _| {});
     // The names are copied, so that the table is not locked while offsets are read.
     let read_part = |after: &str, count, each: &mut dyn FnMut(&str) -> bool| {
         let (names, last) = broker.groups.search(after, page.contains, count);

@@ -74,9 +74,11 @@ fn progress<'b>(
     (0..queues).map(move |queue_id| {
         let offsets = broker.offsets.offsets_of(group, name, queue_id);
         let consumer_offset = offsets.committed.max(0);
-        let broker_offset = broker.log_queue(name, queue_id).map_or(0, |queue| broker.visible_end(&queue));
+        let queue = broker.log_queue(name, queue_id);
+        let broker_offset = queue.as_ref().map_or(0, |queue| broker.visible_end(queue));
+        let range = (consumer_offset, broker_offset);
         let (unconsumed_timestamp, unconsumed_is_bound) =
-            broker.unconsumed_time((group, name, queue_id), (consumer_offset, broker_offset));
+            queue.map_or((0, false), |queue| broker.unconsumed_time(group, &queue.index, range));
         let wrapper = OffsetWrapper {
             broker_offset,
             consumer_offset,

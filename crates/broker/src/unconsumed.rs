@@ -2,6 +2,8 @@
 //! operators, metrics and clients. `ConsumerLagCalculator` takes the message at the committed offset instead, whether or not the
 //! group selects that message.
 
+use std::sync::Arc;
+
 use store::Queue;
 use wire::body::MessageModel;
 use wire::units::QueueOffset;
@@ -84,20 +86,17 @@ impl Broker {
     /// by broadcast keep their own offsets, and a message may be unreadable. May read the disk.
     pub(crate) fn unconsumed_time(
         &self,
-        (group, topic, queue_id): (&str, &str, i32),
+        group: &str,
+        queue: &Arc<Queue>,
         (committed, end): (i64, i64),
     ) -> (i64, bool) {
         if self.clients.message_model(group) == Some(MessageModel::Broadcasting) {
             return (UNKNOWN, false);
         }
-        let queue = self.log_queue(topic, queue_id);
-        let found = queue.and_then(|queue| self.unconsumed(group, &queue.index, committed, end));
-        match found {
-            Some(message) => {
-                (self.time_at(topic, queue_id, message.offset).unwrap_or(UNKNOWN), message.is_bound)
-            }
-            None => (0, false),
-        }
+        let Some(message) = self.unconsumed(group, queue, committed, end) else { return (0, false) };
+        let offset = QueueOffset::from_i64(message.offset);
+        let stored_ms = offset.and_then(|offset| self.store.store_time(queue, offset).ok()?);
+        (stored_ms.unwrap_or(UNKNOWN), message.is_bound)
     }
 }
 
