@@ -132,17 +132,9 @@ fn a_call_of_nobody_is_refused_before_its_body_comes() {
 
 /// Code and remark of the answer to a client of another machine, as a PROXY preamble names it.
 pub fn ask_as_stranger(address: SocketAddr, code: i32) -> (i32, String) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut bytes = b"PROXY TCP4 10.0.0.7 127.0.0.1 5000 6000\r\n".to_vec();
     Head::request(Encoding::Json, code, 1).write(&mut bytes, b"");
-    stream.write_all(&bytes).unwrap();
-    let mut answer = vec![0; 4];
-    stream.read_exact(&mut answer).unwrap();
-    answer.resize(frame_length(&answer).unwrap().unwrap_or(4), 0);
-    stream.read_exact(&mut answer[4..]).unwrap();
-    let answer = wire::frame::Command::decode(&mut answer).unwrap();
-    (answer.code, answer.remark.unwrap_or_default().to_owned())
+    send(address, &bytes)
 }
 
 /// Sends a frame over a connection of its own; the code and the remark of the answer.

@@ -119,15 +119,21 @@ mod tests {
         assert_eq!(said(), "cannot follow: its log ends too early");
     }
 
-    #[test]
-    fn with_controllers_a_slave_is_in_sync_when_it_is_in_the_set() {
+    /// A master with controllers and its slave with broker id 2.
+    fn controlled() -> (Fixture, Arc<SlaveProgress>) {
         let fixture = Fixture::with(|config| config.replication.controller.is_enabled = true);
-        let broker = &fixture.broker;
-        broker.role.lead();
+        fixture.broker.role.lead();
         let slave = Arc::new(SlaveProgress::new("10.0.0.1:1".parse().unwrap()));
         slave.broker.store(2, Ordering::Relaxed);
-        broker.replicas.join(slave.clone());
-        broker.replicas.note_report(&slave, 0);
+        fixture.broker.replicas.join(slave.clone());
+        fixture.broker.replicas.note_report(&slave, 0);
+        (fixture, slave)
+    }
+
+    #[test]
+    fn with_controllers_a_slave_is_in_sync_when_it_is_in_the_set() {
+        let (fixture, _slave) = controlled();
+        let broker = &fixture.broker;
         for (members, is_in_sync) in [(vec![1], false), (vec![1, 2], true)] {
             let members = members.into_iter().map(BrokerId::new).collect();
             broker.replicas.elected().in_sync.members = members;
@@ -141,13 +147,8 @@ mod tests {
 
     #[test]
     fn a_slave_that_is_silent_is_not_in_sync() {
-        let fixture = Fixture::with(|config| config.replication.controller.is_enabled = true);
+        let (fixture, slave) = controlled();
         let broker = &fixture.broker;
-        broker.role.lead();
-        let slave = Arc::new(SlaveProgress::new("10.0.0.1:1".parse().unwrap()));
-        slave.broker.store(2, Ordering::Relaxed);
-        broker.replicas.join(slave.clone());
-        broker.replicas.note_report(&slave, 0);
         broker.replicas.elected().in_sync.members = [1, 2].map(BrokerId::new).into();
         for (silent_ms, is_in_sync) in [(6_900, true), (7_500, false)] {
             slave.heard_ms.store(broker.now_ms() - silent_ms, Ordering::Relaxed);
