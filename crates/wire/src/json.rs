@@ -84,7 +84,7 @@ pub fn from_str<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, JsonError
 /// three bytes of text and a hundred in memory. Members of structs do not count.
 ///
 /// # Errors
-/// As [`from_slice`]; also when there are more elements.
+/// The errors of [`from_slice`], and an error if there are more elements.
 pub fn from_slice_within<'de, T: Deserialize<'de>>(
     text: &'de [u8],
     elements_max: usize,
@@ -101,7 +101,7 @@ pub const REQUEST_ELEMENTS_MAX: usize = 1 << 20;
 /// Parses the body of a request, which may have [`REQUEST_ELEMENTS_MAX`] elements.
 ///
 /// # Errors
-/// As [`from_slice_within`].
+/// The errors of [`from_slice_within`].
 pub fn from_request<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Result<T, JsonError> {
     from_slice_within(body, REQUEST_ELEMENTS_MAX)
 }

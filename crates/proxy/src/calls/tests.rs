@@ -52,7 +52,7 @@ impl Fixture {
         Self::reaching("", settings, change)
     }
 
-    /// With name servers.
+    /// A proxy with these name servers.
     fn reaching(name_servers: &str, settings: &str, change: impl FnOnce(&mut Config)) -> Self {
         let directory = tempfile::tempdir().unwrap();
         // Limits of disk use in bytes: what else lies on the disk of the machine does not decide a test.

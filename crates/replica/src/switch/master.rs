@@ -143,7 +143,7 @@ pub struct Master {
     log: LogRange,
     peers: BTreeMap<PeerId, Peer>,
     in_sync: InSync,
-    /// Up to where senders may have been answered that the log is stored.
+    /// End of the log that senders may have been told is stored.
     answered: LogOffset,
     waits: Waits,
     timer: Timer,

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// requests for tables count, so that a connection of a stranger gains nothing when a slave is gone.
 const OWN_CONNECTION: Duration = Duration::from_secs(80);
 
-/// One connection to the port for slaves.
+/// Connection to the port for slaves.
 #[derive(Clone, Copy)]
 pub(super) struct Candidate<K> {
     /// Name of the connection; an older connection has a smaller one.
@@ -71,7 +71,7 @@ mod tests {
             .collect()
     }
 
-    /// What counts on a master that has just started.
+    /// Indexes of the connections that count on a master that has just started.
     fn counted(slaves: &[([u8; 4], usize)], connections: &[[u8; 4]]) -> Vec<usize> {
         let slaves = slaves.iter().map(|(address, slaves)| ((*address).into(), *slaves)).collect();
         Evidence::default().counted(at(100), Some(&slaves), &of(connections)).into_iter().collect()
