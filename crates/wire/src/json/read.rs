@@ -85,8 +85,8 @@ fn visit_object<'de, V: Visitor<'de>>(
     cursor.left(depth).map(|()| value)
 }
 
-/// The member that a key means. Capital or small letters, `_` and `-` make no difference to fastjson 1, with which
-/// brokers up to 5.3 read what clients send (`TypeUtils.fnv1a_64_lower`); some clients write `ClientID` for `clientID`.
+/// Returns the member that a key means. fastjson 1 ignores case, `_` and `-`, and brokers up to 5.3 read clients'
+/// text with it (`TypeUtils.fnv1a_64_lower`). Some clients write `ClientID` for `clientID`.
 fn member<'a>(key: Cow<'a, str>, names: &[&'static str]) -> Cow<'a, str> {
     if names.contains(&&*key) {
         return key;
