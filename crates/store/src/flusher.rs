@@ -45,23 +45,23 @@ impl From<FlushOutcome> for WaitOutcome {
 /// State of the flusher: the lock of a flush, and the number of flushes.
 #[derive(Default)]
 pub(crate) struct Flush {
-    /// Held during a flush, and by whoever moves the end of the log otherwise than by appending to it.
+    /// Lock of a flush, and of every other operation that moves the end of the log, except appends.
     pub(crate) flushing: Mutex<()>,
     flushes: AtomicU64,
 }
 
-/// The flusher with what it works on.
+/// The flusher and the parts of the store that it uses.
 #[derive(Clone, Copy)]
 pub(crate) struct Flusher<'a> {
     pub(crate) state: &'a State,
     pub(crate) flush: &'a Flush,
 }
 
-/// What one round of the flusher leaves to the next.
+/// State that a round of the flusher passes to the next round.
 pub(crate) struct FlushState {
     /// Log position up to which write-back was started.
     written_back: u64,
-    /// Since when there are bytes to flush.
+    /// Time of the first change that is not flushed yet.
     dirty_since: Option<Instant>,
 }
 
@@ -174,7 +174,7 @@ impl Flusher<'_> {
         Ok(())
     }
 
-    /// Starts write-back of whole steps, so that the kernel never holds so many dirty pages that it blocks writers.
+    /// Starts write-back of whole steps. The kernel then never holds so many dirty pages that it blocks writers.
     fn start_write_back(&self, from: u64, end: u64) -> u64 {
         // The log may have been truncated since.
         if end.saturating_sub(from) < self.state.config.write_back_bytes {
@@ -188,7 +188,7 @@ impl Flusher<'_> {
         end
     }
 
-    /// One round of answering callers whose time is over, also while a flush hangs in the disk.
+    /// Runs a round that answers callers whose timeout is over, even while a flush hangs in the disk.
     pub(crate) fn deadline_round(&self, now: Instant) -> Next {
         if self.state.signals.flusher_stops.load(Ordering::Acquire) {
             return Next::Over;

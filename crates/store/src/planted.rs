@@ -14,7 +14,7 @@ pub(crate) enum Bug {
     ReuseOffset,
     /// `serve-damaged`: some reads return a wrong byte.
     ServeDamaged,
-    /// `wrong-tags`: an append indexes a tags code that differs from the one recovery computes.
+    /// `wrong-tags`: an append indexes a tags code that differs from the code that recovery computes.
     WrongTags,
 }
 

@@ -20,7 +20,7 @@ const PIECE_BYTES: u64 = 1 << 20;
 /// Longest pause between two such writes.
 const REST_MAX: Duration = Duration::from_millis(100);
 
-/// Preallocation with what it works on; it owns nothing.
+/// Preallocation and the parts of the store that it uses. It has no state.
 #[derive(Clone, Copy)]
 pub(crate) struct Preallocator<'a> {
     pub(crate) state: &'a State,
@@ -45,7 +45,7 @@ impl Preallocator<'_> {
         })
     }
 
-    /// One round of preallocation.
+    /// Runs a round of preallocation.
     pub(crate) fn preallocation_round(&self) -> Next {
         if self.state.signals.stopping.load(Ordering::Acquire) || self.state.fence.is_up() {
             return Next::Over;

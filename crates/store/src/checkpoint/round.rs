@@ -1,5 +1,5 @@
-//! One round of the checkpoint: announces in the queue table what will be written to the queue files, writes it, and later
-//! commits both in the `checkpoint` file. See [`crate::queue::table`] for the table's files.
+//! Round of the checkpoint: announces the pending changes of queue files in the queue table, writes the files, and
+//! later commits both in the `checkpoint` file. See [`crate::queue::table`] for the table's files.
 
 use super::Checkpointer;
 use super::forget_removed;
@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 pub(crate) struct Rounds {
     /// The queue table's file; `None` before the first announcement and after a failed write.
     journal: Option<Journal>,
-    /// The newest generation number used, whether or not its file counts.
+    /// Newest used generation number, with or without a valid file.
     pub(crate) generation: u64,
     /// Number of times the store was opened, this opening included.
     pub(crate) openings: u64,
@@ -28,11 +28,11 @@ pub(crate) struct Rounds {
     /// Topics removed since the `checkpoint` file was last saved, with the log position of the removal; their files must be
     /// deleted.
     pub(crate) removed: Vec<(Box<str>, u64)>,
-    /// Queues in whose files a crash may have left units that do not count.
+    /// Queues whose files may hold invalid units after a crash.
     pub(crate) dirty: Vec<Dirty>,
 }
 
-/// A queue whose units `from..until` do not count.
+/// Queue with invalid units `from..until`.
 pub(crate) struct Dirty {
     pub(crate) queue: Arc<Queue>,
     pub(crate) from: u64,
@@ -115,7 +115,7 @@ impl Checkpointer<'_> {
         Ok(())
     }
 
-    /// Wipes the units that a crash left in queue files, before anything else is written.
+    /// Wipes invalid units that a crash left in queue files, before any other write.
     fn wipe_dirty(&self, rounds: &mut Rounds, touched: &mut Touched) -> Result<(), Interrupted> {
         if rounds.dirty.is_empty() {
             return Ok(());

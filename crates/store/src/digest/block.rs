@@ -20,7 +20,7 @@ pub(super) const ENTRIES: usize = 63;
 pub(super) struct Block(pub(super) Vec<(u32, u32)>);
 
 impl Block {
-    /// Reads a block; `None` when it is damaged or was never written.
+    /// Reads a block. Returns `None` if it is damaged or was never written.
     pub(super) fn read(bytes: &[u8; BLOCK_BYTES]) -> Option<Self> {
         let field = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four bytes sliced"));
         let count = usize::try_from(field(4)).ok().filter(|count| (1..=ENTRIES).contains(count))?;

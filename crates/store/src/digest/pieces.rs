@@ -1,5 +1,5 @@
-//! Cache of digest entries in memory: a consumer that works off a backlog asks for one entry after the other, and the
-//! consumers of all queues and groups ask for the same ones.
+//! Cache of digest entries in memory. A consumer of a backlog needs successive entries, and consumers of all queues
+//! and groups need the same entries.
 
 use super::block::{BLOCK_BYTES, Block};
 use super::file::read_block;

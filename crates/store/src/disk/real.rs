@@ -278,8 +278,8 @@ impl RealFile {
         File::options().write(true).custom_flags(flags).open(path)
     }
 
-    /// Whether a range reads as zeros already, told from the file's holes: true for most ranges of most files, and much
-    /// cheaper than zeroing them. False when it cannot be told cheaply.
+    /// Whether a range already reads as zeros, according to the file's holes. True for most ranges of most files, and
+    /// much cheaper than zeroing them. Returns false if the holes do not tell.
     fn is_zero(&self, at: u64, length: u64) -> io::Result<bool> {
         const BLOCK_BYTES: u64 = 4096;
         let (end, block_end) = (at + length, (at + 1).next_multiple_of(BLOCK_BYTES));

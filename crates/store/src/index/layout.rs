@@ -92,8 +92,8 @@ impl Header {
         fits.then_some(header)
     }
 
-    /// Whether the header's end is that of the last item. A header that is not up to date may name the right offset where all
-    /// items are of one message.
+    /// Whether the header's end is that of the last item. An outdated header may name the right offset if all items
+    /// are of one message.
     pub(crate) fn ends_with(&self, last: &Item) -> bool {
         // The first item's seconds count from the end of the file before.
         let seconds = if self.next == 2 { 0 } else { i64::from(last.seconds) };

@@ -10,16 +10,17 @@
 //! ```
 //!
 //! Keys are hashed while a batch is encoded. The appender hands over the hashes of a whole batch under its own lock
-//! ([`pending`]); a thread of low priority adds them to the file ([`current`]). The list of pending keys is bounded: when it
-//! is full it is dropped, and the thread reads the keys from the log instead ([`catch_up`]) until it reaches those handed
-//! over since. So the index never delays an append, and the same code handles a start after a crash, a lost file, and a store
-//! that had no index.
+//! ([`pending`]), and a thread of low priority adds them to the file ([`current`]). The list of pending keys is
+//! bounded. A full list is dropped, and the thread reads the keys from the log ([`catch_up`]) until it reaches the
+//! newer pending keys. So the index never delays an append, and the same code handles a start after a crash, a lost
+//! file, and a store without an index.
 //!
-//! Life cycle of a file: created empty with the position and time at which the previous file ended; filled; when full, the
-//! items are made durable, then the header that counts them, then the slots, then (once the log is durable as far) the
-//! checkpoint's `indexMsgTimestamp`, and last the end in the header. The same happens to the unfinished file before the
-//! checkpoint enters another log file, and at a clean stop. So a RocketMQ broker that takes over the store at any moment
-//! finds every key. After a crash of Vostok the slots are rebuilt from the items that the header counts.
+//! Life cycle of a file: It is created empty with the position and time at which the previous file ended, and then
+//! filled. When it is full, these become durable in this order: the items, the header that counts them, the slots,
+//! the checkpoint's `indexMsgTimestamp` (after the log is durable as far), and the end in the header. The same
+//! happens to the unfinished file at a clean stop, and before the checkpoint enters another log file. So a RocketMQ
+//! broker that takes over the store at any moment finds every key. After a crash of Vostok, the slots are rebuilt
+//! from the items that the header counts.
 //!
 //! The index is derived data. When it cannot be written, appends go on; after a pause the thread loads the files again,
 //! removes damaged ones and reads their keys from the log. When the log cannot be read, the thread tries again after a pause.
@@ -76,11 +77,11 @@ pub(crate) struct KeyIndex {
     settled: AtomicU64,
     pub(crate) wake: Wake,
     clock: Arc<Clock>,
-    /// Set by the thread while it sleeps with nothing pending. Paired with `pending`.
+    /// Set by the thread while it sleeps without pending keys. Paired with `pending`.
     idle: AtomicBool,
 }
 
-/// The key index with what it works on.
+/// The key index and the parts of the store that it uses.
 #[derive(Clone, Copy)]
 pub(crate) struct Indexer<'a> {
     pub(crate) state: &'a State,
@@ -122,9 +123,9 @@ enum Stage {
     /// The files will be loaded when they are needed.
     Unloaded,
     Ready,
-    /// After an error of an index file: nothing is tried until this time, then the files are loaded again.
+    /// State after an error of an index file: the thread pauses until this time and then loads the files again.
     Resting(Instant),
-    /// After an error of reading the log: nothing is tried until this time. The loaded files stay valid.
+    /// State after an error of reading the log: the thread pauses until this time. The loaded files stay valid.
     Waiting(Instant),
 }
 

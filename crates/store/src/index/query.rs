@@ -16,7 +16,7 @@ use wire::units::LogOffset;
 const BLOCK_BYTES: usize = 4096;
 /// Most bytes of records in one answer; the first record always fits.
 const ANSWER_BYTES: usize = 12 << 20;
-/// Most records that a query reads besides its results: those whose hash matches but whose keys do not.
+/// Most records with a matching hash and a different key that a query reads.
 const COLLISIONS_MAX: usize = 1024;
 
 /// A query by key or tag.
@@ -61,11 +61,11 @@ struct View {
     name: String,
     file: Arc<dyn DiskFile>,
     header: Header,
-    /// Number of the newest item in the key's slot; `None` when it must be read from the file.
+    /// Number of the newest item in the key's slot. `None` if it must be read from the file.
     newest: Option<u32>,
 }
 
-/// Why the search of a file ended early.
+/// Reasons why the search of a file ended early.
 enum Broken {
     /// The file holds invalid data.
     Damage,

@@ -40,7 +40,7 @@ impl BatchCheck {
         }
     }
 
-    /// The next unit that is not before the queue's minimum offset: older units stay as long as their file.
+    /// Returns the next unit at or behind the queue's minimum offset. Older units stay until their file is removed.
     fn next(&mut self) -> io::Result<Option<BatchUnit>> {
         let Some(reader) = &mut self.reader else { return Ok(None) };
         while let Some(unit) = reader.next()? {

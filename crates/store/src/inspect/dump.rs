@@ -26,7 +26,7 @@ pub enum Part {
     Config,
 }
 
-/// What to dump.
+/// Selection of records to dump.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// Log position of the first record.

@@ -18,7 +18,7 @@ pub(super) struct Expected {
     /// Queue offset of the unit.
     pub(super) number: u64,
     pub(super) unit: Unit,
-    /// Whether the tags code is known: that of delayed messages depends on the broker's delay levels.
+    /// Whether the tags code is known. The code of delayed messages depends on the broker's delay levels.
     pub(super) has_tags: bool,
 }
 

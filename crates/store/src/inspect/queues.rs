@@ -19,7 +19,7 @@ pub(super) struct Checked {
     next: Option<u64>,
     /// Queue offset behind the largest one so far.
     end: u64,
-    /// State before the queue offsets began at 0 again, as it seems.
+    /// State before the queue offsets apparently restarted at 0.
     before: Option<Box<Self>>,
     /// Number of units that agree with their records.
     pub(super) units: u64,

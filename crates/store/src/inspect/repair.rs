@@ -1,4 +1,4 @@
-//! Plans and performs the repair of a store. What is found, and the step that repairs it:
+//! Plans and performs the repair of a store. Findings and their repair steps:
 //!
 //! - A range of the log without a whole record, with whole ones behind it in the same file: it is filled with records of type
 //!   "rolled back", which are in no queue. Readers of the log pass over them; RocketMQ's recovery ends at damage and cuts off
@@ -45,8 +45,8 @@ pub enum Step {
     RemoveLog(Vec<PathBuf>),
     /// Removes the files of these queues; the next opening misses them by the queue table, and rebuilds them from the log.
     RebuildQueues(Vec<(String, i32)>),
-    /// Leaves a crash mark and removes the checkpoint, the files of these queues, and those of all other queues with messages
-    /// in the log; the next opening then rebuilds all of them from the log.
+    /// Leaves a crash mark and removes the checkpoint, the files of these queues, and those of all other queues with
+    /// messages in the log. The next opening then rebuilds all of them from the log.
     RebuildAllQueues(Vec<(String, i32)>),
     /// Removes these key index files; the next opening rebuilds them from the log.
     RemoveIndex(Vec<PathBuf>),

@@ -163,7 +163,7 @@ impl Survey {
     }
 }
 
-/// Checks units and slots. A store in use, or one that crashed, has unfinished units.
+/// Checks units and slots. A store in use or after a crash has unfinished units.
 pub(super) fn check_timers(survey: &Survey, verified: &mut Verified) -> io::Result<()> {
     let mut findings = Vec::new();
     let log = Log::of(survey, &mut findings)?;

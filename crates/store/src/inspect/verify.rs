@@ -1,7 +1,7 @@
 //! Verifies a store: reads everything once and compares it.
 //!
-//! The log is read file by file, several at a time. The units that its records require are then compared with the queue
-//! files, so each queue file is read once and in order too.
+//! The log is read file by file, several at a time. The units that the log's records require are then compared with
+//! the queue files. So each queue file is read once and in order too.
 
 use super::batches::BatchCheck;
 use super::expected::ByQueue;
@@ -31,7 +31,7 @@ pub struct Progress {
     pub total: u64,
 }
 
-/// A message that is in a queue, but not in the log any more.
+/// Message in a queue that is missing in the log.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Lost {
     /// The message's topic.
@@ -70,7 +70,7 @@ pub struct Verified {
     pub unlisted: u64,
     /// Irregularities that the next opening repairs.
     pub notes: Vec<Finding>,
-    /// What was not checked, and why.
+    /// Unchecked parts, with the reason.
     pub unchecked: Vec<Finding>,
     /// Messages that are in queues, but not in the log.
     pub lost: Vec<Lost>,
@@ -95,7 +95,7 @@ pub struct Verified {
     /// Index files that do not agree with the log, and all newer ones.
     pub(super) bad_index: Vec<PathBuf>,
     pub(super) damages: Vec<Damage>,
-    /// Damage up to the end of a file, with no record behind it so far.
+    /// Damage up to the end of a file, without a record behind it yet.
     torn: Vec<(Finding, Damage)>,
     /// Queues that do not agree with the log.
     pub(super) bad_queues: Vec<(String, i32)>,
@@ -108,7 +108,8 @@ impl Verified {
         self.findings.is_empty() && self.lost.is_empty()
     }
 
-    /// Whether a lost message's record was damaged and then filled by a repair: nothing is left to repair.
+    /// Whether a lost message's record was damaged and a repair filled its place, so that no further repair is
+    /// possible.
     #[must_use]
     pub fn is_filled(&self, lost: &Lost) -> bool {
         let within = |at: u64| self.filled.iter().any(|(from, end)| (*from..*end).contains(&at));

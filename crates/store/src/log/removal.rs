@@ -1,8 +1,8 @@
 //! Removes files of the commit log: at its end when a store is recovered or closed, at its start when files have expired.
 //!
-//! A file at the start is unlinked at once, but its space is freed in small steps: freeing a gigabyte occupies the file
-//! system for long, and flushes would wait. As the file is unlinked first, no crash leaves a file of a wrong size behind,
-//! with which neither Vostok nor RocketMQ opens the store; the kernel frees the rest when the process ends.
+//! A file at the start is unlinked at once, but its space is freed in small steps: freeing a gigabyte occupies the
+//! file system for long, and flushes would wait. The unlink comes first, so that no crash leaves a file of a wrong
+//! size, with which neither Vostok nor RocketMQ opens the store. The kernel frees the rest when the process ends.
 
 use super::{Log, Segment};
 use crate::wake::lock;
@@ -18,7 +18,7 @@ const CUT_BYTES: u64 = 8 << 20;
 /// Result of freeing space of removed files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GaveBack {
-    /// There is nothing to free now.
+    /// No space to free now.
     Nothing,
     /// A part of a file was freed.
     Piece,
@@ -99,7 +99,7 @@ impl Log {
         self.disk.sync_dir(segment.path.parent().unwrap_or(Path::new(".")))
     }
 
-    /// Frees a part of the space of removed files. A file that is being read is left for later.
+    /// Frees a part of the space of removed files. Skips a file that is being read.
     pub(crate) fn cut_removed(&self) -> io::Result<GaveBack> {
         let next = {
             let mut removed = lock(&self.removed.0);

@@ -108,8 +108,8 @@ impl QueueFiles {
         true
     }
 
-    /// Writes units from queue offset `from` on. In a new file the units before `min` are blank; those between `min` and
-    /// `from` stay empty: if there were any, they are lost, and the healer must find that.
+    /// Writes units from queue offset `from` on. In a new file the units before `min` are blank. The units between
+    /// `min` and `from` stay empty. If units existed there, they are lost, and the healer must find that.
     pub(crate) fn write(
         &self,
         mut from: u64,
@@ -163,8 +163,8 @@ impl QueueFiles {
         Ok(file)
     }
 
-    /// Gives a file of another length its full size. A partial unit at the end is cut off first: extended with zeros it would
-    /// look whole.
+    /// Gives a file of another length its full size. A partial unit at the end is cut off first, because it would
+    /// look whole if extended with zeros.
     fn fill_up(&self, path: &Path, length: u64) -> io::Result<Arc<dyn DiskFile>> {
         let whole = length - length % UNIT_BYTES;
         if whole < length.min(self.file_bytes) {
@@ -298,9 +298,9 @@ impl QueueFiles {
         Ok(())
     }
 
-    /// Checks the files of a store that is being opened. Keeps the units before the first one that is missing or refers to
-    /// log position `limit` or a later one. The units behind are wiped, as an old unit could later pass for a new one. `wipe`
-    /// tells whether there may be such units (after a crash). Wiped and removed files are added to `touched`: this must be
+    /// Checks the files of a store at opening. Keeps the units before the first unit that is missing or refers to log
+    /// position `limit` or a later one. Later units are wiped, because an old unit could pass for a new unit. `wipe`
+    /// is true if such units may exist (after a crash). Wiped and removed files are added to `touched`, and must be
     /// durable before the next checkpoint.
     pub(crate) fn load(
         &self,
@@ -365,8 +365,8 @@ impl QueueFiles {
         Ok(())
     }
 
-    /// Counts the units from the start of a file that refer to records before `limit`. Blank units among them and directly
-    /// behind them count too.
+    /// Counts the units from the start of a file that refer to records before `limit`. Blank units among them and
+    /// directly behind them count too.
     fn count_units(&self, file: &dyn DiskFile, limit: LogOffset) -> io::Result<u64> {
         let (mut low, mut high) = (0, self.file_units());
         // All units from `high` up to here are blank.
@@ -387,8 +387,8 @@ impl QueueFiles {
         Ok(if low == 0 { 0 } else { end })
     }
 
-    /// Reads units from number `from` on, up to the first that is missing or does not lie before `limit`, or to the end of
-    /// the block with the first unit that does: blank units count as the units behind them do.
+    /// Reads units from number `from` on. Stops at the first unit that is missing or not before `limit`, or at the
+    /// end of the block that contains the first unit before `limit`. Blank units count like the units behind them.
     fn run_before(&self, file: &dyn DiskFile, from: u64, until: u64, limit: LogOffset) -> io::Result<Run> {
         // Read in blocks: for most queues the first read finds the end.
         const BLOCK_UNITS: u64 = 204;
@@ -437,7 +437,7 @@ pub(crate) struct Loaded {
     pub(crate) extent: Extent,
     /// The unit at the start of the first file.
     pub(crate) first: Option<Unit>,
-    /// The last unit kept, unless it is blank.
+    /// Last remaining unit, unless it is blank.
     pub(crate) last: Option<Unit>,
 }
 

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 pub(super) enum Replayed {
     /// All queues are complete up to this log position; the newest record before it.
     To(u64, Newest),
-    /// There is no usable journal.
+    /// The store has no usable journal.
     Nothing,
     /// The journal does not continue the queues, which hold a part of it now and must be loaded again.
     Broken,

@@ -53,7 +53,7 @@ impl UsageLimit {
     }
 }
 
-/// What has to be done at the current disk usage, in ascending order.
+/// Measure required by the current disk usage, in ascending order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Expired files are deleted at the configured hours.
@@ -83,8 +83,8 @@ impl RetentionSettings {
         log.max(self.level_of(queues))
     }
 
-    /// [`Self::level`] with regard to the log's next file: at least [`Level::Clean`] when no disk has space for it, whatever
-    /// the percentages are.
+    /// Level that includes the log's next file: at least [`Level::Clean`] if no disk has space for the file,
+    /// independent of the percentages.
     pub(super) fn level_with_next(&self, log: &[Usage], queues: &Usage, next_file_bytes: u64) -> Level {
         let level = self.level(log, queues);
         let most = log.iter().map(|usage| if usage.total > 0 { usage.available } else { u64::MAX }).max();

@@ -1,5 +1,5 @@
-//! Handles panics of the store's threads: nobody may wait for a thread that has ended, and nothing may be accepted that no
-//! thread would make durable.
+//! Handles panics of the store's threads. No caller may wait for a thread that has ended, and the store may accept no
+//! data that no thread would make durable.
 
 use super::parts::Parts;
 use crate::wake::lock;
@@ -8,12 +8,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Restarts after panics that a thread gets which the store can do without.
 const RESTARTS_MAX: usize = 3;
 
-/// How much the store needs a thread.
+/// Importance of a thread for the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// Without the thread nothing becomes durable, or files pile up: its panic fences the store.
+    /// Needed for durability or for the removal of files: a panic of the thread fences the store.
     Required,
-    /// Without the thread messages are not found by key, or lost queue files are not rebuilt: it is restarted, and ends after
+    /// Needed for searches by key or for rebuilds of lost queue files: the thread is restarted, and ends after
     /// repeated panics.
     Useful,
 }

@@ -120,13 +120,14 @@ impl TimerLog {
         at / self.file_bytes * self.file_bytes
     }
 
-    /// Position for the unit behind `end`: the start of the next file when it does not fit into the current one.
+    /// Returns the position of the unit behind `end`: the start of the next file if the unit does not fit into the
+    /// current file.
     pub(super) fn place(&self, end: u64) -> u64 {
         let left = self.file_bytes - end % self.file_bytes;
         if left < UNIT_BYTES + BLANK_BYTES { end + left } else { end }
     }
 
-    /// Makes sure that the file for the unit at `at` exists.
+    /// Creates the file for the unit at `at` if it is missing.
     ///
     /// # Errors
     /// `StorageFull` when there is no space; otherwise the error of the failed file operation. Nothing has changed then.
@@ -176,8 +177,8 @@ impl TimerLog {
         files.iter().try_for_each(|file| file.file.sync())
     }
 
-    /// Passes the units to `take`, from the start of the file that holds `from`, until one is missing or `take` returns
-    /// false. Returns the position behind the last unit taken.
+    /// Passes the units to `take`, from the start of the file that contains `from`, until a unit is missing or `take`
+    /// returns false. Returns the position behind the last accepted unit.
     pub(super) fn scan(&self, from: u64, mut take: impl FnMut(u64, TimerUnit) -> bool) -> io::Result<u64> {
         let mut at = self.base_of(from).max(self.min());
         let mut end = at;
@@ -229,8 +230,8 @@ impl TimerLog {
         Ok(())
     }
 
-    /// Removes all files, those before a gap as well, newest first: a crash leaves a log that lost its end, or one that still
-    /// shows that its beginning is missing.
+    /// Removes all files, including files before a gap, newest first. A crash then leaves a log without its end, or a
+    /// log whose missing beginning is visible.
     pub(super) fn clear(&self) -> io::Result<()> {
         let mut files = self.write();
         files.clear();

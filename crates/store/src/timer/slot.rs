@@ -12,7 +12,7 @@ pub struct Slot {
     pub first: Option<u64>,
     /// Position of the newest unit in the timer log.
     pub last: Option<u64>,
-    /// Number of messages, less those that cancel others.
+    /// Number of messages, minus the cancelling messages.
     pub count: i32,
     /// RocketMQ's field; kept as found.
     pub magic: i32,

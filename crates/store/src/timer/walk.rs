@@ -6,7 +6,7 @@ use super::unit::{TimerUnit, UNIT_BYTES};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 
-/// Bytes read at once when neighbouring units are probably needed too, and when they are not.
+/// Bytes per read if neighbouring units are probably needed too, and if they are not.
 const NEAR_BYTES: u64 = 64 << 10;
 const ALONE_BYTES: u64 = 4096;
 

@@ -240,7 +240,7 @@ fn readers_are_told_when_the_disk_is_needed() {
     assert_eq!(units.len(), 1);
 }
 
-/// What grew since the last look, by topic, sorted.
+/// Returns the growth of each topic since the last call, sorted.
 fn grown(store: &Store) -> Vec<(String, u64)> {
     let grown = store.take_grown().into_iter();
     let mut grown: Vec<_> = grown.map(|(queue, growth)| (queue.topic().to_owned(), growth)).collect();

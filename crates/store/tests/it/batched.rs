@@ -41,7 +41,7 @@ fn put(store: &Store, queue: &Arc<Queue>, count: u16, now_ms: i64) -> u64 {
     batch.placed(index).queue_offset.get()
 }
 
-/// So many records, store time ten times their number; answers the number behind the last message.
+/// Appends `records` records with store times of ten times their number. Returns the number behind the last message.
 fn fill(store: &Store, records: usize) -> u64 {
     let queue = store.queue("Batches", 0).unwrap();
     for number in 0..records {
@@ -110,7 +110,7 @@ fn javas(disk: &FakeDisk) -> Vec<(u64, u64, u64, u64, u64)> {
     units
 }
 
-/// What RocketMQ's units must be after [`fill`] in an empty store.
+/// RocketMQ's units after [`fill`] in an empty store.
 fn expected(records: u64) -> Vec<(u64, u64, u64)> {
     let counts = COUNTS.iter().cycle().map(|count| u64::from(*count));
     let mut base = 0;
@@ -250,7 +250,7 @@ fn whatever_derived_file_is_lost_comes_back() {
     }
 }
 
-/// As RocketMQ leaves it: its files and the log, nothing of ours.
+/// A store as RocketMQ leaves it: RocketMQ's files and the log, no file of Vostok.
 #[test]
 fn a_store_of_javas_opens_with_numbers_nobody_has() {
     let disk = FakeDisk::new(512);

@@ -123,7 +123,7 @@ fn a_store_closed_before_it_healed_counts_as_crashed() {
     check_whole(&store, 30);
 }
 
-/// Without the table, as a Java broker leaves a store.
+/// Removes the table, so that the store looks as a Java broker leaves it.
 fn as_from_elsewhere(disk: &FakeDisk, without: &[&str]) {
     remove_all(disk, "/store/vostok");
     without.iter().for_each(|path| remove_all(disk, path));
@@ -383,8 +383,8 @@ fn a_queue_rebuilt_without_its_last_message_ends_where_that_was() {
     }
 }
 
-/// A store of 30 messages in each of three queues that was closed, opened again, got one more message in each queue, and was
-/// killed; also returns where the last three records begin.
+/// Makes a store of 30 messages in each of three queues, closed and opened again. Each queue then got another message
+/// before a kill. Also returns the starts of the last three records.
 fn killed_behind_the_checkpoint() -> (FakeDisk, Vec<u64>) {
     let (disk, _) = closed(30);
     let store = open(&disk);

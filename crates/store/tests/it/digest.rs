@@ -37,7 +37,7 @@ fn units(queue: &Queue) -> Vec<Numbered> {
     (0..).zip(units).map(numbered).collect()
 }
 
-/// Indexes of the messages that are not served, and what is said of the first.
+/// Returns the indexes of the messages that are not served, and the reason for the first.
 fn damaged(store: &Store) -> (Vec<usize>, String) {
     let queue = store.find_queue("TopicA", 0).unwrap();
     match store.read_messages_blocking(&queue, &units(&queue), &mut Vec::new()) {

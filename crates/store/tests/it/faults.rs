@@ -1,4 +1,4 @@
-//! One fault at a time, and what is said about it.
+//! Single faults, and the reports about them.
 
 use crate::tool::{append, bodies, flush, message, open, small_config};
 use std::sync::Arc;
@@ -345,7 +345,7 @@ fn waiters_are_told_when_their_time_is_over() {
     assert_eq!(receiver.recv().unwrap(), FlushOutcome::TimedOut);
 }
 
-/// More queues than files that are synced one by one, and more than are kept open.
+/// Tests more queues than files that are synced singly, and more than the limit of open files.
 #[test]
 fn many_queues_are_durable_after_a_checkpoint() {
     let disk = FakeDisk::new(512);

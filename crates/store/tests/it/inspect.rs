@@ -47,7 +47,7 @@ fn flip(disk: &FakeDisk, path: &str, at: u64) {
 }
 
 const FIRST_FILE: &str = "/store/commitlog/00000000000000000000";
-/// Where the 20th record begins and how long it is: it is message 9 of queue 1.
+/// Name of the second file, which begins with the 20th record: message 9 of queue 1.
 const SECOND_FILE: &str = "/store/commitlog/00000000000000004096";
 
 #[test]

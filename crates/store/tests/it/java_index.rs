@@ -1,4 +1,4 @@
-//! What a Java broker makes of the key index of a store of ours that was killed, after every single write.
+//! Behaviour of a Java broker with the key index of a killed Vostok store, after every single write.
 //!
 //! The model follows `IndexService.load`, `CommitLog.recoverAbnormally`, `IndexService.buildIndex`, `IndexFile.putKey` and
 //! `IndexFile.selectPhyOffset` of 5.5.0.

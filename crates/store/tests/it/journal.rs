@@ -7,7 +7,7 @@ use store::{Checkpoint, Disk, FakeDisk, FlushOutcome, Store};
 
 const QUEUES: [(&str, i32); 3] = [("A", 0), ("A", 1), ("SCHEDULE_TOPIC_XXXX", 0)];
 
-/// One message more for every queue.
+/// Appends `rounds` more messages to every queue.
 fn fill(store: &Store, rounds: usize) {
     for _ in 0..rounds {
         for (topic, queue_id) in QUEUES {

@@ -1,4 +1,4 @@
-//! Stores whose log holds messages that are in no queue any more: nothing is wrong with them.
+//! Stores whose log holds messages that have left their queue. They have no fault.
 
 use crate::elsewhere::{from_elsewhere, remake};
 use crate::tool::{append, open, small_config};
@@ -23,7 +23,7 @@ pub fn check_clean(disk: &FakeDisk, what: &str) {
     assert_eq!(Repair::of(&survey, &found).steps(), [], "{what}");
 }
 
-/// As RocketMQ leaves the checkpoint: the queue table does not count any more, and is still there.
+/// Makes the checkpoint look as RocketMQ leaves it: the queue table is invalid, but still exists.
 fn void_table(disk: &FakeDisk) {
     disk.open("/store/checkpoint".as_ref()).unwrap().write_at(b"anything", 8).unwrap();
 }

@@ -14,10 +14,10 @@ const MINUTE_MS: i64 = 60_000;
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// So many messages of this size to a queue.
+    /// Appends a number of messages of a size to a queue.
     Append(usize, usize, usize),
     Checkpoint,
-    /// So many minutes pass, and then a round.
+    /// Lets a number of minutes pass, and then runs a round.
     Round(i64),
     /// A round on a disk that is so many percent full, with the first unconsumed message at this share of the log.
     FullDisk(u64, u64),

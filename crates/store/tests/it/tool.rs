@@ -1,4 +1,4 @@
-//! What the tests share: a small configuration, messages, and reading a queue back.
+//! Shared test code: a small configuration, messages, and reading a queue back.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

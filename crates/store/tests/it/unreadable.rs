@@ -11,7 +11,7 @@ use wire::units::QueueOffset;
 
 const FIRST_FILE: &str = "/store/commitlog/00000000000000000000";
 const SEGMENT_BYTES: u64 = 1 << 16;
-/// In the middle of a page of the first file.
+/// Sector in the middle of a page of the first file.
 const SECTOR: std::ops::Range<u64> = 18_432..18_944;
 const PAGE: std::ops::Range<u64> = 16_384..20_480;
 

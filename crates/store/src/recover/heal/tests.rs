@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::*;
 use crate::{Config, FakeDisk, Message, Store};
 
-/// A store whose threads do nothing by themselves, with `count` messages in queue 0 of topic `A`, and that queue.
+/// Opens a store with idle threads and `count` messages in queue 0 of topic `A`. Returns it with that queue.
 fn store_with(count: usize) -> (Store, Arc<Queue>) {
     let hour = Duration::from_secs(3600);
     let config = Config {
