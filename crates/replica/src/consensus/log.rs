@@ -1,5 +1,5 @@
-//! What a controller has of the replicated log: the entries behind the newest snapshot, all in memory. The shell keeps the same
-//! on disk as [`Record`]s.
+//! Part of the replicated log that a controller has in memory: the entries behind the newest snapshot. The shell
+//! stores them on disk as [`Record`]s.
 
 use super::record::{Entry, Hard, Record, Snapshot};
 use raft::eraftpb::{self, ConfState};
@@ -68,7 +68,7 @@ impl Log {
         self.snapshot = Snapshot { index, term, state };
     }
 
-    /// Everything that has to be on disk.
+    /// Returns all records that must be on disk.
     pub(super) fn records(&self) -> Vec<Record> {
         let entries = self.entries.iter().cloned().map(Record::Entry);
         let mut records = vec![Record::Snapshot(self.snapshot.clone())];
@@ -82,7 +82,7 @@ impl Log {
         &self.snapshot
     }
 
-    /// Notes how far the log is committed.
+    /// Records the committed end of the log.
     pub(super) fn commit(&mut self, index: u64) {
         self.hard.commit = index;
     }

@@ -9,9 +9,10 @@ use wire::ha::{BrokerId, Epoch};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Broker {
-    /// Where its clients and other brokers reach it.
+    /// Address for clients and other brokers.
     pub address: String,
-    /// What it gave when it applied for its id: `address;milliseconds`. It proves that the id is its own.
+    /// Text of the broker's application for its id: `address;milliseconds`. It proves that the id belongs to the
+    /// broker.
     pub check_code: String,
 }
 
@@ -25,24 +26,24 @@ pub struct BrokerSet {
     pub brokers: BTreeMap<BrokerId, Broker>,
     /// The id that the next broker should apply for.
     pub next_id: BrokerId,
-    /// The master; `None` before the first election, and when one found nobody.
+    /// Master. `None` before the first election, and after an election without a winner.
     pub master: Option<BrokerId>,
     /// Number of the last election. Zero when there was none.
     pub master_epoch: Epoch,
-    /// The brokers that have everything that was acknowledged.
+    /// Brokers that have all acknowledged messages.
     pub in_sync: CommittedSet,
-    /// Who else has everything, as long as the winner of the last election may not have led. Invariant: with one, the winner is
-    /// the only member of `in_sync`.
+    /// Former members that have all acknowledged messages too, while the winner of the last election may not have
+    /// led. Invariant: if present, the winner is the only member of `in_sync`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub former: Option<FormerSet>,
 }
 
-/// The losers of an election: the other members of the in-sync set before. They have everything that was acknowledged until the
-/// winner leads, so that one of them can take its place when it turns out that the winner lost the end of its log before it led.
+/// Losers of an election: the other members of the preceding in-sync set. They have all acknowledged messages until
+/// the winner leads. So one of them can replace a winner that lost the end of its log before it led.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FormerSet {
-    /// The epoch with which the winner was elected. A broker that has led with it has it in its log.
+    /// Epoch of the winner's election. A broker that led with it has it in its log.
     pub epoch: Epoch,
     /// The other members of the set before the election. Never empty.
     pub members: BTreeSet<BrokerId>,
@@ -97,7 +98,8 @@ impl BrokerSet {
     }
 }
 
-/// A change of the table. Changes of one broker set must be decided one after the other: each when the one before is applied.
+/// Change of the table. Changes of a broker set must be decided one after the other, each after the preceding change
+/// is applied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Change {
@@ -118,7 +120,7 @@ pub enum Change {
         name: String,
         /// The broker.
         broker: BrokerId,
-        /// Its address.
+        /// Address of the broker.
         address: String,
     },
     /// The in-sync set has other members.
@@ -128,15 +130,15 @@ pub enum Change {
         /// The members.
         members: BTreeSet<BrokerId>,
     },
-    /// A member may have lost the end of its log: it leaves the in-sync set, and that from before the election, and is master no
-    /// more.
+    /// A member may have lost the end of its log. It leaves the in-sync set and the set before the election, and is
+    /// no longer master.
     MemberLost {
         /// Name of the set.
         name: String,
         /// The member.
         broker: BrokerId,
     },
-    /// There was an election. A winner is the only member of the in-sync set; without one the members stay.
+    /// An election took place. A winner is the only member of the in-sync set. Without a winner the members stay.
     Elected {
         /// Name of the set.
         name: String,
@@ -154,7 +156,7 @@ pub enum Change {
     Imported {
         /// Name of the set.
         name: String,
-        /// What the other group knew of it.
+        /// State of the set in the other group.
         set: BrokerSet,
     },
 }
@@ -240,7 +242,7 @@ impl Roster {
         &self.sets
     }
 
-    /// Performs a change. One of a set that is gone changes nothing.
+    /// Applies a change. A change of a missing set has no effect.
     pub fn apply(&mut self, change: Change) {
         match change {
             Change::IdApplied { cluster, name, broker, details } => {
