@@ -1,8 +1,8 @@
-//! Settings, and the one table that knows their names in `broker.conf` (`BrokerConfig`, `MessageStoreConfig`,
+//! Settings, and the single table of their names in `broker.conf` (`BrokerConfig`, `MessageStoreConfig`,
 //! `NettyServerConfig`).
 //!
-//! A configuration file of Java's broker is taken as it is. Settings that work differently here, or not yet, are reported to the
-//! operator; a setting that would weaken a promise if it were ignored stops the start.
+//! A configuration file of Java's broker is valid unchanged. Settings with another effect here, or without effect
+//! yet, are reported to the operator. A setting whose omission would weaken a promise stops the start.
 
 mod acting_master;
 mod aliases;
@@ -68,7 +68,7 @@ pub struct Transfer {
     pub scan_units: i64,
 }
 
-/// How undecided transactions are checked.
+/// Check-backs of undecided transactions.
 #[derive(Clone, Debug)]
 pub struct Transaction {
     /// `transactionTimeOut`: the age in milliseconds from which on a half message is checked.
@@ -112,11 +112,11 @@ pub struct Config {
     pub broker_name: String,
     /// `brokerId`: 0 for masters.
     pub broker_id: i64,
-    /// `brokerIP1`: the address, or name of a machine, that clients are told to use.
+    /// `brokerIP1`: address or host name that clients use.
     pub broker_ip1: String,
     /// `bindAddress`.
     pub bind_address: IpAddr,
-    /// `proxyProtocolTrustedAddresses`: whose PROXY preambles are believed.
+    /// `proxyProtocolTrustedAddresses`: addresses whose PROXY preambles are trusted.
     pub trusted_proxies: TrustedProxies,
     /// `connectionBufferBytes`: the memory budget of all connections; 0 for a share of the machine's memory.
     pub connection_bytes_max: usize,
@@ -146,7 +146,7 @@ pub struct Config {
     pub trace_topic: String,
     /// `storeReplyMessageEnable`: replies between applications are stored besides being passed on.
     pub store_reply_message_enable: bool,
-    /// `longPollingEnable`: a pull without messages waits for as long as its client says.
+    /// `longPollingEnable`: whether a pull without messages waits for the time that its client requests.
     pub long_polling_enable: bool,
     /// `shortPollingTimeMills`: milliseconds a pull waits without long polling.
     pub short_polling_time_ms: i64,
@@ -154,7 +154,7 @@ pub struct Config {
     pub enable_property_filter: bool,
     /// `litePullMessageEnable`: request 361 is served.
     pub lite_pull_message_enable: bool,
-    /// `notifyConsumerIdsChangedEnable`: members of a group are told when it changes.
+    /// `notifyConsumerIdsChangedEnable`: whether members of a group get a notice of its changes.
     pub notify_consumer_ids_changed_enable: bool,
     /// `useServerSideResetOffset`: the broker resets offsets itself instead of telling the consumers to.
     pub server_side_reset: bool,
@@ -162,9 +162,9 @@ pub struct Config {
     pub flush_consumer_offset_interval_ms: u64,
     /// `registerNameServerPeriod`: milliseconds between two registrations with name servers.
     pub register_name_server_period_ms: u64,
-    /// How the log is replicated between the brokers of a group.
+    /// Replication of the log between the brokers of a group.
     pub replication: Replication,
-    /// `slaveReadEnable`: consumers far behind are told to read from a slave, and a slave serves pulls.
+    /// `slaveReadEnable`: whether consumers far behind are directed to a slave, and a slave serves pulls.
     pub slave_read_enable: bool,
     /// `forceRegister`: name servers are also reminded of topics that did not change.
     pub force_register: bool,
@@ -186,9 +186,9 @@ pub struct Config {
     pub pop: PopSettings,
     /// Bounds of a query by key.
     pub query: Query,
-    /// How undecided transactions are checked.
+    /// Check-backs of undecided transactions.
     pub transaction: Transaction,
-    /// What is deleted when, and from which disk use on sends are refused.
+    /// Retention settings, and the disk usage from which on sends are refused.
     pub retention: store::RetentionSettings,
     /// `cleanResourceInterval`: milliseconds between two rounds of retention.
     pub clean_resource_interval_ms: i64,
@@ -323,13 +323,14 @@ impl Config {
         self.replication.controller.is_enabled
     }
 
-    /// Whether the operator made this broker a slave (`brokerRole=SLAVE`). Nobody is one for good in controller mode.
+    /// Whether the operator made this broker a slave (`brokerRole=SLAVE`). Always false in controller mode, where the
+    /// role can change.
     pub fn is_slave(&self) -> bool {
         self.replication.role == Role::Slave && !self.is_controlled()
     }
 
-    /// Whether this broker copies another one's log when it starts: a slave, or a broker of which the controllers have not said
-    /// what it is.
+    /// Whether this broker starts by copying another broker's log: a slave, or a broker to which the controllers have
+    /// not assigned a role.
     pub(crate) fn begins_as_copy(&self) -> bool {
         self.is_slave() || self.is_controlled()
     }
@@ -339,13 +340,13 @@ impl Config {
         self.replication.acting.is_enabled
     }
 
-    /// Whether this broker waits at its start until it has what the other brokers of its group have
-    /// (`BrokerPreOnlineService`). Java does so only with `totalReplicas` above 1.
+    /// Whether this broker waits at its start for the state of the other brokers in its group
+    /// (`BrokerPreOnlineService`). Java waits only with `totalReplicas` above 1.
     pub(crate) fn waits_for_group(&self) -> bool {
         self.replication.acting.is_enabled && !self.replication.acting.skips_pre_online
     }
 
-    /// True when the configuration file sets `storePathRootDir`.
+    /// Whether the configuration file sets `storePathRootDir`.
     pub fn has_store_path(&self) -> bool {
         self.has_store_path
     }
@@ -387,8 +388,8 @@ impl Config {
         Some(Credentials::new(&user.name, &user.secret))
     }
 
-    /// Where the rules of ACL 1.0 are: in `conf` below `rocketmqHome`, else beside the configuration file, else in `config` of the
-    /// store.
+    /// Directory of the rules of ACL 1.0: `conf` below `rocketmqHome`, else the directory of the configuration file,
+    /// else `config` of the store.
     pub(crate) fn plain_files(&self) -> auth::PlainFiles {
         let home = self.others.get("rocketmqHome").filter(|home| !home.is_empty());
         let beside = || self.file().parent().map(Path::to_owned).unwrap_or_default();
@@ -408,8 +409,9 @@ impl Config {
         self.others.get(key).cloned().or_else(default).unwrap_or_default()
     }
 
-    /// All settings as a properties text, with those that have no effect here and unknown ones (`GET_BROKER_CONFIG`). A value that
-    /// counts after the next start is shown instead of the present one, as in RocketMQ, and its setting is listed.
+    /// Returns all settings as a properties text, including unknown settings and settings without effect
+    /// (`GET_BROKER_CONFIG`). A value that counts after the next start replaces the present value, as in RocketMQ,
+    /// and its setting is listed.
     pub fn to_properties(&self) -> String {
         let mut all: BTreeMap<String, String> = unknown::defaults();
         all.extend(refused::defaults());

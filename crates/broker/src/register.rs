@@ -1,13 +1,13 @@
-//! Registration with name servers (`BrokerOuterAPI.registerBrokerAll`). The whole table of topics is registered after a
-//! reconnection, and changed topics at once. Every period the broker asks whether the name server still has this version of
-//! the table, and registers the whole table again if not. If it has, some thousands of topics are registered again, the next
-//! ones each period: under a version it knows a name server takes over only the topics it lacks, so a topic that was removed
-//! from that name server alone comes back. This repeats the whole table of most brokers, and a few percent of one with 60,000
-//! topics.
+//! Registration with name servers (`BrokerOuterAPI.registerBrokerAll`). The broker registers the whole table of
+//! topics after a reconnection, and changed topics at once. Every period it asks whether the name server has this
+//! version of the table. If not, it registers the whole table again. If so, it registers some thousands of topics
+//! again, the next ones each period. Under a known version, a name server takes over only missing topics, so a topic
+//! that was removed from that name server alone returns. Each period thus repeats the whole table of most brokers,
+//! and a few percent of a table with 60,000 topics.
 //!
-//! A table that is too large for one request is sent in parts, which name servers merge. A name server takes over changed
-//! topics only when the version differs from the one it knows. So each part but the last has a made-up version of its own, and
-//! the name server has the true version only when all parts have arrived.
+//! A table that is too large for one request is sent in parts, which name servers merge. A name server takes over
+//! changed topics only if the version differs from its own. So each part except the last has an artificial version of
+//! its own, and the name server has the true version only after all parts have arrived.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,15 +35,15 @@ use crate::topics::{Topic, Topics};
 /// each period; about a megabyte.
 const TOPICS_PER_REQUEST: usize = if cfg!(test) { 5 } else { 5_000 };
 
-/// How long a name server may take to answer (`registerBrokerTimeoutMills` in Java).
+/// Timeout of a name server's response (`registerBrokerTimeoutMills` in Java).
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 3_600 } else { 24 });
 
 /// Longest `registerNameServerPeriod` that is used, in milliseconds, as in Java. Name servers remove brokers they have not heard of for two
 /// minutes.
 const PERIOD_MAX_MS: u64 = 60_000;
 
-/// Pause before a name server that cannot be reached is tried again. In tests it never ends: what is seen to happen there is
-/// what something else woke up for.
+/// Pause before the next attempt to reach a name server. In tests the pause never ends, so that only other events
+/// cause an attempt.
 const RECONNECT_PAUSE: Duration = if cfg!(test) { Duration::from_secs(3600) } else { Duration::from_secs(1) };
 
 /// Pause before a slave asks again for the address of a master that was elected and is not registered yet.
@@ -97,7 +97,7 @@ pub(crate) async fn run_all(broker: Arc<Broker>, workers: Workers) {
     }
 }
 
-/// Keeps the broker registered with one name server until `namesrvAddr` does not name it any more, or the workers stop.
+/// Keeps the broker registered with a name server until `namesrvAddr` no longer names it, or the workers stop.
 async fn run(broker: Arc<Broker>, workers: Workers, name_server: String) {
     let mut roles = broker.role.changes();
     let mut changes = broker.registration_acks.name_servers();
@@ -182,7 +182,7 @@ async fn keep_registered(link: &Link<'_>, name_server: &str) {
     }
 }
 
-/// A connection to a name server, and what the broker needs to register over it.
+/// Connection to a name server, and the state for registering over it.
 struct Link<'a> {
     broker: &'a Arc<Broker>,
     peer: &'a ConnectionHandle,
@@ -243,7 +243,7 @@ async fn register_singly(link: &Link<'_>, topics: &[Arc<Topic>]) -> Result<(), R
     Ok(())
 }
 
-/// How far in the table the repeated registration with a name server has come.
+/// Position in the table of the repeated registration with a name server.
 #[derive(Default)]
 struct Reminder {
     /// The last topic that was registered again; empty before the first one.
@@ -277,8 +277,8 @@ async fn remind(link: &Link<'_>, version: DataVersion, reminder: &mut Reminder) 
     Ok(())
 }
 
-/// Asks a name server with `QUERY_DATA_VERSION` (322) whether it has this version of the table. The request also counts as a
-/// heartbeat of the broker.
+/// Asks a name server whether it has this version of the table (`QUERY_DATA_VERSION`, 322). The request also counts
+/// as a heartbeat of the broker.
 async fn has_version(link: &Link<'_>, version: DataVersion) -> Result<bool, RegisterError> {
     let Link { broker, peer, .. } = link;
     let body = json::to_vec(&version);
@@ -288,7 +288,7 @@ async fn has_version(link: &Link<'_>, version: DataVersion) -> Result<bool, Regi
     Ok(reply.code == response::SUCCESS && reply.text("changed") == Some("false"))
 }
 
-/// Why a registration failed.
+/// Errors of a registration.
 #[derive(Debug, thiserror::Error)]
 enum RegisterError {
     #[error(transparent)]
@@ -323,7 +323,7 @@ fn part_size(broker: &Broker) -> usize {
     if config.split_registration { config.split_registration_size } else { TOPICS_PER_REQUEST }
 }
 
-/// The versions under which the parts of a table are sent: all differ, and the last one is that of the table.
+/// Returns the versions of the parts of a table. All differ, and the last version is that of the table.
 fn part_versions(version: DataVersion, count: usize) -> impl Iterator<Item = DataVersion> {
     (1..=count as i64)
         .rev()
@@ -395,7 +395,7 @@ async fn register_part(
     Ok(())
 }
 
-/// Notes what a name server says about the master. In controller mode it may still name the one before.
+/// Takes the master from a name server's response. In controller mode a name server may still name the former master.
 fn learn_master(broker: &Broker, reply: &Reply) {
     let (address, ha) = (reply.text("masterAddr"), reply.text("haServerAddr"));
     if broker.config.has_acting_master() {

@@ -43,7 +43,7 @@ impl World {
         Self { known, workers, name_server }
     }
 
-    /// From now on the name server knows these brokers.
+    /// Sets the brokers that the name server knows.
     fn knows(&self, members: &[(i64, &str)]) {
         *self.known.0.lock().unwrap() =
             members.iter().map(|(id, address)| (*id, (*address).to_owned())).collect();

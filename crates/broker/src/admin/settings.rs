@@ -10,7 +10,7 @@ use crate::broker::Broker;
 use crate::config::{Config, NotChanged, TooManySets, Update, merged, update};
 use crate::{Refusal, replication, system_topics};
 
-/// All settings, with `flushDiskType` as it is at this moment.
+/// Returns all settings, with the present value of `flushDiskType`.
 pub(crate) fn config(broker: &Broker) -> Config {
     let mut config = Config::clone(&broker.config);
     config.store.flush = broker.durability.mode();
@@ -69,7 +69,7 @@ pub(crate) fn update_config(
     Ok(())
 }
 
-/// Performs what a changed setting needs beyond being read the next time.
+/// Applies changed settings that have an effect beyond the next read.
 fn take_effect<'k>(broker: &Broker, keys: impl Iterator<Item = &'k str>) -> Result<(), Refusal> {
     for key in keys {
         match key {

@@ -1,4 +1,4 @@
-//! What a call of the typed API waits for: a topic or group that is being stored, the flush of the log, the disk pool.
+//! Waits of the typed API's calls: for the storage of a topic or group, the flush of the log, and the disk pool.
 
 use tokio::sync::oneshot;
 use wire::codes::response;
@@ -29,13 +29,13 @@ impl Postponed for Waiting {
     }
 }
 
-/// The refusal of a call whose answer was dropped: the broker stops.
+/// Makes the refusal of a call whose response was dropped because the broker stops.
 pub(super) fn stopping() -> Refusal {
     Refusal::new(response::SERVICE_NOT_AVAILABLE, "the broker is stopping")
 }
 
 impl Api {
-    /// Serves a call again each time the topics or groups that it misses are on disk.
+    /// Serves a call again each time after the missing topics or groups are on disk.
     pub(super) async fn until_stored<T>(
         &self,
         mut serve: impl FnMut() -> Result<T, Refusal>,
@@ -59,7 +59,7 @@ impl Api {
         receiver.await.map_err(|_| stopping())?.map(drop)
     }
 
-    /// Waits until what was appended counts as stored up to `end`.
+    /// Waits until the log is stored up to `end`.
     pub(super) async fn durable(&self, end: LogOffset) -> Result<(), Refusal> {
         if self.broker.durability.is_stored(end) {
             return Ok(());

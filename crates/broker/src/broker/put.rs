@@ -1,4 +1,4 @@
-//! Messages that the broker makes itself, and waking those who wait at queues that grew.
+//! Messages that the broker makes itself, and wake-ups of requests that wait at grown queues.
 
 use std::sync::Arc;
 

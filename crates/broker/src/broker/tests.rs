@@ -30,7 +30,7 @@ struct World {
     clock: Clock,
     fixture: Fixture,
     engines: Vec<Box<dyn Engine>>,
-    /// What the broker did so far that can be seen from outside, a line each.
+    /// Visible actions of the broker, a line each.
     trace: Vec<String>,
 }
 
@@ -84,7 +84,7 @@ impl World {
         }
     }
 
-    /// The disk is cut off from power, and another broker starts on what is left.
+    /// Cuts the disk's power, and starts another broker on the remaining data.
     fn power_cut(self, seed: u64) -> Self {
         let disk = self.disk.power_cut(seed);
         Self::open(disk, self.clock, self.fixture.left(), self.trace)

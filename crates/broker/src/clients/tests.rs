@@ -12,7 +12,7 @@ use crate::groups::Groups;
 use crate::remoting::Answer;
 use crate::testing::settled;
 
-/// The clients of a broker, with connections that remember what they were told.
+/// Clients of a broker, with connections that record their notices.
 struct Fixture {
     folder: tempfile::TempDir,
     clients: Clients,

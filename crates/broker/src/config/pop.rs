@@ -1,6 +1,6 @@
 //! Settings of pop consumption and of assignments by the broker.
 
-/// How the clients of a group get the messages of a topic (`MessageRequestMode`).
+/// Way in which the clients of a group get the messages of a topic (`MessageRequestMode`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Clients pull the queues they are assigned.
@@ -37,7 +37,8 @@ pub struct PopSettings {
     pub in_flight_max: usize,
     /// `popFromRetryProbability`: percentage of pops that look at the retry topic first.
     pub retry_probability: i32,
-    /// `popFromRetryProbabilityForPriority`: the same percentage of those pops that take the highest priority first.
+    /// `popFromRetryProbabilityForPriority`: percentage of pops that begin with the retry topic, for pops that take
+    /// the highest priority first.
     pub retry_probability_for_priority: i32,
     /// `priorityOrderAsc`: of two priorities the larger number is the higher one.
     pub priority_ascends: bool,
@@ -57,9 +58,9 @@ pub struct PopSettings {
     pub gives_up: bool,
     /// `serverLoadBalancerEnable`: the broker assigns queues to the clients that ask for assignments.
     pub balances: bool,
-    /// `defaultMessageRequestMode`: how groups get messages that have no mode of their own for the topic.
+    /// `defaultMessageRequestMode`: mode of groups without a mode of their own for the topic.
     pub default_mode: Mode,
-    /// `defaultPopShareQueueNum`: the number of other clients whose queues a client also pops.
+    /// `defaultPopShareQueueNum`: number of other clients whose queues a client also pops.
     pub default_share: i32,
 }
 

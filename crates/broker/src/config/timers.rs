@@ -56,8 +56,9 @@ impl Default for Timers {
 }
 
 impl Timers {
-    /// The configuration of the timer's files. A message that waits longer than half the time the commit log is kept
-    /// (`reserved_ms`, in milliseconds) is rolled, that is stored again, so that its record is not deleted before it is due.
+    /// Returns the configuration of the timer's files. `reserved_ms` is the retention of the commit log in
+    /// milliseconds. A message that waits longer than half of it is rolled, which means stored again, so that its
+    /// record is not deleted before it is due.
     pub(crate) fn files(&self, store: &store::Config, reserved_ms: i64) -> TimerConfig {
         // Like Java, a number that is out of bounds stands for the largest one.
         let asked = if self.roll_window_slots < 2 { i64::MAX } else { self.roll_window_slots };

@@ -1,4 +1,4 @@
-//! What operators do with groups (`AdminBrokerProcessor`).
+//! Operators' requests about groups (`AdminBrokerProcessor`).
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub(crate) fn page(groups: &Groups, first: usize, count: Option<usize>) -> (usiz
     (total, table)
 }
 
-/// Deletes a group; also one that does not exist, whose offsets may still be there.
+/// Deletes a group, or the remaining offsets of a group that does not exist.
 pub(crate) fn delete_group(group: &str, clean_offsets: bool) -> Result<(), Refusal> {
     let group = group.to_owned();
     Err(Refusal::done_after(GroupChange::Remove { group, clean_offsets }))
@@ -43,7 +43,7 @@ pub(crate) fn delete_group(group: &str, clean_offsets: bool) -> Result<(), Refus
 pub(crate) struct ForbidTopic<'a> {
     pub group: &'a str,
     pub topic: &'a str,
-    /// Whether the group may read the topic from now on; `None` leaves it as it is.
+    /// Whether the group may read the topic from now on. `None` leaves the permission unchanged.
     pub readable: Option<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! What operators ask of a queue's messages and units (`AdminBrokerProcessor`).
+//! Operators' queries of a queue's messages and units (`AdminBrokerProcessor`).
 
 use store::Unit;
 use wire::body::MessageQueue;
@@ -57,7 +57,7 @@ pub(crate) struct QueueRange<'a> {
     pub queue_id: i32,
     /// Queue offset of the first unit.
     pub first: i64,
-    /// How many units; 10,000 at most are returned.
+    /// Number of units, at most 10,000.
     pub count: i32,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct QueueUnits {
     pub min: i64,
     /// Offset that the queue's next message gets.
     pub end: i64,
-    /// The units asked for; `None` when the first one is not in the queue.
+    /// Requested units. `None` if the first unit is not in the queue.
     pub units: Option<Vec<Unit>>,
 }
 

@@ -1,6 +1,6 @@
-//! `/metrics/exporter`: the names and labels of the separate rocketmq-exporter (`RMQMetricsCollector`), for its dashboards and
-//! alerts, of this broker alone and without asking anybody. All of them are gauges there. What only clients know
-//! (`rocketmq_client_*`) is left out.
+//! `/metrics/exporter`: the names and labels of the separate rocketmq-exporter (`RMQMetricsCollector`), for its
+//! dashboards and alerts. It covers this broker alone and sends no requests. All its metrics are gauges. Figures that
+//! only clients know (`rocketmq_client_*`) are left out.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;

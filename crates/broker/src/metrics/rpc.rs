@@ -1,4 +1,4 @@
-//! How long requests took, and making topics and groups among them.
+//! Metrics of request latency, and of the creation of topics and groups.
 
 use std::collections::BTreeMap;
 

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Delivered, Offsets, Position, Topic, lock};
 
-/// The entry of a group and a topic, looked up once for a pull. What is recorded in the entry of a group or topic that was
-/// deleted meanwhile is lost.
+/// Entry of a group and a topic, looked up once for a pull. Records in the entry of a deleted group or topic are
+/// lost.
 #[derive(Clone)]
 pub(crate) struct Reader(Arc<Mutex<Topic>>);
 
-/// The offsets of a group in a queue; -1 for one that the group never set.
+/// Offsets of a group in a queue. -1 for an offset that the group never set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GroupOffsets {
     /// Offset of the next message to consume; that of the pending reset, if there is one.
@@ -93,7 +93,7 @@ impl Offsets {
         topics.filter(|(_, topic)| is_committed(topic)).map(|(name, _)| name.clone()).collect()
     }
 
-    /// Names of the groups that have offsets, sorted.
+    /// Returns the names of the groups that have offsets, sorted.
     pub(crate) fn groups(&self) -> BTreeSet<String> {
         self.groups.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
@@ -105,7 +105,7 @@ impl Offsets {
         groups.iter().filter(|(_, topics)| has(topics)).map(|(name, _)| name.clone()).collect()
     }
 
-    /// What was delivered, by `topic@group`, of all groups that pulled or popped since the broker started.
+    /// Returns the deliveries by `topic@group`, of all groups that pulled or popped since the broker started.
     pub(crate) fn delivered(&self) -> Vec<(String, Delivered)> {
         let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
         let entries = groups.iter().flat_map(|(group, topics)| {

@@ -26,7 +26,7 @@ pub(crate) struct Scan {
     pub min: i64,
     /// Offset behind the last message consumers may see.
     pub max: i64,
-    /// Whether the messages looked at lie so far behind the end of the log that a slave may serve the next pull.
+    /// Whether the examined messages lie so far behind the end of the log that a slave may serve the next pull.
     pub is_far_behind: bool,
     /// Bytes of index units and records that were read to find the messages.
     pub bytes_read: u64,
@@ -54,8 +54,8 @@ impl Scan {
         Self { code, status, next: pull.ask.asked, min, max, is_far_behind: false, bytes_read: 0 }
     }
 
-    /// Looks for messages from the pull's offset on, and collects the index units of those that match in `units`. `None` when the
-    /// index is not in memory and `source` forbids reading the disk.
+    /// Searches messages from the pull's offset on, and collects the index units of the matching messages in `units`.
+    /// Returns `None` if the index is not in memory and `source` forbids reading the disk.
     pub(crate) fn find_messages(
         broker: &Broker,
         pull: &Pull,
@@ -131,7 +131,7 @@ impl Scan {
     }
 }
 
-/// How far [`collect_units`] has come.
+/// Progress of [`collect_units`].
 struct Walked {
     /// Offset behind the last unit looked at.
     next: i64,
@@ -199,13 +199,13 @@ fn collect_units(
     Ok(Some(collector.walked(next)))
 }
 
-/// What became of an index unit.
+/// Result of examining an index unit.
 enum Looked {
-    /// It was collected, or does not match.
+    /// The unit was collected, or does not match.
     Done,
-    /// It does not fit into the answer.
+    /// The unit does not fit into the response.
     Full,
-    /// Its record is not in memory.
+    /// The record of the unit is not in memory.
     NotResident,
 }
 
@@ -223,7 +223,7 @@ struct Collector<'a> {
     memory: u64,
     /// Whether the last unit looked at lies farther behind.
     is_far_behind: bool,
-    /// Holds the record whose properties a filter looks at.
+    /// Buffer for the record whose properties a filter reads.
     record: Vec<u8>,
     /// Bytes of the records that a filter looked at.
     record_bytes: u64,
@@ -250,12 +250,12 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// How far the walk has come when `next` is the offset behind the last unit looked at.
+    /// Returns the progress of the walk. `next` is the offset behind the last examined unit.
     fn walked(&self, next: i64) -> Walked {
         Walked { next, is_far_behind: self.is_far_behind, record_bytes: self.record_bytes }
     }
 
-    /// Collects the unit at a queue offset if it matches; `alike` units are of the same record.
+    /// Collects the unit at a queue offset if it matches. `alike` units are of the same record.
     fn look_at(&mut self, offset: i64, unit: &Unit, alike: usize) -> Result<Looked, ReadError> {
         let limits = &self.broker.config.transfer;
         let ask = &self.pull.ask;

@@ -10,7 +10,7 @@ use super::incoming::Request;
 use crate::groups::{self, ForbidTopic};
 use crate::{Refusal, admin};
 
-/// 200 `UPDATE_AND_CREATE_SUBSCRIPTIONGROUP`: without a body nothing is changed.
+/// 200 `UPDATE_AND_CREATE_SUBSCRIPTIONGROUP`: changes nothing without a body.
 pub(super) fn put(r: &Request<'_>) -> Result<Answer, Refusal> {
     r.body_if()?.map_or(Ok(()), groups::put_group).map(done)
 }

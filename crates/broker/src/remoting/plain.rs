@@ -32,7 +32,7 @@ fn list(r: &Request<'_>, key: &str) -> Option<Vec<String>> {
     Some(words.filter(|word| !word.is_empty()).map(str::to_owned).collect())
 }
 
-/// 50 `UPDATE_AND_CREATE_ACL_CONFIG`: an account that exists keeps what the request does not name.
+/// 50 `UPDATE_AND_CREATE_ACL_CONFIG`: an existing account keeps the values that the request does not name.
 pub(super) fn update_account(r: &Request<'_>) -> Result<Answer, Refusal> {
     let word = |key| r.word(key).map(str::to_owned);
     let account = PlainAccount {

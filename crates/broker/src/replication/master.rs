@@ -1,5 +1,5 @@
-//! The thread `ha-master`: accepts slaves and sends them the log. One thread serves all slaves of a broker; each connection has
-//! a task that reads reports and one that writes what the thread has put together for it.
+//! Thread `ha-master`: accepts slaves and sends them the log. A single thread serves all slaves of a broker. Each
+//! connection has a task that reads reports and a task that writes the thread's frames.
 
 mod admission;
 mod connection;
@@ -59,13 +59,14 @@ const EVENTS_MAX: usize = 1024;
 /// Pause before a port that another program has is tried again.
 const BIND_PAUSE: Duration = Duration::from_secs(1);
 
-/// How long one wait for growth of the log lasts; then it is repeated.
+/// Duration of a wait for growth of the log, after which the wait is repeated.
 const GROWTH_WAIT: Duration = Duration::from_secs(600);
 
-/// One connection.
+/// Connection to a slave.
 struct Peer {
     progress: Arc<SlaveProgress>,
-    /// Where the writing task gets its bytes. Holds at most one buffer, because the next one is given when `Written` came.
+    /// Queue of bytes for the writing task. Holds at most one buffer, because the next buffer follows after
+    /// `Written`.
     outgoing: mpsc::Sender<Vec<u8>>,
     /// Frames that are not given to the writing task yet.
     buffer: Vec<u8>,
@@ -75,11 +76,11 @@ struct Peer {
     tasks: [JoinHandle<()>; 2],
 }
 
-/// How an elected master speaks with the controllers.
+/// Channels between an elected master and the controllers.
 pub(super) struct ToControllers {
-    /// What they decided about this master.
+    /// Decisions of the controllers about this master.
     pub decided: mpsc::Receiver<Decided>,
-    /// Where proposals of the in-sync set go. The machine makes one at a time.
+    /// Sender of proposals of the in-sync set. The machine makes a proposal at a time.
     pub proposals: mpsc::UnboundedSender<(BTreeSet<BrokerId>, SetEpoch)>,
 }
 
@@ -106,17 +107,18 @@ struct Shell {
     flushed: Arc<Notify>,
     /// Connections for which there was no room.
     overflow: LineLimit,
-    /// Connections that have reported and do not count.
+    /// Log limit for connections that have reported but do not count.
     strangers: LineLimit,
 }
 
-/// The wait for growth of the log. Without a slave nobody waits, and an append costs one atomic load.
+/// Wait for growth of the log. Without a slave there is no wait, and an append costs one atomic load.
 struct Growth {
     notify: Arc<Notify>,
     is_awaited: Arc<AtomicBool>,
 }
 
-/// Binds the port for slaves, however long another program has it; `None` when `stopped` comes first.
+/// Binds the port for slaves, and retries while another program holds the port. Returns `None` if `stopped` comes
+/// first.
 pub(super) async fn bind(
     broker: &Broker,
     stopped: &mut watch::Receiver<bool>,
@@ -187,8 +189,8 @@ pub(super) async fn run(
     shell.step(MachineEvent::Stop);
 }
 
-/// The first of these connections of the machine that has most of them: so many connections of one machine keep no slave of
-/// another one out.
+/// Returns the first connection of the machine with the most connections. So many connections of a machine do not
+/// keep out slaves of other machines.
 fn first_of_most<T: Ord>(connections: impl Iterator<Item = (T, IpAddr)>) -> Option<T> {
     let mut by_machine = BTreeMap::<IpAddr, Vec<T>>::new();
     for (id, machine) in connections {
@@ -197,7 +199,7 @@ fn first_of_most<T: Ord>(connections: impl Iterator<Item = (T, IpAddr)>) -> Opti
     by_machine.into_values().max_by_key(Vec::len)?.into_iter().min()
 }
 
-/// What controllers decide next; never for a classic master.
+/// Returns the next decision of the controllers. Never returns for a classic master.
 async fn next(decided: &mut Option<mpsc::Receiver<Decided>>) -> Option<Decided> {
     match decided {
         Some(decided) => decided.recv().await,
@@ -205,10 +207,10 @@ async fn next(decided: &mut Option<mpsc::Receiver<Decided>>) -> Option<Decided> 
     }
 }
 
-/// What of the log slaves can get: everything, or what is on disk only.
+/// Returns the part of the log that slaves can get: everything, or only bytes on disk.
 ///
-/// An elected master with synchronous flush sends what is on disk only: after a power cut it goes on with the same epoch behind
-/// its end, and slaves must not have other bytes there. A classic master sends at once, as RocketMQ's does.
+/// An elected master with synchronous flush sends only bytes on disk. After a power cut it continues the same epoch
+/// behind its end, and slaves must not have other bytes there. A classic master sends at once, as RocketMQ's does.
 pub(super) fn range(store: &Store, is_durable: bool) -> LogRange {
     // In this order: the end only grows, so that it never lies before the minimum.
     let minimum = store.min();
@@ -245,7 +247,8 @@ impl Shell {
         }
     }
 
-    /// Never ends before what the machine was told last, which may have been more before the flush mode was changed.
+    /// Invariant: `end` >= the last position passed to the machine, which may be larger before a change of the flush
+    /// mode.
     fn range(&self) -> LogRange {
         let LogRange { minimum, end } = range(&self.broker.store, self.sends_durable());
         LogRange { minimum, end: end.max(self.machine.log_end()) }
@@ -326,7 +329,7 @@ impl Shell {
         config.is_controlled() || !config.name_servers().is_empty()
     }
 
-    /// Looks again whose acknowledgements count, if that may have changed.
+    /// Determines again whose acknowledgements count, if that may have changed.
     fn recount(&mut self) {
         if !std::mem::take(&mut self.is_recount_due) {
             return;
@@ -350,8 +353,8 @@ impl Shell {
         }
     }
 
-    /// Whether another connection has the same slave id as `peer` and a better claim: only the other connection comes from a
-    /// machine of a slave.
+    /// Whether another connection has the same slave id as `peer` and a better claim: only the other connection comes
+    /// from a machine of a slave.
     fn is_impostor(&self, peer: &Peer, broker: BrokerId) -> bool {
         let former = self.machine.peer_of(broker).and_then(|former| self.peers.get(&former));
         let machines = self.broker.replicas.slave_machines.slaves(self.broker.clock.steady());
@@ -407,7 +410,8 @@ impl Shell {
         }
     }
 
-    /// Says that the last frame was taken, when the state machine waits for that and there is room for the next one.
+    /// Reports that the last frame was taken, if the state machine waits for that and there is room for the next
+    /// frame.
     fn release(&mut self, id: PeerId) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         if peer.buffer.len() < BUFFER_BYTES && std::mem::take(&mut peer.is_held) {
@@ -431,7 +435,7 @@ impl Shell {
         written.into_iter().for_each(|id| self.flush(id));
     }
 
-    /// Does what the machine says, and returns what that leads to.
+    /// Performs an action of the machine, and returns the resulting event.
     fn perform(&mut self, action: Action) -> Option<MachineEvent> {
         match action {
             Action::Send(peer, head) => {
@@ -487,8 +491,8 @@ impl Shell {
         Some(gone)
     }
 
-    /// Has the log flushed, and the thread woken. After a failure the store is fenced, and the machine goes on waiting: nobody must
-    /// leave the in-sync set then.
+    /// Requests a flush of the log that wakes the thread. After a failure the store is fenced, and the machine keeps
+    /// waiting, because no slave may leave the in-sync set then.
     fn flush_log(&self) {
         let (store, flushed) = (&self.broker.store, self.flushed.clone());
         let done = move |outcome| {
@@ -499,7 +503,7 @@ impl Shell {
         store.when_flushed(store.appended(), Box::new(done));
     }
 
-    /// Has the thread woken when the log grows.
+    /// Requests a wake-up of the thread when the log grows.
     fn await_growth(&self) {
         // An elected master without slaves confirms what it alone has.
         let is_of_interest = !self.peers.is_empty() || self.need().is_some();

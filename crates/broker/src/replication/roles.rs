@@ -1,5 +1,5 @@
-//! The thread `role` of controller mode: makes this broker master or slave while it runs, in the order that
-//! `ReplicasManager.changeToMaster` and `changeToSlave` have, and owns the threads of either role.
+//! Thread `role` of controller mode: makes this broker master or slave while it runs, in the order of
+//! `ReplicasManager.changeToMaster` and `changeToSlave`. It owns the threads of either role.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -28,20 +28,20 @@ const DECISIONS_MAX: usize = 64;
 /// Pause before an order that failed is tried again.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// What the agent has learned.
+/// Order of the agent.
 #[derive(Clone, Debug)]
 pub(crate) enum Order {
     /// Become master.
     Lead { own: BrokerId, epoch: Epoch, committed: CommittedSet },
     /// Become slave of the master at this address.
     Follow { own: BrokerId, epoch: Epoch, master: String },
-    /// Something for the master that this broker is.
+    /// Decision for this broker as master.
     Decided(Decided),
     /// The broker stops.
     Stop,
 }
 
-/// Why this broker could not take a role.
+/// Errors of taking a role.
 #[derive(Debug, thiserror::Error)]
 enum RoleError {
     #[error(transparent)]
@@ -60,8 +60,8 @@ enum RoleError {
     Thread(#[from] io::Error),
 }
 
-/// Fences the broker when the thread that holds this panics: nobody changes the role any more, and who acts on an old one
-/// acknowledges what is lost.
+/// Fences the broker when the thread that holds this value panics. Without the thread the role would never change,
+/// and a broker in an old role acknowledges messages that are lost.
 struct FencedByPanic(Arc<Broker>);
 
 impl Drop for FencedByPanic {
@@ -78,9 +78,9 @@ pub(super) struct Roles {
     proposals: mpsc::UnboundedSender<(BTreeSet<BrokerId>, SetEpoch)>,
     /// The thread `ha-master` or `ha-slave`.
     worker: Option<Worker>,
-    /// What only a master does.
+    /// Engines that only a master runs.
     engines: EngineThreads,
-    /// To the master that this broker is.
+    /// Sender of decisions to this broker as master.
     decided: Option<mpsc::Sender<Decided>>,
 }
 

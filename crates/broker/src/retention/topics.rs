@@ -27,7 +27,7 @@ pub(super) fn expire_when_due(broker: &Broker, now_ms: i64) {
     }
 }
 
-/// Expires messages of such topics: moves the minimum offset of their queues behind messages that are too old.
+/// Expires messages of such topics: moves the minimum offset of their queues behind too old messages.
 pub(super) fn expire(broker: &Broker, now_ms: i64) {
     let topics: Vec<_> =
         broker.topics.all().filter_map(|topic| Some((reserved_ms(&topic)?, topic))).collect();

@@ -77,8 +77,8 @@ fn unreadable(error: batch::BatchError) -> Refusal {
 }
 
 /// Stages a batch to a topic with `queue.type=BatchCQ` as one record, whose body is the batch
-/// (`SendMessageProcessor.sendBatchMessage`). Batches without a unique key, of producers that do not expect this, are stored
-/// message by message instead.
+/// (`SendMessageProcessor.sendBatchMessage`). A batch without a unique key comes from a producer that does not expect
+/// this, and is stored message by message.
 fn stage_inner<T>(
     broker: &Broker,
     staged: &mut StagedSends<T>,

@@ -4,7 +4,7 @@ use super::*;
 use crate::engine::{BLOCKING, PUNCTUAL};
 use crate::testing::Fixture;
 
-/// What an engine of a test was called for.
+/// Call of a test's engine.
 #[derive(Debug, PartialEq, Eq)]
 enum Call {
     Round,
@@ -44,7 +44,7 @@ fn start(shell: &mut Shell, name: &'static str, left: usize) -> (Arc<Wakeup>, Re
     (wakeup, told)
 }
 
-/// What an engine waits for may take the token of `unpark` that was meant for its thread.
+/// A wait within a round may take the token of `unpark` that was meant for the engine's thread.
 #[test]
 fn a_wakeup_within_a_round_that_waits_is_not_lost() {
     let fixture = Fixture::new();

@@ -109,7 +109,7 @@ fn by_size(left: Value<'_>, right: Value<'_>) -> Result<Option<Ordering>, Incomp
     })
 }
 
-/// Compares two values of which at most one is a text, which is then parsed as the type of the other.
+/// Compares two values of which at most one is a text. The text is parsed as the type of the other value.
 fn compare(left: Value<'_>, right: Value<'_>) -> Result<Ordering, Incomparable> {
     use Value::{Bool, Text};
     Ok(match (left, right) {

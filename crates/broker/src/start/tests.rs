@@ -10,7 +10,7 @@ fn config(root: &Path) -> Config {
     config
 }
 
-/// With a crash mark the next start, be it of Vostok or of RocketMQ, would recover the store as after a crash.
+/// A crash mark would make the next start, of Vostok or of RocketMQ, recover the store as after a crash.
 #[test]
 fn a_start_that_fails_leaves_no_crash_mark() {
     let unreadable = [

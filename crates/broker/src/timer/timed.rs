@@ -1,4 +1,4 @@
-//! The properties of stored timed messages, and those of their copies. Pure.
+//! Properties of stored timed messages, and of their copies. Pure.
 
 use wire::properties::{self, key};
 use wire::record::RecordView;
@@ -18,7 +18,7 @@ pub(super) struct Timed<'a> {
     pub queue_id: i32,
     /// Unique key of the message.
     pub key: Option<&'a [u8]>,
-    /// For a cancelling message, the key of the message it cancels.
+    /// Key of the cancelled message, if the message cancels another.
     pub cancels: Option<&'a [u8]>,
 }
 
@@ -46,10 +46,10 @@ impl<'a> Timed<'a> {
     }
 }
 
-/// When a message is due, in milliseconds since the epoch. Java keeps only the start of the slot, by default a second
-/// (`TIMER_OUT_MS`), at the end of which the time asked for lies at the latest; that time still stands in the properties. A
-/// relative delay counts from the store time, which is slightly later than the time Java counts from, so the result is kept
-/// within the slot.
+/// Returns the due time of a message, in milliseconds since the epoch. Java stores only the start of the slot, by
+/// default a second (`TIMER_OUT_MS`). The requested time lies at the end of the slot at the latest, and is still in
+/// the properties. A relative delay counts from the store time, which is slightly later than Java's start time, so
+/// the result is kept within the slot.
 fn due_ms(text: &[u8], out_ms: i64, store_ms: i64, precision_ms: i64) -> i64 {
     let number = |name| properties::get_str(text, name).and_then(|value| value.parse::<i64>().ok());
     let (first, last) = (out_ms.saturating_add(1), out_ms.saturating_add(precision_ms));

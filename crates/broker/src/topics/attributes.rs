@@ -12,7 +12,7 @@ use crate::change::Alterations;
 pub(crate) const QUEUE_TYPE: &str = "queue.type";
 /// The value of `queue.type` for topics in which one record may hold many messages.
 pub(crate) const BATCHED: &str = "BatchCQ";
-/// Name of the attribute for what is done with old messages: `DELETE` or `COMPACTION`.
+/// Name of the attribute for the cleanup of old messages: `DELETE` or `COMPACTION`.
 pub(crate) const CLEANUP_POLICY: &str = "cleanup.policy";
 /// Name of the attribute for the kind of messages in the topic.
 pub(crate) const MESSAGE_TYPE: &str = "message.type";

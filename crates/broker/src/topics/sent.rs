@@ -1,10 +1,11 @@
-//! What producers sent to a queue, counted per request. Statistics sample these counts, and metrics are summed from them.
+//! Counts of producers' messages in a queue, per request. Statistics sample these counts, and metrics are summed from
+//! them.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What kind of message a producer sent, as metrics name it (`TopicMessageType`).
+/// Kind of a producer's message in metrics (`TopicMessageType`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MessageKind {
     Normal,
@@ -29,12 +30,12 @@ impl MessageKind {
 /// Upper bounds in bytes of the ranges in which records are counted by size (`BrokerMetricsManager`); a last range has no bound.
 pub(crate) const SIZE_BOUNDS: [u64; 6] = [1 << 10, 4 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20];
 
-/// What producers sent to one queue since it was opened.
+/// Counts of producers' messages in a queue since the queue was opened.
 #[derive(Default)]
 pub(crate) struct Sent {
     /// Counts by kind of message. Most queues get messages of one kind only, so each is made on first use.
     kinds: [OnceLock<Box<KindCounts>>; MessageKind::NAMES.len()],
-    /// Whether statistics know that there is something to sample.
+    /// Whether the topic is in the list for the next sample of statistics.
     noted: AtomicBool,
     /// Number of requests.
     pub requests: AtomicU64,
@@ -66,7 +67,7 @@ impl SentOfKind {
         self.sizes.iter().sum()
     }
 
-    /// Adds what was sent to another queue.
+    /// Adds the counts of another queue.
     pub(crate) fn add(&mut self, other: &Self) {
         self.bytes += other.bytes;
         self.sizes.iter_mut().zip(other.sizes).for_each(|(sum, count)| *sum += count);
@@ -74,8 +75,8 @@ impl SentOfKind {
 }
 
 impl Sent {
-    /// Counts a request with records of these sizes in bytes, of `messages` messages each. Returns whether statistics are to be told
-    /// ([`crate::state::Stats::note_sent_to`]): nothing was sent since the last sample.
+    /// Counts a request with records of these sizes in bytes, of `messages` messages each. Returns true for the first
+    /// request since the last sample, which must be reported to statistics ([`crate::state::Stats::note_sent_to`]).
     pub(crate) fn count(&self, kind: MessageKind, sizes: impl Iterator<Item = u64>, messages: u64) -> bool {
         let counts = self.kinds[kind as usize].get_or_init(Box::default);
         let messages = messages.max(1);
@@ -90,7 +91,7 @@ impl Sent {
         !self.noted.load(Ordering::Relaxed) && !self.noted.swap(true, Ordering::Relaxed)
     }
 
-    /// Has the next request tell statistics again.
+    /// Makes the next request report to statistics again.
     pub(crate) fn take_noted(&self) {
         self.noted.store(false, Ordering::Relaxed);
     }

@@ -20,9 +20,9 @@ pub struct EndTransaction<'a> {
     pub producer_group: &'a str,
     /// Queue offset of the half message in its topic (`tranStateTableOffset`).
     pub half_offset: i64,
-    /// Where the half message's record begins in the log.
+    /// Log offset of the half message's record.
     pub log_offset: LogOffset,
-    /// What was decided.
+    /// Decision of the producer.
     pub decision: Decision,
     /// Whether the producer answers a check.
     pub is_checked: bool,

@@ -92,7 +92,7 @@ async fn collect_requests(listener: TcpListener, status: &'static str) -> Vec<Ta
     requests
 }
 
-/// What an export of these requests leads to, and what the collector got.
+/// Exports these requests. Returns the result and the requests that the collector received.
 fn export(requests: &[Request], status: &'static str) -> (Result<(), String>, Vec<Taken>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {

@@ -57,7 +57,7 @@ fn an_acting_slave_pops_and_acknowledges_from_memory() {
     assert_eq!(broker.store.appended(), end);
 }
 
-/// A slave that acted and stands by stores nothing and gives nothing up: its sweep would fail every time.
+/// A slave that acted and stands by stores nothing and gives nothing up, because its sweep would fail every time.
 #[test]
 fn a_slave_that_stands_by_keeps_its_checkpoints() {
     let (fixture, clock) = acting();

@@ -231,7 +231,7 @@ fn waiting_for_b(fixture: &Fixture) -> (Arc<Ask>, Arc<ConnectionHandle>) {
     (Arc::new(ask), Arc::new(ConnectionHandle::detached(1, crate::testing::ADDRESS)))
 }
 
-/// A search that has read all that it may is over, also when the request was about to be suspended in between.
+/// A search that has used up its bytes ends, even if the request was about to be suspended in between.
 #[test]
 fn a_request_that_is_not_suspended_after_all_does_not_search_anew() {
     let fixture = backlog("T", TAG_A, |_| {});

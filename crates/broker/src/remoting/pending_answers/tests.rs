@@ -45,7 +45,7 @@ impl Slow {
         Self { fixture, disk, hanging: Arc::default() }
     }
 
-    /// Those requests; what they refer to is stored and on disk.
+    /// Makes the requests. The records that they refer to are stored and on disk.
     fn asked(&self) -> Asked {
         let broker = &self.fixture.broker;
         let half = || {

@@ -1,9 +1,9 @@
-//! Bounds the log lines of one kind, which whoever opens connections to the port for slaves can cause.
+//! Limit of log lines of a kind that any host can cause by connecting to the port for slaves.
 
 /// Shortest time between two lines in milliseconds.
 const LINE_INTERVAL_MS: u64 = 10_000;
 
-/// What was not logged yet.
+/// Number of suppressed lines.
 #[derive(Default)]
 pub(super) struct LineLimit {
     count: u64,

@@ -59,7 +59,7 @@ impl Shell {
         });
     }
 
-    /// Gives the writing task of a connection what was put together meanwhile.
+    /// Passes the collected bytes to the writing task of a connection.
     pub(super) fn flush(&mut self, id: PeerId) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         if !peer.is_writing && !peer.buffer.is_empty() {

@@ -1,5 +1,6 @@
-//! How long storing messages takes (`StoreStatsService.incPutMessageEntireTime`): from when the requests of a read batch are
-//! staged until they are stored as the flush mode requires. All messages that are stored together count with the same time.
+//! Durations of storing messages (`StoreStatsService.incPutMessageEntireTime`): from the staging of a read batch's
+//! requests until they are stored as the flush mode requires. All messages that are stored together count with the
+//! same time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
