@@ -17,7 +17,7 @@ const RATCHET: [(&str, usize); 17] = [
     ("lab", 169),
     ("namesrv", 9),
     ("net", 21),
-    ("proxy", 109),
+    ("proxy", 0),
     ("replica", 0),
     ("sim", 75),
     ("store", 0),
@@ -110,9 +110,9 @@ fn sentences(comment: &Comment) -> Vec<String> {
 fn faults(comment: &Comment) -> Vec<String> {
     let text = comment.text.join(" ");
     let starts_with = |word: &&&str| {
-        text.trim_start()
-            .strip_prefix(**word)
-            .is_some_and(|rest| !rest.starts_with(|letter: char| letter.is_alphanumeric() || "_-".contains(letter)))
+        text.trim_start().strip_prefix(**word).is_some_and(|rest| {
+            !rest.starts_with(|letter: char| letter.is_alphanumeric() || "_-".contains(letter))
+        })
     };
     let mut faults = Vec::new();
     faults.extend(FIRST_WORDS.iter().find(starts_with).map(|word| format!("begins with {word:?}")));

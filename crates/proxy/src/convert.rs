@@ -18,7 +18,7 @@ const TYPES: [(&str, MessageType); 6] = [
     ("LITE", MessageType::Lite),
 ];
 
-/// The name of a message type as topics and error texts have it.
+/// Returns the name of a message type in topics and error texts.
 pub fn type_name(of: MessageType) -> &'static str {
     TYPES.iter().find(|(_, known)| *known == of).map_or("UNSPECIFIED", |(name, _)| name)
 }

@@ -1,4 +1,4 @@
-//! Topics and stored messages as calls see them, whoever performs the calls.
+//! Topics and stored messages in the form of calls, for every kind of broker.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -49,10 +49,10 @@ impl QueuesOf {
     }
 }
 
-/// Where a topic is, and what it takes.
+/// Queues of a topic, and its message type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topic {
-    /// In the order of the name server's route.
+    /// Queues in the order of the name server's route.
     pub queues: Vec<QueuesOf>,
     /// The type of messages that the topic takes (`message.type`).
     pub message_type: String,
