@@ -1,6 +1,5 @@
-//! Reads the queues of a topic at one's own pace, here only what an SQL condition asks for:
-//! `cargo run -p vostok-client --example pull -- 127.0.0.1:9876 Measurements`. The broker needs
-//! `enablePropertyFilter=true`.
+//! Reads the queues of a topic at the application's own pace, here only messages that match an SQL condition: `cargo
+//! run -p vostok-client --example pull -- 127.0.0.1:9876 Measurements`. The broker needs `enablePropertyFilter=true`.
 
 use client::{Client, Config, Error, Expression, Message, Producer, ProducerConfig, PullConsumer};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! One application asks another and prints the answers:
-//! `cargo run -p vostok-client --example requests -- 127.0.0.1:9876 Questions`.
+//! Request and reply: an application sends requests to another and prints the replies: `cargo run -p vostok-client
+//! --example requests -- 127.0.0.1:9876 Questions`.
 
 use client::{
     Client, Config, Error, From, Message, Producer, ProducerConfig, PushConfig, PushConsumer, Verdict,

@@ -29,7 +29,7 @@ impl Groups {
         !producers.contains_key(group)
     }
 
-    /// Adds a consumer group; returns false when the client already has it.
+    /// Adds a consumer group. Returns false if the client already has it.
     pub fn add_consumer(&self, data: ConsumerData) -> bool {
         let mut consumers = self.consumers.lock().expect("short section");
         if consumers.contains_key(&data.group_name) {

@@ -31,8 +31,8 @@ const ROOM_BYTES: usize = 32 << 20;
 
 /// The connection to one address, with its latest attempt.
 struct Link {
-    /// Result of the last attempt to connect. The lock is held during an attempt, so whoever needs the connection waits
-    /// for it.
+    /// Result of the last attempt to connect. The lock is held during an attempt, so all callers that need the
+    /// connection wait for it.
     attempt: Arc<tokio::sync::Mutex<Option<Attempt>>>,
     /// Bytes that further sends may take.
     room: Arc<Semaphore>,
@@ -140,7 +140,7 @@ impl Remote {
         }
     }
 
-    /// Starts an attempt to connect, which goes on when the caller stops waiting.
+    /// Starts an attempt to connect, which continues if the caller stops waiting.
     fn dial(&self, address: &str, mut attempt: OwnedMutexGuard<Option<Attempt>>) -> io::Result<()> {
         let (workers, inbox, dialed) =
             (self.workers.clone(), self.server_requests.clone(), self.dialed.clone());
@@ -189,7 +189,7 @@ impl Remote {
         self.ask_large(address, code, timeout, 0, write).await
     }
 
-    /// Like [`Remote::ask`], for a send of about `bytes`, which waits while too many bytes are in flight.
+    /// Sends a request of about `bytes` like [`Remote::ask`]. It waits while too many bytes are in flight.
     pub async fn ask_large(
         &self,
         address: &str,
@@ -238,8 +238,8 @@ impl Remote {
         accept(address, self.ask(address, code, timeout, write).await?)
     }
 
-    /// Sends a one-way request of about `bytes`. It waits while too many bytes are in flight; with 0 bytes it does not
-    /// wait.
+    /// Sends a one-way request of about `bytes`. It waits while too many bytes are in flight. With 0 bytes it does
+    /// not wait.
     pub async fn send_one_way(
         &self,
         address: &str,
@@ -258,7 +258,7 @@ impl Remote {
         Ok(())
     }
 
-    /// Sends a request to the name server in use, and to the others in turn when it does not answer.
+    /// Sends a request to the name server in use, and to the other name servers in turn if it does not respond.
     pub async fn ask_name_server(
         &self,
         code: i32,
@@ -302,7 +302,7 @@ pub(crate) fn push_one_way(
     })
 }
 
-/// Turns every answer with another code than success into an [`Error::Refused`].
+/// Turns every response with another code than success into an [`Error::Refused`].
 pub(crate) fn accept(address: &str, reply: Reply) -> Result<Reply, Error> {
     if reply.code == response::SUCCESS {
         return Ok(reply);

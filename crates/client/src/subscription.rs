@@ -9,7 +9,7 @@ use wire::hash::java_hash;
 pub enum Expression {
     /// Messages with one of the tags of `a || b`; all messages for `*`.
     Tags(String),
-    /// Messages whose properties satisfy an SQL condition such as `a > 3 AND region = 'north'`, if the broker allows it
+    /// SQL condition on the properties of messages, such as `a > 3 AND region = 'north'`, if the broker allows it
     /// (`enablePropertyFilter`).
     Sql(String),
 }

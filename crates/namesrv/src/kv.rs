@@ -28,7 +28,7 @@ struct Stored {
     config_table: Table,
 }
 
-/// Why the key-value settings cannot be read or written.
+/// Errors of reading or writing the key-value settings.
 #[derive(Debug, thiserror::Error)]
 pub enum KvError {
     /// A file operation failed.
@@ -44,7 +44,7 @@ pub enum KvError {
     Malformed {
         /// Path of the file.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// Error and its position.
         error: JsonError,
     },
 }

@@ -11,10 +11,10 @@ pub enum Allocation {
     /// (`AllocateMessageQueueAveragely`).
     #[default]
     Average,
-    /// One queue to each member in turn (`AllocateMessageQueueAveragelyByCircle`).
+    /// Queues to the members in turn (`AllocateMessageQueueAveragelyByCircle`).
     Circle,
-    /// The given queues, whatever other members there are (`AllocateMessageQueueByConfig`). Queues of retry topics,
-    /// which a client of RocketMQ would leave unread, are always allocated in blocks.
+    /// The given queues, whatever other members exist (`AllocateMessageQueueByConfig`). Queues of retry topics, which
+    /// a client of RocketMQ would leave unread, are always allocated in blocks.
     Config(BTreeSet<MessageQueue>),
     /// Queues of brokers named `room@broker` with one of these rooms: blocks, and the remaining queues one each to the
     /// first members (`AllocateMessageQueueByMachineRoom`).

@@ -1,4 +1,4 @@
-//! What brokers ask of consumers, producers and requesters.
+//! Requests of brokers to consumers, producers and requesters.
 
 use crate::cluster::Cluster;
 use crate::{OUTCOME_CAP, block_on, client_config, producer_config, until};

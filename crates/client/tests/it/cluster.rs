@@ -1,5 +1,5 @@
-//! A name server and a broker in one, just enough of both: topics have four queues, groups have members and offsets,
-//! pulls are held, and the next sends can be told to fail.
+//! A name server and a broker in one, with minimal functions. Topics have four queues, groups have members and
+//! offsets, pulls are held, and the next sends can be made to fail.
 
 use net::{ConnectionHandle, Limits, Reply, Service, Workers};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -54,7 +54,7 @@ pub struct State {
     pub elsewhere: BTreeMap<String, String>,
     /// Brokers have no master.
     pub masterless: bool,
-    /// No queue can be read.
+    /// Whether no queue can be read.
     pub hidden: bool,
     /// Heartbeats that arrived.
     pub beats: usize,
@@ -66,9 +66,9 @@ pub struct State {
     /// Log offsets that cannot be sent back, and how often that was tried.
     pub unreturnable: BTreeSet<i64>,
     pub refused_back: usize,
-    /// How often somebody asked for the members of a group.
+    /// Number of queries for the members of a group.
     pub lists: usize,
-    /// No queue is locked for anybody.
+    /// Whether all locks are refused.
     pub refuses_locks: bool,
     /// The next send waits until the other end is gone, and everything with it.
     pub gate: Option<mpsc::Receiver<()>>,
@@ -115,7 +115,7 @@ impl Cluster {
         member.call(Encoding::Json, code, Duration::from_secs(120), write).await.unwrap()
     }
 
-    /// Tells a member of a consumer group.
+    /// Sends a request to a member of a consumer group.
     pub fn tell(
         &self,
         group: &str,
@@ -127,7 +127,7 @@ impl Cluster {
         self.member(group).push(|out| fields(FrameWriter::begin(out, head)).finish(body)).unwrap();
     }
 
-    /// Tells a producer of a group.
+    /// Sends a request to a producer of a group.
     pub fn tell_producer(
         &self,
         group: &str,

@@ -1,6 +1,6 @@
 //! When a certificate ends: as much of X.509 and DER as that takes.
 
-/// Tag of the version in a certificate, which need not be there.
+/// Tag of the optional version in a certificate.
 const VERSION: u8 = 0xa0;
 /// Tag of a time with a year of two digits.
 const UTC_TIME: u8 = 0x17;
@@ -24,7 +24,7 @@ pub(super) fn ends_ms(certificate: &[u8]) -> Option<i64> {
     time_ms(tag, std::str::from_utf8(time).ok()?)
 }
 
-/// The first element of a DER text: its tag, its content, and what comes behind it.
+/// Splits the first element off a DER text: its tag, its content, and the remaining bytes.
 fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&tag, rest) = der.split_first()?;
     let (&first, mut rest) = rest.split_first()?;
