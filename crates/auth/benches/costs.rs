@@ -1,5 +1,5 @@
-//! What authentication and authorization cost with 10,000 users and 100,000 entries: a signed send of 1 KiB, a decision, a start
-//! and a change.
+//! Cost of authentication and authorization with 10,000 users and 100,000 entries: a signed send of 1 KiB, a
+//! decision, a start and a change.
 
 use std::hint::black_box;
 use std::time::Duration;

@@ -63,7 +63,7 @@ impl Frames {
         self.0.extend_from_slice(data);
     }
 
-    /// Takes the next message; `None` when it is not complete.
+    /// Takes the next message. Returns `None` if it is not complete.
     pub fn next<M: Message + Default>(&mut self) -> Result<Option<M>, Failure> {
         let Some(&[compressed, length @ ..]) = self.0.first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
         if compressed != 0 {
@@ -77,7 +77,7 @@ impl Frames {
         M::decode(self.0.split_to(length).freeze()).map(Some).map_err(Failure::connection)
     }
 
-    /// Whether a part of a message is left.
+    /// Whether a partial message remains.
     pub fn is_cut(&self) -> bool {
         !self.0.is_empty()
     }

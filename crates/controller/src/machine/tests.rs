@@ -134,7 +134,7 @@ impl Group {
         }
     }
 
-    /// Brings two brokers into the set, the first as master.
+    /// Registers two brokers in the set, the first as master.
     fn two_brokers(&mut self) {
         let leader = self.leader();
         for broker in [1, 2] {

@@ -84,7 +84,7 @@ impl Broker {
         }
     }
 
-    /// Writes the identity; false when that failed and is to be tried again.
+    /// Saves the identity. Returns false if that failed and must be tried again.
     pub(super) fn save_identity(&mut self, identity: Identity) -> bool {
         let is_saved = self.files.save("brokerIdentity", Some(&identity.to_file())).is_ok();
         self.unsaved = (!is_saved).then(|| (self.now.ms + SAVE_PAUSE_MS, identity));
@@ -143,7 +143,7 @@ impl Broker {
         }
     }
 
-    /// What the store says is confirmed; nothing when nobody ever said.
+    /// Returns the store's confirm offset, or zero if it was never set.
     fn confirmed(&self, end: LogOffset) -> LogOffset {
         self.store.confirmed().unwrap_or_default().min(end)
     }

@@ -40,7 +40,7 @@ impl Broker {
         }
     }
 
-    /// The report as it came; with the planted bug as if all that was sent had come.
+    /// Returns the report unchanged. With the planted bug, returns the end of the sent bytes.
     fn believed(&self, id: PeerId, offset: LogOffset) -> LogOffset {
         let Role::Elected(master) = &self.role else { return offset };
         let sent = master.peers().find(|status| status.peer == id).and_then(|status| status.next);
