@@ -75,7 +75,8 @@ impl Account {
         format!("User:{}", self.name)
     }
 
-    /// The policies as requests and the file show them, with the entries that `shows` says; `None` without any entry.
+    /// Returns the policies in the form of requests and the file, with the entries that `shows` accepts. `None`
+    /// without any entry.
     pub(crate) fn acl(&self, shows: impl Fn(&Entry) -> bool) -> Option<AclInfo> {
         let policy = |kind: PolicyType| {
             let entries: Vec<_> =

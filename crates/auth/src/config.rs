@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use serde::Deserialize;
 use wire::json;
 
-/// Settings as they are written in a configuration file.
+/// Settings in the form of a configuration file.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AuthConfig {
     values: BTreeMap<&'static str, String>,

@@ -35,7 +35,7 @@ pub enum AuthError {
     /// The signature is missing or not that of the request.
     #[error("check signature failed.")]
     Signature,
-    /// The seal of the request is missing or not valid; the text says why.
+    /// The seal of the request is missing or not valid. The text has the reason.
     #[error("{0}")]
     Seal(&'static str),
     /// Authentication is on without `authenticationMetadataProvider`.
@@ -67,7 +67,7 @@ pub enum AuthError {
     /// A request about users has no name of a user (`INVALID_PARAMETER`).
     #[error("The username is blank")]
     BlankUser,
-    /// A request about users or acls is not valid; RocketMQ's text says how.
+    /// A request about users or acls is not valid. The text is RocketMQ's.
     #[error("{0}")]
     Invalid(&'static str),
     /// A name or password is longer than this server accepts.

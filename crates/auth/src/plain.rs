@@ -1,5 +1,5 @@
-//! ACL 1.0 (`aclEnable=true`): accounts, white lists and permissions of `plain_acl.yml` and `acl/*.yml`, enforced as RocketMQ
-//! 4.9.8 did. A file that cannot be used leaves the rules as they are and is reported; at a start it stops the start.
+//! ACL 1.0 (`aclEnable=true`): accounts, white lists and permissions of `plain_acl.yml` and `acl/*.yml`, enforced
+//! like RocketMQ 4.9.8. An invalid file leaves the rules unchanged and is reported. At a start it stops the start.
 
 mod address;
 mod files;
@@ -48,10 +48,10 @@ impl PlainAcl {
         Ok(Self { files, rules: RwLock::new(rules), seen: Mutex::new(seen) })
     }
 
-    /// Reads the files again; whether the rules changed. The shell calls this every [`RELOAD_INTERVAL`].
+    /// Reads the files again. Returns whether the rules changed. The shell calls it every [`RELOAD_INTERVAL`].
     ///
     /// # Errors
-    /// As [`PlainAcl::open`]; the rules stay as they are. A file that is not valid is reported once for each of its changes.
+    /// As [`PlainAcl::open`]. The rules stay unchanged. An invalid file is reported once for each of its changes.
     pub fn reload(&self) -> Result<bool, PlainError> {
         self.read_again(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner))
     }

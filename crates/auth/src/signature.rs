@@ -73,7 +73,7 @@ impl<'a> From<&'a Command<'a>> for Signed<'a> {
 }
 
 impl<'a> Signed<'a> {
-    /// The name of the user that signed the request, as the request says.
+    /// Returns the name of the signing user in the request.
     pub(crate) fn access_key(&self) -> Option<&'a str> {
         self.fields.text(ACCESS_KEY).filter(|name| !name.trim().is_empty())
     }

@@ -59,7 +59,7 @@ struct Group {
     workers: Workers,
     /// Connections to name servers by their names.
     name_servers: HashMap<String, Arc<ConnectionHandle>>,
-    /// Set while the master still has to take over offsets that were committed here: the generation after which they were committed.
+    /// Generation after which offsets were committed here, while the master still must take them over.
     handover_from: Option<Generation>,
 }
 

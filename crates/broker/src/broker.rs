@@ -261,7 +261,7 @@ impl Broker {
             .expect("a broker is only ever made inside an Arc, which the caller's reference keeps alive")
     }
 
-    /// Whether a seal with this address is meant for this broker.
+    /// Whether a seal with this address is for this broker.
     pub(crate) fn is_named(&self, address: &str) -> bool {
         address == self.address() || address == self.store_host.to_string()
     }

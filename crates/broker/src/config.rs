@@ -138,7 +138,7 @@ pub struct Config {
     pub max_message_size: usize,
     /// `regionId`: a property that every sent message gets.
     pub region_id: String,
-    /// `traceOn`: clients may write message traces; a property of every sent message says whether they may.
+    /// `traceOn`: whether clients may write message traces. Every sent message has a property with the value.
     pub trace_on: bool,
     /// `traceTopicEnable`: the topic message traces go to exists from the start.
     pub trace_topic_enable: bool,
@@ -426,7 +426,7 @@ impl Config {
     }
 }
 
-/// Bytes of memory of this machine; `None` when the system does not say.
+/// Returns the bytes of memory of this machine, or `None` if the system does not tell.
 fn memory_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;

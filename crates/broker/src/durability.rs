@@ -20,7 +20,7 @@ pub(crate) enum Outcome {
     SlaveTimedOut,
     /// This broker is no longer master. The new master may or may not have the record.
     Deposed,
-    /// The store is fenced or closed; the log may or may not be durable. The text says why.
+    /// The store is fenced or closed, and the log may or may not be durable. The text has the reason.
     Failed(String),
 }
 
@@ -126,7 +126,7 @@ impl Durability {
         self.limit().is_none_or(|limit| end <= limit)
     }
 
-    /// Whether the log is stored up to `end`, so that an answer may say so.
+    /// Whether the log is stored up to `end`, so that a response may confirm it.
     pub(crate) fn is_stored(&self, end: LogOffset) -> bool {
         let is_replicated = || self.store.replicated().is_none_or(|replicated| end <= replicated);
         (!self.waits_for_flush() || end <= self.store.flushed())

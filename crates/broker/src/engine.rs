@@ -47,7 +47,7 @@ impl<F: FnMut(i64) -> Next + Send> Engine for F {
     }
 }
 
-/// Wakes an engine that runs on a thread before its time, and tells that thread to end.
+/// Wakes an engine on a thread before its time, and stops that thread.
 #[derive(Debug, Default)]
 pub(crate) struct Wakeup {
     thread: Mutex<Option<Thread>>,

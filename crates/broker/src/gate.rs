@@ -149,7 +149,7 @@ impl Gate {
         self.is_shut.then_some(message_bytes_max + HEADER_BYTES)
     }
 
-    /// Whether every request of a client is served; `is_local` says whether the client is on this machine.
+    /// Whether every request of a client is served. `is_local` is true for a client on this machine.
     pub fn is_open(&self, is_local: bool) -> bool {
         !self.is_shut && (is_local || self.refusal_of_others.is_none())
     }
@@ -183,7 +183,7 @@ impl Gate {
         self.plain.as_ref()
     }
 
-    /// Reads the files of ACL 1.0 again. Files that cannot be used leave the rules as they are.
+    /// Reads the files of ACL 1.0 again. Invalid files leave the rules unchanged.
     pub fn reload(&self) {
         match self.plain.as_ref().map(PlainAcl::reload) {
             Some(Ok(true)) => tracing::info!("the rules of ACL 1.0 have changed"),

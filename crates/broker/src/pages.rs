@@ -13,7 +13,7 @@ use wire::codes::response;
 use crate::Refusal;
 use crate::broker::Broker;
 
-/// Rows of a page unless the request says how many.
+/// Rows of a page without a number in the request.
 const ROWS: usize = 100;
 /// Most rows of a page.
 const ROWS_MAX: usize = 2000;

@@ -45,7 +45,7 @@ pub(crate) struct SlaveProgress {
     pub heard_ms: AtomicI64,
     /// Reason why the slave cannot follow, and advice.
     trouble: Mutex<Option<String>>,
-    /// Whether the slave has said where its log ends.
+    /// Whether the slave has reported the end of its log.
     has_reported: AtomicBool,
     /// Whether acknowledgements of this connection count.
     pub is_known: AtomicBool,
@@ -92,7 +92,7 @@ impl SlaveProgress {
         self.has_reported().then(|| self.acknowledged.load(Ordering::Relaxed))
     }
 
-    /// Whether the slave has said where its log ends, so that the log flows to it.
+    /// Whether the slave has reported the end of its log, so that the log flows to it.
     pub(crate) fn has_reported(&self) -> bool {
         self.has_reported.load(Ordering::Acquire)
     }
@@ -325,7 +325,7 @@ impl Replicas {
         });
     }
 
-    /// Whether the name servers have still to say where the master's slaves connect to.
+    /// Whether the name servers have not sent the address for the master's slaves yet.
     pub(crate) fn lacks_master(&self) -> bool {
         self.master.borrow().ha.is_none()
     }
@@ -391,7 +391,7 @@ impl Replicas {
         }
     }
 
-    /// Whether this slave is connected to its master and has told it where to start.
+    /// Whether this slave is connected to its master and has sent the start position.
     pub(crate) fn follows(&self) -> bool {
         self.follows.load(Ordering::Acquire)
     }

@@ -85,7 +85,7 @@ pub(crate) enum Replication {
 }
 
 impl Replication {
-    /// Starts the thread of a master, or of a slave, as `brokerRole` says.
+    /// Starts the thread of a master, or of a slave, by `brokerRole`.
     ///
     /// # Errors
     /// An error of the operating system: `haListenPort` is set and cannot be bound, or the thread cannot be started.

@@ -65,7 +65,7 @@ pub(crate) fn reply(broker: &Broker, request: &SendRequest<'_>, replied: OnRepli
     push(broker, requester, client_id, reply, replied)
 }
 
-/// Sends a reply to its requester, and tells the outcome when the requester has answered or timed out.
+/// Sends a reply to its requester, and reports the result when the requester has responded or timed out.
 fn push(
     broker: &Broker,
     requester: Arc<dyn ClientLink>,
@@ -137,7 +137,8 @@ impl Reply {
         Question::TakeReply { fields, properties: text, body: self.body.clone() }
     }
 
-    /// Stores the reply if `storeReplyMessageEnable` is set. `failed` says why the reply was not pushed, if it was not.
+    /// Stores the reply if `storeReplyMessageEnable` is set. `failed` is the reason why the reply was not pushed, if
+    /// any.
     fn ended(&self, broker: &Broker, failed: Option<String>) -> Replied {
         let stored = broker.config.store_reply_message_enable.then(|| self.store(broker)).flatten();
         Replied { failed, queue_id: self.queue_id, stored }

@@ -24,7 +24,7 @@ pub(crate) enum WaitCause {
     DiskRead,
     /// A thread of the disk pool.
     DiskPool,
-    /// The metadata writer, which writes topics and groups, and tells name servers of topics.
+    /// Metadata writer, which writes topics and groups, and registers topics with name servers.
     MetadataWriter,
 }
 

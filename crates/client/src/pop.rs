@@ -226,8 +226,8 @@ impl PopConsumer {
         Ok(())
     }
 
-    /// The assigned queues, by the answer of the first broker that answers. `None` when that broker does not support
-    /// the query; the queues then stay as they are.
+    /// Returns the assigned queues by the first broker that responds. `None` if that broker does not support the
+    /// query, and the queues then stay unchanged.
     async fn assigned(&self) -> Result<Option<Vec<MessageQueue>>, Error> {
         let topic = &self.config.topic;
         let route = self.client.route(topic).await?;

@@ -104,7 +104,7 @@ impl Producer {
     /// broker.
     ///
     /// # Errors
-    /// The error of the last attempt. After [`Error::Call`] the message may be stored all the same.
+    /// The error of the last attempt. After [`Error::Call`] the message may still be stored.
     pub async fn send(&self, message: &Message) -> Result<SendOutcome, Error> {
         let prepared = Prepared::single(message, &self.config, &self.keys, clock::now_ms())?;
         self.send_somewhere(&message.topic, &prepared, Some(message)).await

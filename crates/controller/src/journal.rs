@@ -27,7 +27,7 @@ const MAGIC: &[u8; 8] = b"VOSTOKC2";
 const MAGIC_WITHOUT_MARK: &[u8; 8] = b"VOSTOKC1";
 const FILE: &str = "journal";
 
-/// Bytes by which the file grows, so that not every sync has to write its length.
+/// Bytes by which the file grows, so that a sync rarely has to write its length.
 const ROOM_BYTES: u64 = 256 << 10;
 
 /// Bytes before the records of a frame.

@@ -123,7 +123,7 @@ fn state(link: &Mutex<Link>) -> MutexGuard<'_, Link> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Until {
     Connected,
-    /// The connection failed, possibly after an earlier connection succeeded.
+    /// Attempts end at a connection or at the first failure, because another connection exists.
     Failed,
 }
 

@@ -15,7 +15,8 @@ use wire::ha::{BrokerId, Epoch};
 use wire::json;
 use wire::units::LogOffset;
 
-/// Time after which a silent broker is gone when its heartbeats do not say (`DEFAULT_BROKER_CHANNEL_EXPIRED_TIME`).
+/// Time after which a silent broker is gone, if its heartbeats have no timeout
+/// (`DEFAULT_BROKER_CHANNEL_EXPIRED_TIME`).
 const HEARTBEAT_TIMEOUT_MS: i64 = 10_000;
 
 /// A refused request: code and remark of the answer.

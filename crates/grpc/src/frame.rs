@@ -1,4 +1,4 @@
-//! Messages with the prefix of gRPC: a byte that says whether the message is compressed, and its length in four bytes.
+//! Messages with the prefix of gRPC: a compression flag of one byte, and the length in four bytes.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use prost::Message;
@@ -21,8 +21,8 @@ pub fn append(out: &mut Vec<u8>, message: &impl Message) {
     message.encode(out).expect("a vector grows");
 }
 
-/// Appends a `SendMessageRequest` of one message with its prefix. The body of the message is `body`; that of `head` must be
-/// empty. The body is copied once, to where the returned offset says, and may be changed there.
+/// Appends a `SendMessageRequest` of one message with its prefix. The body of the message is `body`. The body of
+/// `head` must be empty. The body is copied once, to the returned offset, and may be changed there.
 pub fn append_send(out: &mut Vec<u8>, head: &messages::Message, body: &[u8]) -> usize {
     let field_bytes = |length: usize| 1 + prost::length_delimiter_len(length) + length;
     let message_bytes = head.encoded_len() + field_bytes(body.len());

@@ -50,7 +50,7 @@ impl Gate {
         Ok(Some(Self { auth: Auth::open(&config.auth, directory, &none)? }))
     }
 
-    /// Reads the files again when they were replaced. Files that cannot be used leave the users as they are.
+    /// Reads replaced files again. Invalid files leave the users unchanged.
     pub fn reload(&self) {
         match self.auth.reload() {
             Ok(true) => tracing::info!("the users of the name server have changed"),

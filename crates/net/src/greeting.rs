@@ -28,7 +28,8 @@ const BINARY_HEAD_BYTES: usize = 16;
 /// Most bytes of addresses and further fields in a preamble of version 2.
 const BINARY_BYTES_MAX: usize = 4096;
 
-/// Longest wait for everything before the first byte of HTTP/2, and for the first byte of what may be HTTP/2.
+/// Longest wait for everything before the first byte of HTTP/2, and for the first byte of a connection that may be
+/// HTTP/2.
 const HTTP2_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Waits for the first bytes and reads everything before the first frame. Returns the stream and the client's

@@ -16,7 +16,7 @@ pub(crate) struct Account {
     bytes: AtomicUsize,
     /// Charges in bytes of all connections.
     total: Arc<AtomicUsize>,
-    /// Whether the connection is not read and has to be woken when a charge is released.
+    /// Whether the connection is not read and must be woken when a charge is released.
     paused: AtomicBool,
     bytes_high: usize,
     total_high: usize,

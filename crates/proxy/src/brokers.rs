@@ -99,10 +99,10 @@ impl Brokers {
         Ok(Self::Local(Local { api, cluster, merged: Arc::default() }))
     }
 
-    /// The brokers of a cluster, which are reached as `reach` says.
+    /// Makes the brokers of a cluster, which is reached by `reach`.
     ///
     /// # Errors
-    /// Without a name server, with settings of authentication that cannot be, and when no threads can be started.
+    /// No name server is configured, settings of authentication are invalid, or no threads can be started.
     pub fn of_cluster(reach: client::Config, config: &Config) -> Result<Self, Box<dyn std::error::Error>> {
         let believed = Believed::new(&config.believed_brokers, reach.security.checks_servers());
         let users = config.authenticates.then(|| Users::new(&config.auth(), believed)).transpose()?;

@@ -166,7 +166,7 @@ impl Cluster {
         tries.join_all().await;
     }
 
-    /// The route of a topic as the name server tells it (105); `None` when the topic does not exist.
+    /// Returns the route of a topic from the name server (105), or `None` if the topic does not exist.
     async fn route(self: &Arc<Self>, name: &str) -> Found<TopicRouteData> {
         self.routes.get(name, |name| self.clone().fetch_route(name)).await
     }

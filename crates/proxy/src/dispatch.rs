@@ -48,7 +48,7 @@ const ANSWER_TIME: Duration = Duration::from_millis(100);
 /// Longest time that the answer of a refused call waits.
 const ANSWER_WAIT_MAX: Duration = Duration::from_millis(auth::WAIT_MAX_MS.unsigned_abs());
 
-/// A response that can say why a call failed.
+/// Response that can carry the reason of a failed call.
 trait Refused: Default {
     fn status_mut(&mut self) -> &mut Option<Status>;
 
@@ -92,7 +92,7 @@ pub struct Origin {
     pub mark: Arc<AtomicU64>,
     /// The sends of this thread.
     pub sends: Option<Arc<Sends>>,
-    /// Host and port that the client dialled, as its requests say.
+    /// Host and port that the client dialled, according to its requests.
     pub authority: Option<Authority>,
     /// Places of the calls that are served at the same time, of all connections. Calls that wait for messages take none.
     pub places: Arc<Semaphore>,

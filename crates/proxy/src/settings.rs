@@ -12,7 +12,7 @@ use crate::config::Config;
 const DELAYS_S: [i64; 18] =
     [1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200];
 
-/// Lite topics of a client when its group does not say (`lite.sub.client.quota`).
+/// Most lite topics of a client, if its group has no setting (`lite.sub.client.quota`).
 const LITE_QUOTA: i32 = 2000;
 
 /// Bytes of the longest lite topic.

@@ -7,7 +7,7 @@ use wire::body::TopicConfig;
 use wire::body::topic::{PERM_READ, PERM_WRITE};
 use wire::units::{LogOffset, QueueOffset};
 
-/// The attribute of a topic that says which messages it takes.
+/// Attribute of a topic with the type of its messages.
 const MESSAGE_TYPE: &str = "message.type";
 
 /// Most merged topics; when there are more, all are made again.

@@ -101,8 +101,8 @@ impl AckStatus {
         }
     }
 
-    /// The remark of an answer with this status. The remark of [`AckStatus::ServiceNotAvailable`] tells how full the disks are
-    /// and is the broker's to write.
+    /// Returns the remark of a response with this status. The broker itself writes the remark of
+    /// [`AckStatus::ServiceNotAvailable`], which contains the disk usage.
     #[must_use]
     pub const fn remark(self) -> Option<&'static str> {
         match self {

@@ -113,8 +113,8 @@ pub enum AgentAction {
     Call(CallId, String, Request),
     /// Send a heartbeat with the log's epoch and ends to every controller (request 904, one-way).
     Heartbeat(BrokerId),
-    /// Write this to its file, sync, and say [`AgentEvent::Saved`]. One with a check code belongs into the temporary file; one
-    /// without replaces both files.
+    /// Write the identity to its file, sync, and report [`AgentEvent::Saved`]. An identity with a check code belongs
+    /// into the temporary file. An identity without a check code replaces both files.
     Save(Identity),
     /// Become master. Steps in this order:
     /// - End the slave's machine and its connections.

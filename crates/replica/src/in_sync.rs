@@ -252,7 +252,7 @@ impl InSync {
         self.flush = Flush::NotNeeded;
     }
 
-    /// Whether the shell has to flush the log now. Once until [`InSync::flushed`].
+    /// Whether the shell must flush the log now. True once until [`InSync::flushed`].
     pub(crate) fn asks_flush(&mut self) -> bool {
         if self.proposes_alone && self.lacks_flush() {
             self.need_flush();

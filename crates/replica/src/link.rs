@@ -8,7 +8,7 @@ use wire::units::LogOffset;
 /// The connection of one slave.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
-    /// `None` before the first report, which says where to start.
+    /// State of the transfer. `None` before the first report, which contains the start.
     following: Option<Following>,
     last_read_ms: u64,
     is_warned: bool,

@@ -93,7 +93,7 @@ impl SlaveLog {
         if self.is_sync_flush { self.flushed } else { self.appended }
     }
 
-    /// Whether the end of the log, where a master has to start, is also a true acknowledgement.
+    /// Whether the end of the log, at which a master must start, is also a true acknowledgement.
     pub(crate) fn is_durable(&self) -> bool {
         self.durable() == self.appended
     }

@@ -7,7 +7,7 @@ pub(crate) struct Timer {
 }
 
 impl Timer {
-    /// Records that the shell's timer has fired and is not armed any more.
+    /// Records that the shell's timer has fired and is disarmed.
     pub(crate) fn fired(&mut self) {
         self.armed_at_ms = None;
     }

@@ -75,13 +75,13 @@ pub enum Bug {
     EarlyShrink,
     /// Controllers do not compare epochs when a master replaces the in-sync set.
     StaleEpoch,
-    /// A master tells and shows its log's end as confirmed.
+    /// A master reports its log's end as confirmed.
     ConfirmAhead,
     /// Controllers elect brokers outside the in-sync set.
     UncleanElection,
     /// A controller sends and responds before its journal has the vote.
     UnsavedVote,
-    /// A broker that lost the end of its log does not say so.
+    /// A broker that lost the end of its log does not report it.
     LossyRestart,
     /// A broker does not tell the last epoch of its log.
     UntoldEpoch,

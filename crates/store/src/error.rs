@@ -14,7 +14,7 @@ pub enum OpenError {
     Locked {
         /// The store's root directory.
         root: PathBuf,
-        /// The process that holds the lock, as far as the system tells.
+        /// Process that holds the lock, if the system tells it.
         holder: String,
     },
     /// The size of a file differs from the size of the other files.
@@ -101,7 +101,7 @@ pub enum OpenError {
         /// Command line flags of `vostok store` that name this store.
         store: String,
     },
-    /// The configuration is invalid; the text says why.
+    /// The configuration is invalid. The text has the reason.
     #[error("{0}")]
     Config(String),
     /// A file operation failed.
@@ -138,7 +138,7 @@ impl OpenError {
 /// Errors of adding a message to a batch. The batch is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PushError {
-    /// A field of the message is longer than its length field can say.
+    /// A field of the message does not fit into its length field.
     #[error(transparent)]
     Encode(#[from] EncodeError),
     /// The record is larger than the configured limit, or than a commit log file.

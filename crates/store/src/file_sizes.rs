@@ -12,7 +12,7 @@ use crate::timer::TimerConfig;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A file size that the files of a store have and the settings do not say.
+/// Size of a store's files that differs from the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundSize {
     /// Name of the setting.

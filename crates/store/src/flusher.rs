@@ -17,7 +17,7 @@ pub enum FlushOutcome {
     Flushed,
     /// The bytes are not durable after [`crate::Config::flush_timeout`]; they may still become so (`FLUSH_DISK_TIMEOUT`).
     TimedOut,
-    /// The store is fenced or closed; the bytes may or may not be durable. The text says why.
+    /// The store is fenced or closed, and the bytes may or may not be durable. The text has the reason.
     Failed(String),
 }
 
@@ -95,7 +95,8 @@ impl Flusher<'_> {
         }
     }
 
-    /// Makes the log durable when a caller waits for that or the flush interval is over, and tells when to come again.
+    /// Makes the log durable if a caller waits for that or the flush interval is over. Returns the time of the next
+    /// round.
     pub(crate) fn flush_round(&self, state: &mut FlushState, now: Instant) -> Next {
         let stopping = self.state.signals.flusher_stops.load(Ordering::Acquire);
         let (flushed, appended) = (self.state.flushed.get(), self.state.appended.get());

@@ -176,7 +176,7 @@ impl Store {
     /// in the log until its files are deleted, but belong to no queue. The removal is durable when this returns.
     ///
     /// # Errors
-    /// As [`Self::checkpoint`]; the topic is removed all the same, and that becomes durable with the next checkpoint.
+    /// As [`Self::checkpoint`]. The topic is removed anyway, and that becomes durable with the next checkpoint.
     pub fn remove_topic(&self, topic: &str) -> Result<usize, AppendError> {
         self.parts.checkpointer().remove_topic(topic)
     }
@@ -189,8 +189,9 @@ impl Store {
         Batch::new(parts.state.delays.clone(), &parts.state.config, multi)
     }
 
-    /// Appends the whole batch; afterwards the batch tells where each message is. Blocks for one write to the page cache.
-    /// `now_ms` is the wall clock in ms since the epoch; store times never go back even if the clock does.
+    /// Appends the whole batch. Afterwards the batch has the position of each message. Blocks for one write to the
+    /// page cache. `now_ms` is the wall clock in ms since the epoch. Store times never go back even if the clock
+    /// does.
     ///
     /// # Errors
     /// See [`AppendError`]. After [`AppendError::Fenced`] it is unknown whether the batch is stored.

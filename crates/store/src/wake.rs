@@ -74,7 +74,7 @@ pub(crate) enum Next {
     At(Instant),
     /// When the engine is woken.
     Woken,
-    /// Never: the store is closed, or fenced and the engine has no more work.
+    /// Never: the store is closed, or fenced and the engine has no further work.
     Over,
 }
 

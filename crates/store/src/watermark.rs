@@ -19,8 +19,8 @@ pub enum WaitOutcome {
     Reached,
     /// The watermark did not reach the position before the caller's deadline; it may still do so.
     TimedOut,
-    /// The watermark will not reach the position: the store is fenced or closed, or its log was truncated before the position.
-    /// The text says which.
+    /// The watermark will not reach the position, because the store is fenced or closed, or its log was truncated
+    /// before the position. The text has the reason.
     Failed(String),
     /// The store follows a master, so the watermark no longer moves. The position may or may not be reached on the
     /// master.

@@ -99,7 +99,8 @@ impl<C> Property<C> {
         (self.get)(config)
     }
 
-    /// Changes the setting in `config` as a line of a file says, and returns a warning if the value is another than was written.
+    /// Sets the setting in `config` to the value of a file's line. Returns a warning if the effective value differs
+    /// from the written value.
     ///
     /// # Errors
     /// [`ConfigError`] when the value does not have the setting's type; the setting stays as it was.
@@ -235,7 +236,7 @@ fn distance(word: &str, other: &str) -> usize {
 /// (`NetworkUtil.string2SocketAddress`). Host names are resolved when a connection is opened.
 ///
 /// # Errors
-/// A text that says what was expected, and which part was found.
+/// Text with the expected format and the invalid part.
 pub fn addresses(text: &str) -> Result<String, String> {
     let parts = text.split(';').map(str::trim).filter(|part| !part.is_empty());
     let parts: Result<Vec<String>, String> = parts.map(address).collect();

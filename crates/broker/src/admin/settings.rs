@@ -1,4 +1,4 @@
-//! Reading and changing settings. The property table says which settings can be changed while the broker runs.
+//! Reads and changes settings. The property table marks the settings that can be changed while the broker runs.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

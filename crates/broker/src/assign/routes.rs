@@ -1,4 +1,4 @@
-//! Which queues topics have on all brokers, as name servers say (`TopicRouteInfoManager`).
+//! Queues of topics on all brokers, from name servers (`TopicRouteInfoManager`).
 
 use std::collections::HashMap;
 use std::sync::Arc;

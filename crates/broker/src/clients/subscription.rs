@@ -59,10 +59,10 @@ impl Subscription {
         Ok(Self { sub_version, filter, data })
     }
 
-    /// Parses an expression of any type, as a pull brings it.
+    /// Parses an expression of any type, in the form of a pull.
     ///
     /// # Errors
-    /// The text says where the expression is not one of its type.
+    /// Text with the position at which the expression is invalid for its type.
     pub(crate) fn parse_typed(
         topic: &str,
         expression: &str,
@@ -152,7 +152,7 @@ fn sql(expression_type: &str, expression: &str) -> Result<sql::Filter, String> {
         .map_err(|error| format!("the expression {expression:?} is no filter: {error}"))
 }
 
-/// Checks that an expression can be used as a filter; the error says why not.
+/// Checks that an expression can be used as a filter. The error has the reason.
 pub(crate) fn check(expression_type: &str, expression: &str) -> Result<(), String> {
     if is_tag(expression_type) { Ok(()) } else { sql(expression_type, expression).map(|_| ()) }
 }

@@ -113,7 +113,8 @@ fn peer(id: u64) -> Arc<ConnectionHandle> {
     Arc::new(ConnectionHandle::detached(id, remote))
 }
 
-/// The groups that a client was told of since the last look. Checks that every frame is a one-way 40 with an id of its own.
+/// Returns the groups of the notices that a client got since the last call. Checks that every frame is a one-way 40
+/// with an id of its own.
 fn told(peer: &Arc<ConnectionHandle>) -> Vec<String> {
     let mut bytes = peer.pushed();
     let mut rest = bytes.as_mut_slice();

@@ -10,7 +10,7 @@ use super::{Config, ConfigError, Effect, Finding, PROPERTIES, aliases, refused, 
 /// Treatment of a setting in Vostok.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
-    /// The setting has an effect; a change counts when [`Effect`] says.
+    /// The setting has an effect. A change takes effect by [`Effect`].
     Served(Effect),
     /// Only the default value works. The start refuses other values.
     Refused,

@@ -39,7 +39,7 @@ pub struct Replication {
     pub ip: String,
     /// `haListenPort`: port for slaves. 0 for the port above `listenPort`.
     pub port: u16,
-    /// `haMasterAddress`: where a slave connects to; when empty, where the name servers say.
+    /// `haMasterAddress`: address for a slave's connection. If empty, name servers provide it.
     pub master: String,
     /// `haSendHeartbeatInterval` in milliseconds.
     pub heartbeat_interval_ms: u64,

@@ -34,7 +34,7 @@ pub fn settings_help() -> String {
     text
 }
 
-/// Rules by which values are read, as `docs/settings.md` says them.
+/// Rules for reading values, in the text of `docs/settings.md`.
 const VALUES: &str = "Values are read by these rules, at the start and by `vostok config lint FILE` alike; blanks around a value are ignored:\n\n\
 - A switch is on for `true` in any case. It is off for `false`, `no`, `off`, `0`, an empty value and misspellings of `false`, as in RocketMQ;\n\
 \x20 the log names all but `false`. Other words stop the start: RocketMQ takes `yes`, `on` and `1` for false without a word.\n\

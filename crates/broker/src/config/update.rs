@@ -19,7 +19,7 @@ pub(crate) enum NotChanged {
 /// The result of a request to change settings.
 #[derive(Debug)]
 pub(crate) struct Update {
-    /// All settings as they are after the change.
+    /// All settings after the change.
     pub config: Config,
     /// The values for the configuration file, by present name.
     pub written: BTreeMap<String, String>,

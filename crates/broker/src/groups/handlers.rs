@@ -47,8 +47,9 @@ pub(crate) struct ForbidTopic<'a> {
     pub readable: Option<bool>,
 }
 
-/// Closes a topic for a group, opens it, or only tells whether the group may read it. Unlike in Java, the group must exist, and
-/// opening one topic leaves the group's other topics as they are (`SubscriptionGroupManager.updateForbidden`).
+/// Closes a topic for a group, opens it, or only returns whether the group may read it. Unlike in Java, the group
+/// must exist, and opening a topic leaves the group's other topics unchanged
+/// (`SubscriptionGroupManager.updateForbidden`).
 pub(crate) fn forbid(groups: &Groups, request: &ForbidTopic<'_>) -> Result<bool, Refusal> {
     let ForbidTopic { group, topic, .. } = *request;
     names::check_length("topic", topic, names::DERIVED_TOPIC_LENGTH_MAX)?;

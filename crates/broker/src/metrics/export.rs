@@ -72,7 +72,7 @@ fn ns(ms: i64) -> u64 {
     u64::try_from(ms.saturating_mul(NS_PER_MS)).unwrap_or_default()
 }
 
-/// All metrics as they are now.
+/// Returns the present values of all metrics.
 pub(super) fn collect(broker: &Broker, start_ms: i64, now_ms: i64) -> Vec<Metric> {
     let points = Points { metrics: Vec::new(), start_ns: ns(start_ms), time_ns: ns(now_ms) };
     let config = &broker.config;

@@ -134,7 +134,7 @@ impl Labels {
     }
 }
 
-/// Labels as they are written, in the order of their names, with gaps for the values of a metric's own ones.
+/// Labels in their text form, in the order of their names, with gaps for the values of a metric's own labels.
 struct Template {
     order: Vec<Label>,
     /// Text before each gap, and the index of the gap's value.

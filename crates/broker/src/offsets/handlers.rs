@@ -16,8 +16,8 @@ pub(crate) struct QueryOffset<'a> {
     pub zero_if_missing: bool,
 }
 
-/// The offset at which a group continues in a queue. `is_young` tells whether a queue still has its first message, in memory; a
-/// new group then begins at offset 0.
+/// Returns the offset at which a group continues in a queue. `is_young` returns whether a queue still has its first
+/// message, in memory. A new group then begins at offset 0.
 pub(crate) fn query(
     offsets: &Offsets,
     asked: &QueryOffset<'_>,

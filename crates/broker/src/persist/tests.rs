@@ -33,7 +33,7 @@ fn write(path: &Path, table: &Table) -> Result<(), Error> {
     at(path).write(&json::to_vec_as(table, json::Dialect::Standard))
 }
 
-/// Checks what is read from a directory with the given files: the value, or the text of the error.
+/// Checks the result of reading a directory with the given files: the value, or the text of the error.
 fn check(files: &[(&str, &str)], expected: Result<Option<Table>, &str>) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {

@@ -33,7 +33,7 @@ pub(crate) struct Scan {
 }
 
 impl Scan {
-    /// The result that tells the client to continue at offset `next`.
+    /// Makes the result that directs the client to offset `next`.
     pub(super) fn moved(broker: &Broker, pull: &Pull, next: i64, status: &'static str) -> Self {
         let (min, max) = (pull.queue.index.min().to_i64(), broker.visible_end(&pull.queue));
         Self {
@@ -47,7 +47,7 @@ impl Scan {
         }
     }
 
-    /// The result that tells the client to repeat its pull.
+    /// Makes the result that makes the client repeat its pull.
     pub(super) fn again(broker: &Broker, pull: &Pull) -> Self {
         let (min, max) = (pull.queue.index.min().to_i64(), broker.visible_end(&pull.queue));
         let (code, status) = (response::PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE");
@@ -140,7 +140,7 @@ struct Walked {
     record_bytes: u64,
 }
 
-/// Collects matching index units in `units`. `None` when the disk would have to be read.
+/// Collects matching index units in `units`. Returns `None` if the disk would have to be read.
 fn collect_units(
     broker: &Broker,
     pull: &Pull,
@@ -295,7 +295,7 @@ impl<'a> Collector<'a> {
     }
 }
 
-/// Whether a message's properties match the SQL filter. `None` when the disk would have to be read.
+/// Whether a message's properties match the SQL filter. `None` if the disk would have to be read.
 fn has_properties(
     broker: &Broker,
     pull: &Pull,

@@ -31,7 +31,7 @@ pub(super) fn smallest_id_changed(r: &Request<'_>) -> Result<Answer, Refusal> {
     Ok(Answer::success())
 }
 
-/// 906 `EXCHANGE_BROKER_HA_INFO`: a master that comes back says where its slaves connect to, or a slave asks for that
+/// 906 `EXCHANGE_BROKER_HA_INFO`: a returning master sends its address for slaves, or a slave asks for that address
 /// (`updateBrokerHaInfo`). Only a slave of a group with acting masters takes an address from the request.
 pub(super) fn exchange_ha(r: &Request<'_>) -> Result<Answer, Refusal> {
     let broker = r.broker;

@@ -13,7 +13,7 @@ use crate::clients::Subscription;
 use crate::lookup::{self, QueueRange, SearchOffset, TimeSpan};
 use crate::{Refusal, message_access};
 
-/// Header field of request 12 that says that the key is a unique key (`MixAll.UNIQUE_MSG_QUERY_FLAG`).
+/// Header field of request 12 that marks the key as a unique key (`MixAll.UNIQUE_MSG_QUERY_FLAG`).
 const UNIQUE_QUERY: &str = "_UNIQUE_KEY_QUERY";
 /// The `indexType` of tags (`MessageConst.INDEX_TAG_TYPE`).
 const TAG_KIND: &str = "T";

@@ -50,7 +50,7 @@ pub fn served_by_proxy(code: i32) -> bool {
 }
 
 impl Port {
-    /// Whether the port serves the requests with a code; `on_fast_port` says whether the fast port would.
+    /// Whether the port serves the requests with a code. `on_fast_port` is true if the fast port serves them.
     pub(super) fn serves(&self, code: i32, on_fast_port: bool) -> bool {
         match self {
             Self::Own => code != code::GET_ROUTEINFO_BY_TOPIC,

@@ -1,4 +1,4 @@
-//! The route that the proxy's port tells.
+//! Routes in the responses of the proxy's port.
 
 use std::net::SocketAddr;
 

@@ -9,7 +9,8 @@ use super::request_table::{self, Serve};
 use crate::Refusal;
 use crate::broker::Broker;
 
-/// The refusal of `NettyRemotingAbstract.processRequestCommand` when `rejectRequest` of the processor says so.
+/// Makes the refusal of `NettyRemotingAbstract.processRequestCommand` for a positive `rejectRequest` of the
+/// processor.
 pub(super) fn rejected() -> Refusal {
     Refusal::new(response::SYSTEM_BUSY, "[REJECTREQUEST]system busy, start flow control for a while")
 }

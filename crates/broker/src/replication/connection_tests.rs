@@ -303,7 +303,7 @@ impl Slave {
     }
 }
 
-/// A reply to a handshake with a list of epochs that says to have `bytes` bytes.
+/// Makes a reply to a handshake whose list of epochs claims `bytes` bytes.
 fn reply(bytes: i32, entries: &[(i32, i64)]) -> Vec<u8> {
     let mut reply = [1_i32.to_be_bytes(), bytes.to_be_bytes()].concat();
     reply.extend(900_i64.to_be_bytes());

@@ -11,7 +11,7 @@ enum Call {
     Stop(&'static str),
 }
 
-/// An engine that tells its calls, asks to be woken, and panics in the round after `left` others.
+/// Engine that reports its calls, asks to be woken, and panics in the round after `left` others.
 struct Telling {
     name: &'static str,
     calls: Sender<Call>,
@@ -35,7 +35,7 @@ fn shell(fixture: &Fixture) -> Shell {
     Shell::new(fixture.broker.clone(), tasks)
 }
 
-/// Starts an engine that lives for `left` rounds. Returns what wakes it, and its calls.
+/// Starts an engine that lives for `left` rounds. Returns its wake-up handle, and its calls.
 fn start(shell: &mut Shell, name: &'static str, left: usize) -> (Arc<Wakeup>, Receiver<Call>) {
     let (calls, told) = channel();
     let wakeup = Arc::default();

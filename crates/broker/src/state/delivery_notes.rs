@@ -108,7 +108,7 @@ impl DeliveryNotes {
     /// before the log is cut.
     ///
     /// # Errors
-    /// The file cannot be written; the notes are dropped all the same.
+    /// The file cannot be written. The notes are dropped anyway.
     pub(crate) fn cut(
         &self,
         noted: &mut Noted,

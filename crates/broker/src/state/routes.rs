@@ -1,4 +1,4 @@
-//! Which queues topics have on all brokers, as name servers said, and the requests that wait for such an answer.
+//! Queues of topics on all brokers, from name servers, and the requests that wait for a name server's response.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};

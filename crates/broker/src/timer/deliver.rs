@@ -30,7 +30,7 @@ enum Fate {
     Put(Arc<Queue>),
     /// The entry is tried again at this time, in milliseconds since the epoch.
     Later(i64),
-    /// The record of its message has to be read from the disk first.
+    /// The record of the message must be read from the disk first.
     Fetch,
     /// The message was cancelled and is not delivered. It was subtracted from the count of pending messages at the
     /// cancellation.

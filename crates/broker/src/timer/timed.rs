@@ -26,7 +26,7 @@ impl<'a> Timed<'a> {
     /// Reads the fields of a record.
     ///
     /// # Errors
-    /// A text that says which property is missing, or that the record is not of the timer topic.
+    /// Text about a missing property, or about a record of another topic.
     pub(super) fn of(record: &RecordView<'a>, precision_ms: i64) -> Result<Self, &'static str> {
         if record.topic() != names::TIMER_TOPIC.as_bytes() {
             return Err("it is not of the timer topic");

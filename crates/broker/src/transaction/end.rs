@@ -42,7 +42,7 @@ fn ended_otherwise() -> Refusal {
     Refusal::error("the transaction has ended: the opposite was decided before")
 }
 
-/// Whether a half message was given up and not committed afterwards, as the key index says.
+/// Whether a half message was given up and not committed afterwards, according to the key index.
 fn was_given_up(broker: &Broker, half: &RecordView<'_>) -> Result<bool, Refusal> {
     let text = |name| properties::get_str(half.properties(), name).unwrap_or_default();
     let holds = |topic| {

@@ -50,7 +50,7 @@ pub struct State {
     producers: BTreeMap<String, Arc<ConnectionHandle>>,
     /// Half offsets, decisions, and whether they answer a check-back.
     pub ended: Vec<(i64, i32, bool)>,
-    /// Addresses of brokers that are not here, by name. Queues are read from `b` as well when `a` is one of them.
+    /// Addresses of other brokers, by name. If `a` is one of them, queues are read from `b` as well.
     pub elsewhere: BTreeMap<String, String>,
     /// Brokers have no master.
     pub masterless: bool,
@@ -151,7 +151,7 @@ impl Cluster {
         self.flagged(topic, body, properties, 0)
     }
 
-    /// Stores a message that says to be compressed and is not.
+    /// Stores a message with the compression flag but an uncompressed body.
     pub fn store_unreadable(&self, topic: &str, queue_id: i32) {
         let bytes = self.flagged(topic, b"not zlib", b"", record::sys_flag::COMPRESSED);
         self.state().put(&(topic.to_owned(), queue_id), bytes, 1);
@@ -323,7 +323,7 @@ impl State {
         self.late_beats.len()
     }
 
-    /// Takes the heartbeats that were delayed, and delays no more.
+    /// Processes the delayed heartbeats, and ends the delay.
     pub fn take_late_beats(&mut self) {
         self.delays_beats = false;
         for (peer, opaque, data) in std::mem::take(&mut self.late_beats) {

@@ -177,7 +177,7 @@ fn large_sends_wait_for_each_other_instead_of_losing_their_connection() {
     });
 }
 
-/// A producer of bodies that are larger than what the buffers of two sockets take.
+/// Makes a producer of bodies that do not fit into the buffers of two sockets.
 fn large(client: &Client, timeout: Duration) -> (Producer, Message) {
     let config =
         ProducerConfig { timeout, compress: None, body_bytes_max: 15 << 20, ..ProducerConfig::new("pg") };

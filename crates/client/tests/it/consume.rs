@@ -14,7 +14,7 @@ use wire::body::ConsumerStatus;
 use wire::codes::request;
 use wire::json;
 
-/// An address at which nobody listens.
+/// Address without a listener.
 const NOBODY: &str = "127.0.0.1:1";
 
 fn client(cluster: &Cluster) -> Client {

@@ -19,7 +19,7 @@ struct Node {
     notices: Vec<(BrokerId, String)>,
 }
 
-/// Three controllers in one thread, on disks that lose what was not synced.
+/// Three controllers in one thread, on disks that lose unsynced data.
 struct Group {
     now_ms: u64,
     nodes: Vec<Node>,

@@ -410,7 +410,7 @@ impl Probe {
     }
 }
 
-/// Waits for what must come.
+/// Waits until the expected state.
 fn until(holds: impl Fn() -> bool) {
     let end = Instant::now() + OUTCOME_CAP;
     while !holds() {

@@ -16,7 +16,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// The place of a message; `None` when the pop does not say where its queue began.
+    /// Returns the position of a message, or `None` if the pop has no start offset of its queue.
     pub fn of(record: &RecordView<'_>, texts: &OffsetTexts) -> Option<Self> {
         let (queue_id, offset) = (record.queue_id(), record.raw_queue_offset());
         let prefix = format!("{} {queue_id} ", Kind::of(record.topic_str()?).number());

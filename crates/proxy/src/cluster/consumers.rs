@@ -125,7 +125,8 @@ impl Consumers {
         self.groups().get(group).map(|group| group.keys().cloned().collect()).unwrap_or_default()
     }
 
-    /// The members of a group, and what the member that was heard of last consumes; `None` when no member is connected.
+    /// Returns the members of a group, and the subscriptions of the member with the last heartbeat. `None` if no
+    /// member is connected.
     pub fn connections(&self, group: &str) -> Option<ConsumerConnection> {
         let groups = self.groups();
         let members = groups.get(group)?;

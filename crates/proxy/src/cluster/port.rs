@@ -106,7 +106,7 @@ impl Answers {
         Some(Vec::new())
     }
 
-    /// Answers with the route of a topic (105), once the name servers have told it.
+    /// Answers with the route of a topic (105), after the name servers' response.
     fn route(&self, command: &Command<'_>, connection: &Arc<ConnectionHandle>) -> Answer {
         let topic = command.fields.need("topic").map_err(Refusal::from)?.to_owned();
         if topic.is_empty() {

@@ -244,7 +244,7 @@ pub(crate) async fn run(cluster: &Arc<Cluster>, stopping: impl Future<Output = (
     }
 }
 
-/// Connections of gRPC have no number here, so audit lines say 0.
+/// Makes the origin for audit lines. The connection number is 0, because gRPC connections have none.
 fn origin(remote: SocketAddr) -> Origin {
     Origin { address: remote.ip().to_canonical(), connection: 0 }
 }

@@ -56,8 +56,8 @@ pub enum MasterEvent {
 /// Action for the shell of a master.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MasterAction {
-    /// Write a header and this piece of the log to the connection, and say [`MasterEvent::Sent`] when the connection took it.
-    /// No bytes mean a heartbeat.
+    /// Write a header and this piece of the log to the connection. Report [`MasterEvent::Sent`] when the connection
+    /// took it. A piece without bytes is a heartbeat.
     Send {
         /// The connection.
         peer: PeerId,

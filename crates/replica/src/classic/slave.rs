@@ -62,7 +62,7 @@ pub enum SlaveEvent {
 /// Action for the shell of a slave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SlaveAction {
-    /// Drop the beginning of a record at the log's end, say [`SlaveEvent::Settled`], and connect to this address.
+    /// Drop the beginning of a record at the log's end, report [`SlaveEvent::Settled`], and connect to this address.
     Connect(Attempt, String),
     /// Send a report of this offset. It may replace an unsent report.
     Report(Attempt, LogOffset),
@@ -74,7 +74,8 @@ pub enum SlaveAction {
         /// Number of bytes of the body to compare.
         bytes: u32,
     },
-    /// Append the last bytes of the frame's body at this offset, and say [`SlaveEvent::Appended`]. An empty log begins there.
+    /// Append the last bytes of the frame's body at this offset, and report [`SlaveEvent::Appended`]. An empty log
+    /// begins at this offset.
     Append {
         /// Position for the bytes: the end of the log, or the start of an empty log.
         at: LogOffset,
@@ -186,7 +187,7 @@ impl Slave {
         }
     }
 
-    /// Whether this slave is connected to its master and has told it where to start (`HAConnectionState.TRANSFER`).
+    /// Whether this slave is connected to its master and has sent the start position (`HAConnectionState.TRANSFER`).
     #[must_use]
     pub fn is_following(&self) -> bool {
         self.stage == Stage::Following
@@ -214,7 +215,7 @@ impl Slave {
         }
     }
 
-    /// Reports the start position to the master, when the log is as safe as every later acknowledgement says.
+    /// Reports the start position to the master, when the log is as safe as every later acknowledgement claims.
     fn start(&mut self, now_ms: u64, out: &mut Vec<SlaveAction>) {
         if self.stage == Stage::Starting && self.log.is_durable() {
             self.stage = match &self.last_record {

@@ -18,8 +18,8 @@ pub struct Registration {
     pub broker: BrokerId,
     /// Address of the broker.
     pub address: String,
-    /// Whether the broker stopped in a way that may have cost it the end of its log. Brokers of ours say so with a field that
-    /// Java controllers ignore; a Java broker never does.
+    /// Whether the last stop of the broker may have cost the end of its log. Vostok's brokers report it in a field
+    /// that Java controllers ignore. Java brokers never report it.
     pub may_have_lost: bool,
     /// Last epoch of the broker's log now. It shows whether the broker led with the epoch of its election. `None` if
     /// the broker does not send it, like Java brokers.

@@ -16,7 +16,7 @@ pub struct Broker {
     pub check_code: String,
 }
 
-/// Brokers with one name, of which one is master.
+/// Broker set: brokers with a common name, among them the master.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BrokerSet {
@@ -173,7 +173,7 @@ impl Change {
         to_json(changes)
     }
 
-    /// Reads what [`Change::encode`] wrote.
+    /// Decodes the output of [`Change::encode`].
     ///
     /// # Errors
     /// [`UnreadableTable`] for other bytes.
@@ -219,7 +219,7 @@ impl Roster {
         to_json(self)
     }
 
-    /// Reads what [`Roster::encode`] wrote; no bytes are an empty table.
+    /// Decodes the output of [`Roster::encode`]. Empty input is an empty table.
     ///
     /// # Errors
     /// [`UnreadableTable`] for other bytes.

@@ -62,7 +62,7 @@ pub enum MasterEvent {
     Wait(Wait),
     /// The controller has committed an in-sync set, in its answer to a proposal or seen by a poll.
     SetCommitted(CommittedSet),
-    /// The controller has refused the proposal, and said so.
+    /// The controller has refused the proposal explicitly.
     SetRefused,
     /// The proposal got no response, or a response that does not tell whether it was committed.
     SetUnknown,
@@ -96,7 +96,7 @@ pub enum MasterAction {
     Flush,
     /// Ask the controller to replace the set with this epoch (request 1001), and report the result.
     ProposeSet(BTreeSet<BrokerId>, SetEpoch),
-    /// Make the epoch file say this.
+    /// Write these epochs to the epoch file.
     SaveEpochs(EpochList),
     /// Send [`MasterEvent::Timer`] at this time.
     WakeAt(u64),

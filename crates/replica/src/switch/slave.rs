@@ -66,7 +66,7 @@ pub enum SlaveEvent {
 /// Action for the shell of a slave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SlaveAction {
-    /// Cut an incomplete record off the end of the log, and say [`SlaveEvent::Cut`].
+    /// Cut an incomplete record off the end of the log, and report [`SlaveEvent::Cut`].
     CutIncomplete,
     /// Connect to this address.
     Connect(Attempt, String),
@@ -75,13 +75,14 @@ pub enum SlaveAction {
     /// Cut the log, its queues and index to this offset, or to the start of the record that crosses the offset. Zero
     /// and sync the removed bytes first, so that they do not return after a crash. Then report [`SlaveEvent::Cut`].
     Cut(LogOffset),
-    /// Make the epoch file say this.
+    /// Write these epochs to the epoch file.
     SaveEpochs(EpochList),
     /// The log is a part of the master's log. This broker may serve the confirmed part.
     Consistent,
     /// Send a report of this offset. It may replace an unsent report.
     Report(Attempt, LogOffset),
-    /// Append the body of the transfer at this offset, and say [`SlaveEvent::Appended`]. An empty log begins there.
+    /// Append the body of the transfer at this offset, and report [`SlaveEvent::Appended`]. An empty log begins at
+    /// this offset.
     Append {
         /// Position for the body: the end of the log, or the start of an empty log.
         at: LogOffset,
@@ -308,8 +309,8 @@ impl Slave {
         self.start(now_ms, out);
     }
 
-    /// Reports the start position to the master, when the log is as safe as every later acknowledgement says. A Java
-    /// slave stays silent for up to 5 s if it had no bytes behind the consistent point.
+    /// Reports the start position to the master, when the log is as safe as every later acknowledgement claims. A
+    /// Java slave stays silent for up to 5 s if it had no bytes behind the consistent point.
     fn start(&mut self, now_ms: u64, out: &mut Vec<SlaveAction>) {
         if self.stage == Stage::Starting && self.log.is_durable() {
             self.stage = Stage::Following;

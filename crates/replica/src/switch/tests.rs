@@ -41,7 +41,7 @@ fn members(word: &str) -> BTreeSet<BrokerId> {
     word.split(',').map(id).collect()
 }
 
-/// Files of 1,000 bytes, frames of at most 100, every member has to acknowledge.
+/// Configuration with files of 1,000 bytes and frames of at most 100, in which every member must acknowledge.
 fn config() -> MasterConfig {
     let transfer = TransferConfig { batch_bytes: 100, file_bytes: 1_000, ..TransferConfig::default() };
     let acks = AckConfig { mode: Mode::Controller, is_all_ack: true, ..AckConfig::default() };

@@ -1,7 +1,7 @@
 //! Three brokers, one controller, one client.
 //!
-//! A byte of a log is a number that says which message wrote it, so that two logs can be compared. The client knows what was
-//! acknowledged; consumers are a prefix of the log that may only grow.
+//! A byte of a log is the number of the message that wrote it, so that two logs can be compared. The client knows the
+//! acknowledged messages. Consumers see a prefix of the log that may only grow.
 
 use replica::acks::{AckConfig, AckStatus, Mode, Need, Ticket, Wait};
 use replica::agent::{Agent, AgentAction, AgentConfig, AgentEvent, CallId, Identity};

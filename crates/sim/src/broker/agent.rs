@@ -20,7 +20,7 @@ const EPOCHS: &str = "epochFileCheckpoint";
 /// Pause before an identity that could not be written is written again, as in the broker.
 const SAVE_PAUSE_MS: u64 = 1_000;
 
-/// The controller at an address that a controller or the configuration told.
+/// Returns the controller at an address from a controller or the configuration.
 fn controller_at(address: &str) -> NodeId {
     NodeId::of_controller(address).expect("a controller's name")
 }
@@ -209,7 +209,7 @@ impl Broker {
         self.out.push(Output::Lookup(master));
     }
 
-    /// The name server told where the HA port of the master is.
+    /// Takes the address of the master's HA port from the name server.
     pub(super) fn master_at(&mut self, node: NodeId) {
         if self.followed != Some(node) {
             return;

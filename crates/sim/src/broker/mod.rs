@@ -67,7 +67,7 @@ pub enum Input {
     Answered(CallId, Option<Answer>),
     /// A controller notified the broker of an election.
     Notified(Epoch),
-    /// The name server told where the master's HA port is.
+    /// The name server sent the address of the master's HA port.
     MasterAt(NodeId),
 }
 

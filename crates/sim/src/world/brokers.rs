@@ -134,7 +134,7 @@ impl World {
         }
     }
 
-    /// An acknowledged message is on as many brokers as its mode says.
+    /// Checks that an acknowledged message is on as many brokers as its mode promises.
     fn copies_of(&self, end: u64) -> Result<(), String> {
         let needed = self.settings.copies() as usize;
         let has = self.nodes.iter().filter(|node| node.end_max >= end).count();

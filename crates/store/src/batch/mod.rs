@@ -37,7 +37,7 @@ pub struct Message<'a> {
     pub born_timestamp: i64,
     /// The sender's address.
     pub born_host: SocketAddr,
-    /// This broker's address.
+    /// Address of this broker.
     pub store_host: SocketAddr,
     /// Number of earlier delivery retries of the message.
     pub reconsume_times: i32,

@@ -106,7 +106,7 @@ impl FakeDisk {
         Self { mount: None, ..self }
     }
 
-    /// The disk as the next process finds it after this one is killed: no write is lost.
+    /// Returns the disk that the next process finds after this process is killed: no write is lost.
     #[must_use]
     pub fn killed(&self) -> Self {
         self.control.copy(|| self.after_kill())

@@ -1,4 +1,5 @@
-//! Access to files, all through the trait [`Disk`]: a real disk, a read-only one, and an in-memory one that injects faults.
+//! Access to files, all through the trait [`Disk`]: a real disk, a read-only disk, and a disk in memory that injects
+//! faults.
 
 mod clock;
 mod fake;
@@ -91,7 +92,7 @@ pub(crate) fn write_beside(disk: &dyn Disk, path: &Path, content: &[u8]) -> io::
 
 /// Access to files by path. Paths are absolute or relative to the process's working directory, as configured.
 ///
-/// Unless a method says otherwise, its error is that of the failed system call.
+/// Unless a method's documentation differs, its error is that of the failed system call.
 pub trait Disk: Send + Sync + 'static {
     /// Creates a directory and its parents. Does nothing if the directory exists.
     ///

@@ -1,9 +1,10 @@
 //! The key index: finds messages by unique key, key or tag (`IndexService`, `IndexFile`).
 //!
-//! An index file has a header, a table of slots and a list of items, one item per key of a message, in log order. An item
-//! holds the key's hash, the message's log position, its store time in seconds and the number of the previous item in the
-//! same slot; the slot holds the number of its newest item. A query follows this chain from the newest item to older ones,
-//! file by file. Hashes collide, so each message that a query finds is read and its keys are compared.
+//! An index file has a header, a table of slots and a list of items, one item per key of a message, in log order. An
+//! item holds the key's hash, the message's log position, its store time in seconds and the number of the previous
+//! item in the same slot. The slot holds the number of its newest item. A query follows this chain from the newest
+//! item to older items, file by file. Hashes collide, so each message that a query finds is read and its keys are
+//! compared.
 //!
 //! ```text
 //! header 40 | slots 4 x maxHashSlotNum | items 20 x maxIndexNum, the first of them never used
@@ -22,8 +23,9 @@
 //! broker that takes over the store at any moment finds every key. After a crash of Vostok, the slots are rebuilt
 //! from the items that the header counts.
 //!
-//! The index is derived data. When it cannot be written, appends go on; after a pause the thread loads the files again,
-//! removes damaged ones and reads their keys from the log. When the log cannot be read, the thread tries again after a pause.
+//! The index is derived data. If it cannot be written, appends continue. After a pause the thread loads the files
+//! again, removes damaged files and reads their keys from the log. If the log cannot be read, the thread tries again
+//! after a pause.
 
 mod catch_up;
 mod current;

@@ -52,8 +52,8 @@ impl BatchCheck {
         Ok(None)
     }
 
-    /// Compares the units of one log file's records, which come in log order. `is_new` tells which records the next opening
-    /// will index.
+    /// Compares the units of a log file's records, which come in log order. `is_new` returns whether the next opening
+    /// will index a record.
     pub(super) fn check(&mut self, records: &[BatchUnit], is_new: impl Fn(u64) -> bool) -> io::Result<()> {
         for expected in records {
             let at = expected.unit.log_offset.get();

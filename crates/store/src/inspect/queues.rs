@@ -196,7 +196,7 @@ impl QueueDir {
         Ok(())
     }
 
-    /// Finds units before the first record's that refer to positions in the log all the same.
+    /// Finds units before the first record's unit that refer to positions in the log nevertheless.
     fn find_phantoms_before(&self, survey: &Survey, checked: &mut Checked, first: u64) -> io::Result<()> {
         let start = self.first(survey).unwrap_or(first).max(first.saturating_sub(1 << 20));
         for (number, unit) in (start..first).zip(self.units(survey, start, first.saturating_sub(start))?) {

@@ -126,10 +126,10 @@ impl<'a> Repair<'a> {
         Self { survey, steps }
     }
 
-    /// Plans the repair of one position on which an operator decided.
+    /// Plans the repair of a position that an operator decided on.
     ///
     /// # Errors
-    /// A text that says that no damage begins at the position, or that a part of the log cannot be read.
+    /// Text with the reason: no damage begins at the position, or a part of the log cannot be read.
     pub fn deciding(survey: &'a Survey, verified: &Verified, decision: Decision) -> Result<Self, String> {
         if verified.unreadable_bytes > 0 {
             return Err("nothing is changed while parts of the log cannot be read".to_owned());

@@ -40,7 +40,7 @@ pub struct Lost {
     pub queue_id: i32,
     /// The message's queue offset.
     pub number: u64,
-    /// Log position of the message's record, if the queue tells it.
+    /// Log position of the message's record, if the queue has it.
     pub log_offset: Option<u64>,
 }
 

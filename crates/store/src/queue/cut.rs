@@ -6,7 +6,7 @@ use crate::wake::lock;
 use std::sync::atomic::Ordering;
 use wire::units::QueueOffset;
 
-/// Units read at once in search of the last one that is not blank.
+/// Units per read in the search for the last non-blank unit.
 const STEP_UNITS: u64 = 4096;
 
 /// Remainder of a queue when the log is truncated.

@@ -346,8 +346,8 @@ impl QueueFiles {
         Ok(Loaded::default())
     }
 
-    /// Removes the files in which all units lie before `unit`, oldest first, but never the last file, which tells the queue's
-    /// maximum offset.
+    /// Removes the files in which all units lie before `unit`, oldest first, but never the last file, which defines
+    /// the queue's maximum offset.
     pub(crate) fn remove_before(&self, unit: u64) -> io::Result<()> {
         let number = unit / self.file_units();
         if self.removed_below.load(Ordering::Relaxed) >= number {

@@ -32,7 +32,7 @@ const REMEMBERED_MAX: usize = 4096;
 pub struct Numbered {
     /// Queue offset of the message.
     pub offset: QueueOffset,
-    /// The queue unit, which tells log position and size of the message's record.
+    /// Queue unit with log position and size of the message's record.
     pub unit: Unit,
 }
 

@@ -43,7 +43,7 @@ pub(super) struct Facts {
     pub(super) broken: Broken,
     /// The position lies below the checkpoint's: remains of an earlier cut of the log were overwritten there long ago.
     pub(super) is_checkpointed: bool,
-    /// The checkpoint, or an earlier opening, said that the log is on the disk up to a point behind this position.
+    /// The checkpoint, or an earlier opening, proves that the log is on the disk up to a point behind this position.
     pub(super) was_durable: bool,
     /// Lost pages are impossible: the store was stopped cleanly, or the file system stayed mounted since the store
     /// was opened.

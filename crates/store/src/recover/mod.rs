@@ -435,7 +435,6 @@ impl Recovery<'_> {
         }))
     }
 
-    /// Copies and wipes what lies behind the log's end, and makes everything before it durable. Returns the paths of the
     /// Copies and wipes the bytes behind the log's end, and makes everything before it durable. Returns the paths of
     /// the copies.
     fn cut(&self, scan: &Scan, after_crash: bool) -> Result<Vec<PathBuf>, OpenError> {
@@ -479,8 +478,8 @@ impl Recovery<'_> {
         }
     }
 
-    /// Creates `abort`, which tells the next start of a crash: as with RocketMQ, a file that begins with the process id. The
-    /// checkpoint is updated after it, so that a start finds out when another program changed one of the two.
+    /// Creates `abort`, the crash mark for the next start: like RocketMQ's, a file that begins with the process id.
+    /// The checkpoint is updated after it, so that a start detects that another program changed one of the two.
     fn begin(&self, mark: Option<Mark>, is_known: bool) -> Result<(), OpenError> {
         let openings = mark.map_or(1, |mark| mark.openings + 1);
         let rounds = &mut *lock(&self.checkpointer.checkpoints.rounds);

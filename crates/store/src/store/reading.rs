@@ -84,8 +84,8 @@ impl Store {
         self.parts.reader().record_at(at, out, false).map(|_| ())
     }
 
-    /// Store time in ms since the epoch of the message at a queue offset; `None` when the message does not exist (any more),
-    /// or is damaged. Waits for the disk.
+    /// Returns the store time in ms since the epoch of the message at a queue offset, or `None` if the message was
+    /// deleted or is damaged. Waits for the disk.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -107,8 +107,8 @@ impl Store {
         self.parts.reader().offset_by_time(queue, time_ms, boundary)
     }
 
-    /// Messages with a key or tag, newest first. Waits for the disk. Finds all messages appended before the call, unless the
-    /// key index is still catching up after a crash; [`KeyMatches`] tells how far it is.
+    /// Returns messages with a key or tag, newest first. Waits for the disk. Finds all messages appended before the
+    /// call, unless the key index is still catching up after a crash. [`KeyMatches`] contains the index's progress.
     ///
     /// # Errors
     /// [`ReadError::Io`] when the key index or the log cannot be read.

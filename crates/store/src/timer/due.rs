@@ -368,7 +368,7 @@ impl DueEntries {
         }
     }
 
-    /// Takes an entry back that is due at a later time than its unit says, or could not be delivered yet.
+    /// Takes an entry back that is due later than its unit, or could not be delivered yet.
     pub fn later(&mut self, entry: Entry, due_ms: i64) {
         let entry = Entry { due_ms, ..entry };
         self.exact.insert(entry.key(), entry);

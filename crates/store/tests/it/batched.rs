@@ -15,7 +15,7 @@ use wire::units::QueueOffset;
 const INNER: i32 = sys_flag::INNER_BATCH | sys_flag::NEED_UNWRAP;
 const JAVAS: &str = "/store/batchconsumequeue/Batches/0";
 const OURS: &str = "/store/vostok/batched/Batches/0";
-/// Numbers of messages of the records in turn; 1 is one that is sent alone.
+/// Numbers of messages of the records in turn. 1 is a message that is sent alone.
 const COUNTS: [u16; 5] = [3, 1, 2, 7, 1];
 
 /// A file of RocketMQ's holds four units, of ours eight.
@@ -52,7 +52,7 @@ fn fill(store: &Store, records: usize) -> u64 {
     queue.max().get()
 }
 
-/// Every message from the minimum on leads to the record that says it has it, and reads well.
+/// Checks that every message from the minimum on leads to its record, and is readable.
 fn check(store: &Store, max: u64) -> Arc<Queue> {
     let queue = store.find_queue("Batches", 0).unwrap();
     assert!(queue.is_batched());
@@ -467,7 +467,7 @@ fn a_dump_shows_the_units_as_rocketmq_has_them() {
     assert!(rows[0].contains("offset=4") || rows[0].contains("\"offset\":4"), "{}", rows[0]);
 }
 
-/// Thousands of messages that are compressed take no more room in the log than one.
+/// Thousands of compressed messages take no more room in the log than a single message.
 #[test]
 fn a_queue_of_large_batches_is_rebuilt_from_a_log_that_begins_later() {
     let config = || Config { queue_file_bytes: 1 << 20, ..config() };

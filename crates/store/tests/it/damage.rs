@@ -339,7 +339,8 @@ fn a_damaged_record_misleads_no_search_by_time() {
     }
 }
 
-/// RocketMQ reads from the last unit of a queue how far the log is indexed: a blank one says 2 GiB, and hides what follows.
+/// RocketMQ takes the indexed end of the log from the last unit of a queue. A blank unit reads as 2 GiB, and hides
+/// later messages.
 #[test]
 fn a_queue_rebuilt_without_its_last_message_ends_where_that_was() {
     for is_filled in [false, true] {

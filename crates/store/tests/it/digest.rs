@@ -1,4 +1,4 @@
-//! Damage of stored records is found before they are served, and a log that somebody else rewrote is not damage.
+//! Damage of stored records is found before they are served, and a log that another program rewrote is not damage.
 
 use crate::tool::{append, message, open, small_config};
 use std::path::Path;

@@ -312,7 +312,7 @@ fn blank_places_hide_no_units_that_do_not_count() {
     }
 }
 
-/// Queues that were half rebuilt when the process was killed or the power went away must not be believed as far as the checkpoint says.
+/// Queues that were half rebuilt at a kill or power cut must not be trusted up to the checkpoint.
 #[test]
 fn a_rebuild_of_all_queues_that_was_cut_short_begins_again() {
     let config = || Config { unwritten_units_max: 16, ..small_config() };

@@ -25,7 +25,7 @@ fn config(flush: FlushMode) -> Config {
     }
 }
 
-/// A message of the master: which queue, how long, what kind.
+/// Message of the master: its queue, size and kind.
 #[derive(Clone, Debug)]
 struct Sent {
     queue: usize,

@@ -1,4 +1,4 @@
-//! The unit journal: what the queues got since the last checkpoint, without reading the log for it.
+//! Tests of the unit journal: units since the last checkpoint, without a read of the log.
 
 use crate::tool::{append, bodies, flush, open, small_config};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ fn fill(store: &Store, rounds: usize) {
     }
 }
 
-/// Every queue has this many messages, in order, and goes on behind them.
+/// Checks that every queue has this many messages, in order, and continues behind them.
 fn check(store: &Store, count: u64) {
     for (topic, queue_id) in QUEUES {
         let queue = store.queue(topic, queue_id).unwrap();

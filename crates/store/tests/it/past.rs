@@ -98,7 +98,7 @@ fn a_queue_that_was_shortened_is_whole() {
     }
 }
 
-/// RocketMQ up to 5.4 leaves nothing that tells of a deleted topic.
+/// RocketMQ up to 5.4 leaves no trace of a deleted topic.
 #[test]
 fn a_topic_that_another_broker_made_again_is_whole() {
     for counts in [&[30, 7][..], &[7, 30], &[30, 1], &[1, 1], &[5, 9, 3], &[3, 9, 9, 20]] {

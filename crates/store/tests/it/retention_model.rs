@@ -23,7 +23,7 @@ enum Op {
     FullDisk(u64, u64),
     /// A round that leaves so many files.
     Bytes(u64),
-    /// A queue keeps what is younger than so many minutes.
+    /// Expires messages of a queue that are older than a number of minutes.
     Expire(usize, i64),
     GiveBack,
     Reopen,

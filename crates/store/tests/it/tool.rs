@@ -64,7 +64,7 @@ pub fn flush(store: &Store) -> store::FlushOutcome {
     receiver.recv().unwrap()
 }
 
-/// Bodies of the messages from an offset on, with everything checked that a record says of itself.
+/// Returns the bodies of the messages from an offset on. Checks all fields of the records.
 pub fn bodies(store: &Store, queue: &Queue, from: u64) -> Vec<Vec<u8>> {
     let mut units = Vec::new();
     queue.units_blocking(QueueOffset::new(from), usize::MAX >> 1, &mut units).unwrap();

@@ -1,4 +1,4 @@
-//! A store without threads, under a clock that stands still until somebody moves it.
+//! Tests of a store without threads, under a clock that only the test moves.
 
 use crate::tool::{append, bodies, message, small_config};
 use std::sync::atomic::{AtomicU32, Ordering};

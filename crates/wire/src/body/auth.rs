@@ -24,7 +24,7 @@ pub fn proven_head(code: i32, nonce: &str, version: &str) -> String {
     format!("\0vostok-answer\0{code}\0{nonce}\0{version}\0")
 }
 
-/// A user (`UserInfo`). Members that are absent stay as they are in an update.
+/// User (`UserInfo`). Absent members stay unchanged in an update.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct UserInfo {

@@ -25,9 +25,9 @@ pub struct TableChanges {
     pub groups: Option<Changed<SubscriptionGroupTable>>,
     /// The entry with which this part ends, in words of the master: the slave sends it to get the next part. Absent in the last part.
     pub more: Option<String>,
-    /// Offsets that groups committed, by `topic@group`. Absent in a part that tells of other tables only.
+    /// Offsets that groups committed, by `topic@group`. Absent in a part about other tables only.
     pub offsets: Option<Changed<ConsumerOffsetTable>>,
-    /// Configurations of topics. Absent in a part that tells of other tables only.
+    /// Configurations of topics. Absent in a part about other tables only.
     pub topics: Option<Changed<TopicTable>>,
 }
 

@@ -160,8 +160,8 @@ pub struct TransferHeader {
     pub offset: LogOffset,
     /// Bytes of the log that follow. Zero in a heartbeat.
     pub body_bytes: u32,
-    /// The epoch that the sender says the body belongs to. A Java master gives the epoch *behind* the last bytes of an epoch;
-    /// then `epoch.start` is larger than `offset`.
+    /// Epoch of the body according to the sender. A Java master sends the epoch *behind* the last bytes of an epoch.
+    /// Then `epoch.start` is larger than `offset`.
     pub epoch: EpochStart,
     /// Confirm offset: consumers see only the log before it.
     pub confirm: LogOffset,

@@ -114,6 +114,7 @@ pub fn append(out: &mut Vec<u8>, name: &str, value: &[u8]) {
 
 /// Copies the valid pairs of `source` to the end of `out`, except those with names in `dropped` or `added`, then appends the
 /// pairs of `added`. One pass, no map.
+///
 /// `out` may already hold complete pairs. The function does not examine them.
 pub fn rewrite(out: &mut Vec<u8>, source: &[u8], dropped: &[&str], added: &[(&str, &[u8])]) {
     out.reserve(source.len() + 1 + added.iter().map(|(n, v)| n.len() + v.len() + 2).sum::<usize>());

@@ -31,7 +31,7 @@ pub struct Fields<'a> {
     pub born_timestamp: i64,
     /// The sender's address.
     pub born_host: SocketAddr,
-    /// This broker's address.
+    /// Address of this broker.
     pub store_host: SocketAddr,
     /// Number of times the message was consumed before.
     pub reconsume_times: i32,
@@ -115,7 +115,7 @@ pub fn head_size(fields: &Fields<'_>) -> usize {
 /// `out` is unchanged.
 ///
 /// # Errors
-/// [`EncodeError`] when a part is longer than its length field can say.
+/// [`EncodeError`] when a part does not fit into its length field.
 pub fn encode(fields: &Fields<'_>, out: &mut Vec<u8>) -> Result<usize, EncodeError> {
     let properties = properties_bytes(fields);
     let properties_field =

@@ -36,7 +36,7 @@ struct Queue {
     sent: i64,
     /// The first message that is not known to be consumed.
     next: i64,
-    /// Time of the last pop, and what it returned.
+    /// Time of the last pop, and its messages.
     last: (i64, Vec<InFlight>),
     /// Offset and time of the pop of every delivery.
     deliveries: Vec<(i64, i64)>,

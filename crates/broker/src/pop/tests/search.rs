@@ -102,7 +102,8 @@ fn a_message_behind_a_backlog_of_a_light_queue_is_popped() {
     assert_eq!(pop_of(&fixture, "%LMQ%one", "G", BY_TAG, false), found_b());
 }
 
-/// A search reads only so much: then the client is answered at once, and its next pop goes on behind.
+/// A search reads a limited number of bytes. Then the client gets a response at once, and its next pop continues
+/// behind.
 #[test]
 fn a_pop_whose_search_reads_too_much_is_answered_at_once() {
     let long = [TAG_A, b"p\x01", &[b'x'; 1000], b"\x02"].concat();
@@ -160,7 +161,7 @@ fn pops_by_sql_are_served_whatever_pulls_may_do() {
     assert_eq!(code, response::SUBSCRIPTION_PARSE_FAILED);
 }
 
-/// An ordered pop that waits for a light queue goes on when the messages before are acknowledged.
+/// An ordered pop that waits for a light queue continues when the earlier messages are acknowledged.
 #[test]
 fn an_ordered_pop_of_a_light_queue_is_woken_by_the_acknowledgement_before() {
     let fixture = backlog("T", TAG_A, |config| config.store.multi_dispatch = true);

@@ -46,7 +46,7 @@ pub(super) struct Admission {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Wait,
-    /// Answers have to wait for the newcomers from now on.
+    /// Responses must wait for the newcomers from now on.
     Count,
     Propose,
     /// The newcomers are gone, or did not take the tables in time.

@@ -30,8 +30,9 @@ pub(super) struct Evidence {
 }
 
 impl Evidence {
-    /// The connections that count at `now`. `slaves` says how many slaves of each address take tables; `None` if slaves cannot know
-    /// where to take them, because there are neither name servers nor controllers.
+    /// Returns the connections that count at `now`. `slaves` is the number of slaves of each address that take
+    /// tables. `None` if slaves cannot know the broker for tables, because there are neither name servers nor
+    /// controllers.
     pub(super) fn counted<K: Copy + Ord>(
         &mut self,
         now: Duration,

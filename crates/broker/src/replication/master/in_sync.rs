@@ -91,7 +91,7 @@ impl Shell {
         self.machine.need(self.broker.acting.alive())
     }
 
-    /// Tells the broker which replicas responses need, and up to which position the log is replicated.
+    /// Publishes the replicas that responses need, and the position up to which the log is replicated.
     pub(super) fn publish(&self) {
         let durability = &self.broker.durability;
         let Some(need) = self.need() else { return };

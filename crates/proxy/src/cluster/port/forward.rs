@@ -117,7 +117,7 @@ pub fn lacks_subscription(command: &Command<'_>) -> bool {
         && flags() & pull_flag::SUBSCRIPTION == 0
 }
 
-/// The fields of a pull that say its subscription (`PullMessageActivity`).
+/// Returns the fields of a pull with its subscription (`PullMessageActivity`).
 fn subscribed(command: &Command<'_>, data: &SubscriptionData) -> [(&'static str, String); 4] {
     let flags = command.fields.number_or("sysFlag", 0).unwrap_or(0) | pull_flag::SUBSCRIPTION;
     [

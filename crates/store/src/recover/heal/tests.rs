@@ -65,7 +65,7 @@ fn what_is_lost_is_known_to_be_lost_whenever_a_rebuild_ends() {
     assert!(!queue.is_lost() && !lost.is_healing(&store.parts.state.queues));
 }
 
-/// A check that reads while a truncation changes the files may see what looks like damage.
+/// A check that reads while a truncation changes the files may see apparent damage.
 #[test]
 fn a_queue_that_is_truncated_while_it_is_checked_is_not_lost() {
     let (store, queue) = store_with(5);

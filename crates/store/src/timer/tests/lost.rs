@@ -1,4 +1,4 @@
-//! The timer's files when one of them, or a part, is missing or unreadable.
+//! Tests of the timer's files when a file, or a part of it, is missing or unreadable.
 
 use super::*;
 
