@@ -240,9 +240,9 @@ fn plain_comments_have_no_fault() {
 
 #[test]
 fn the_ratchet_fails_in_both_directions() {
-    let faults = BTreeMap::from([("store".to_owned(), vec!["a".to_owned(), "b".to_owned()])]);
-    assert!(differences(&faults, &[("store", 0)]).is_empty());
-    assert_eq!(differences(&faults, &[("store", 0)]).len(), 1);
-    assert_eq!(differences(&faults, &[("store", 0)]).len(), 1);
-    assert_eq!(differences(&faults, &[("net", 0)]).len(), 1);
+    let faults = BTreeMap::from([("planted".to_owned(), vec!["a".to_owned(), "b".to_owned()])]);
+    assert!(differences(&faults, &[("planted", 2)]).is_empty());
+    assert_eq!(differences(&faults, &[("planted", 1)]).len(), 1);
+    assert_eq!(differences(&faults, &[("planted", 3)]).len(), 1);
+    assert_eq!(differences(&faults, &[("another", 2)]).len(), 1);
 }
