@@ -96,7 +96,8 @@ impl TopicChange {
 pub(crate) enum GroupChange {
     /// Creates the group with the default configuration unless the group exists.
     Ensure(String),
-    /// Creates or replaces the group; the attributes of the configuration are alterations of the group's present ones.
+    /// Creates or replaces the group. The attributes of the configuration are changes to the group's present
+    /// attributes.
     Put(Box<SubscriptionGroupConfig>),
     /// Removes the group if it stands in the table.
     Remove {

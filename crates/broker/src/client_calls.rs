@@ -19,7 +19,7 @@ const PENDING_MAX: usize = 10_000;
 /// Timeout of a client's response to a broker-to-client call (`Broker2Client.callClient`).
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The place of one call among [`PENDING_MAX`]; dropping it frees the place.
+/// Place of a call among [`PENDING_MAX`] calls. Dropping it frees the place.
 struct PendingCall(Arc<Broker>);
 
 impl PendingCall {

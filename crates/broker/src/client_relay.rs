@@ -166,7 +166,7 @@ pub(crate) fn status(
 /// (`useServerSideResetOffset=false`). `for_cpp` chooses the form of clients in C++.
 ///
 /// # Errors
-/// `CONSUMER_NOT_ONLINE`: no member is connected. `SYSTEM_ERROR`: the version of one does not know the request.
+/// `CONSUMER_NOT_ONLINE`: no member is connected. `SYSTEM_ERROR`: a member's version does not know the request.
 pub(crate) fn push_reset(
     broker: &Broker,
     (topic, group): (&str, &str),

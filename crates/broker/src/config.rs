@@ -48,7 +48,7 @@ pub use table::PROPERTIES;
 pub use timers::Timers;
 pub(crate) use update::{NotChanged, Update, merged, update};
 
-/// Bounds of one pull.
+/// Bounds of a pull.
 #[derive(Clone, Debug)]
 pub struct Transfer {
     /// `maxTransferCountOnMessageInMemory`.
@@ -64,7 +64,7 @@ pub struct Transfer {
     pub memory_ratio: i64,
     /// Memory of the machine in bytes.
     pub memory_bytes: u64,
-    /// `maxFilterMessageSize` in queue units of 20 bytes: the most units that one pull examines.
+    /// `maxFilterMessageSize` in queue units of 20 bytes: most units that a pull examines.
     pub scan_units: i64,
 }
 
@@ -73,7 +73,7 @@ pub struct Transfer {
 pub struct Transaction {
     /// `transactionTimeOut`: the age in milliseconds from which on a half message is checked.
     pub timeout_ms: i64,
-    /// `transactionCheckMax`: most check-backs for one half message.
+    /// `transactionCheckMax`: most check-backs for a half message.
     pub check_max: i64,
     /// `transactionCheckInterval`: milliseconds between two rounds of checks.
     pub check_interval_ms: u64,
@@ -108,7 +108,7 @@ pub struct Query {
 pub struct Config {
     /// `brokerClusterName`.
     pub broker_cluster_name: String,
-    /// `brokerName`: masters and slaves of one group have the same.
+    /// `brokerName`: common name of the master and the slaves of a group.
     pub broker_name: String,
     /// `brokerId`: 0 for masters.
     pub broker_id: i64,
@@ -122,7 +122,7 @@ pub struct Config {
     pub connection_bytes_max: usize,
     /// `connectionsMax`, `connectionsPerAddressMax` and `tlsHandshakesPerSecondMax`: how many connections are accepted.
     pub connection_limits: net::ConnectionLimits,
-    /// `listenPort`; 0 takes any free one.
+    /// `listenPort`. 0 takes any free port.
     pub listen_port: u16,
     /// `namesrvAddr`: `host:port` separated by `;`.
     pub namesrv_addr: Option<String>,
@@ -176,7 +176,7 @@ pub struct Config {
     pub split_registration_size: usize,
     /// Whether and how many light queues are served.
     pub light: LightQueues,
-    /// Bounds of one pull.
+    /// Bounds of a pull.
     pub transfer: Transfer,
     /// Delivery of timed messages.
     pub timers: Timers,
@@ -351,7 +351,7 @@ impl Config {
         self.has_store_path
     }
 
-    /// Sets `storePathRootDir`, and `storePathCommitLog` below it when the file did not set that one.
+    /// Sets `storePathRootDir`, and `storePathCommitLog` below it if the file did not set the latter.
     pub fn set_store_root(&mut self, root: &Path) {
         root.clone_into(&mut self.store.root);
         if !self.has_commit_log_path {

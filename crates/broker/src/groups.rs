@@ -27,7 +27,7 @@ const FORBIDDEN_READ: i32 = 1 << 2;
 /// Number of changes stored for slaves. A slave that is further behind gets the whole table.
 const CHANGES_KEPT: usize = 4096;
 
-/// Most groups a broker keeps; one more is refused.
+/// Most groups of a broker. Further groups are refused.
 const GROUPS_MAX: usize = 500_000;
 
 type Table = OrderedTable<Arc<SubscriptionGroupConfig>>;

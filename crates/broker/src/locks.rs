@@ -1,5 +1,5 @@
-//! Queue locks of ordered consumption (`RebalanceLockManager`): one client of a group holds a queue until 60 s after its last
-//! renewal. Locks are in memory only; after a restart the clients take them again with their next renewal.
+//! Queue locks of ordered consumption (`RebalanceLockManager`). A client of a group holds a queue until 60 s after
+//! its last renewal. Locks are in memory only. After a restart the clients take them again with their next renewal.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -40,7 +40,7 @@ pub(crate) const LARGE_BYTES: usize = 64 << 10;
 #[derive(Default)]
 struct Table {
     groups: HashMap<String, HashMap<MessageQueue, Hold>>,
-    /// Locks in `groups`, expired ones included.
+    /// Number of locks in `groups`, including expired locks.
     count: usize,
     /// Number of searches of all locks for expired locks.
     #[cfg(test)]
@@ -168,7 +168,7 @@ impl Table {
         queues
     }
 
-    /// Drops expired locks when these queues need more room than there is; one search serves all the queues.
+    /// Drops expired locks if these queues need more room than is free. A single search serves all the queues.
     fn make_room(&mut self, group: &str, queues: &[MessageQueue], now_ms: i64) {
         let known = self.groups.get(group);
         let is_new = |queue: &&MessageQueue| known.is_none_or(|holds| !holds.contains_key(*queue));

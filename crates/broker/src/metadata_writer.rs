@@ -207,8 +207,8 @@ impl Broker {
         }
     }
 
-    /// Removes the queues of a deleted topic and returns how many there were. A topic created under the name meanwhile may hold
-    /// the removed queues; it opens new ones.
+    /// Removes the queues of a deleted topic and returns their number. A topic created under the name meanwhile may
+    /// hold the removed queues, and opens new queues.
     pub(crate) fn remove_queues(&self, topic: &str) -> Result<usize, AppendError> {
         let removed = self.store.remove_topic(topic);
         self.topics.reopen(topic);

@@ -48,7 +48,7 @@ pub(crate) struct Offsets {
     book: Mutex<Book>,
 }
 
-/// Offsets of one group by topic.
+/// Offsets of a group by topic.
 type Topics = HashMap<String, Arc<Mutex<Topic>>>;
 
 /// Offsets and counts of a group in a topic.
@@ -216,7 +216,7 @@ impl Offsets {
         lock(&*self.find(group, topic)?).queues.get(&queue_id).copied()
     }
 
-    /// Changes the offsets of a group in a queue, and notes that the file and the slaves have others when they did change.
+    /// Changes the offsets of a group in a queue. If they differ, marks them for the file and the slaves.
     fn change(&self, group: &str, topic: &str, queue_id: i32, apply: impl FnOnce(&mut Position)) {
         let entry = self.find(group, topic).unwrap_or_else(|| self.make(group, topic));
         let mut topic = lock(&entry);

@@ -15,7 +15,7 @@ pub(crate) struct OrderedTable<V> {
     blocks: Vec<Block<V>>,
 }
 
-/// Some entries that follow each other.
+/// Adjacent entries of the table.
 struct Block<V> {
     /// Names of the entries, one behind the other.
     names: String,

@@ -6,7 +6,7 @@
 //! | a pop reads messages of one or more queues | [`pick`] |
 //! | for each queue a *checkpoint* of the messages is stored as a timed message, due when they are visible again | [`revive_records`] |
 //! | the group's offset passes the popped messages once their checkpoint is on disk | [`crate::state::Pops`] |
-//! | an acknowledgement is stored as a timed message as well | [`ack`] |
+//! | an acknowledgement is stored as a timed message as well | [`mod@ack`] |
 //! | the timer delivers both to the revive topic, checkpoints one second before their acknowledgements | `crate::timer` |
 //! | messages of a checkpoint that are not acknowledged go to the retry topic of group and topic | [`open_checkpoints`], [`revive`] |
 //!

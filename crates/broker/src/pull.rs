@@ -28,7 +28,7 @@ pub(crate) use scan::Scan;
 use suspend::{HOLD_MAX_MS, Suspension, hold};
 pub(crate) use suspend::{arrived, expire};
 
-/// Buffers that the pulls of one read batch share.
+/// Buffers that the pulls of a read batch share.
 #[derive(Default)]
 pub(crate) struct PullScratch {
     units: Vec<Numbered>,
@@ -199,7 +199,7 @@ pub(crate) fn answer(
     }
 }
 
-/// The messages that are not damaged. The store has reported the damaged ones, and consumers skip them.
+/// Returns the undamaged messages. The store has reported the damaged messages, and consumers skip them.
 pub(crate) fn without(messages: &[Numbered], damaged: &[Damage]) -> Vec<Numbered> {
     let is_whole = |index: &usize| damaged.iter().all(|damage| damage.index != *index);
     (0..messages.len()).filter(is_whole).map(|index| messages[index]).collect()

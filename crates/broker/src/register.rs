@@ -31,8 +31,8 @@ use crate::engine::{BLOCKING, Every};
 use crate::role::BrokerRole;
 use crate::topics::{Topic, Topics};
 
-/// Most topics in one registration unless `enableSplitRegistration` asks for fewer, and number of topics registered again
-/// each period; about a megabyte.
+/// Most topics in a registration unless `enableSplitRegistration` sets a smaller number, and number of topics
+/// registered again each period. About a megabyte.
 const TOPICS_PER_REQUEST: usize = if cfg!(test) { 5 } else { 5_000 };
 
 /// Timeout of a name server's response (`registerBrokerTimeoutMills` in Java).
@@ -49,8 +49,8 @@ const RECONNECT_PAUSE: Duration = if cfg!(test) { Duration::from_secs(3600) } el
 /// Pause before a slave asks again for the address of a master that was elected and is not registered yet.
 const MASTER_PAUSE: Duration = Duration::from_millis(50);
 
-/// Most changed topics that are registered one by one with `enableSingleTopicRegister`; a larger number is registered in one
-/// request.
+/// Most changed topics that are registered singly with `enableSingleTopicRegister`. A larger number is registered in
+/// one request.
 const SINGLY_MAX: usize = 16;
 
 /// The service on connections to name servers, which ignores all requests: name servers send none that a broker serves.
@@ -123,7 +123,7 @@ async fn run(broker: Arc<Broker>, workers: Workers, name_server: String) {
     }
 }
 
-/// Keeps the broker registered over one connection, until the connection ends or a registration fails.
+/// Keeps the broker registered over a connection, until the connection ends or a registration fails.
 async fn keep_registered(link: &Link<'_>, name_server: &str) {
     let Link { broker, peer, .. } = link;
     let mut changes = broker.topics.watch();
@@ -222,8 +222,8 @@ async fn bring_up_to_date(
     Ok(())
 }
 
-/// Registers topics one by one with `REGISTER_TOPIC_IN_NAMESRV` (217), which does not contain the table's version. The next
-/// query of the version therefore leads to a registration of the whole table (`BrokerController.registerSingleTopicAll`).
+/// Registers topics singly with `REGISTER_TOPIC_IN_NAMESRV` (217), which does not contain the table's version. So the
+/// next query of the version leads to a registration of the whole table (`BrokerController.registerSingleTopicAll`).
 async fn register_singly(link: &Link<'_>, topics: &[Arc<Topic>]) -> Result<(), RegisterError> {
     let Link { broker, peer, .. } = link;
     for topic in topics {
@@ -246,12 +246,13 @@ async fn register_singly(link: &Link<'_>, topics: &[Arc<Topic>]) -> Result<(), R
 /// Position in the table of the repeated registration with a name server.
 #[derive(Default)]
 struct Reminder {
-    /// The last topic that was registered again; empty before the first one.
+    /// Last topic that was registered again. Empty before the first.
     last: String,
 }
 
 impl Reminder {
-    /// The version of the table and the topics to register next; begins again at the first one after the last one.
+    /// Returns the version of the table and the topics to register next. Begins again at the first topic after the
+    /// last.
     fn take(&mut self, topics: &Topics) -> (DataVersion, Vec<Arc<Topic>>) {
         let mut part = topics.snapshot_after(&self.last, TOPICS_PER_REQUEST);
         if part.1.is_empty() {
@@ -317,7 +318,7 @@ async fn register(link: &Link<'_>, version: DataVersion, topics: &[Arc<Topic>]) 
     Ok(())
 }
 
-/// Most topics in one registration request.
+/// Returns the most topics in a registration request.
 fn part_size(broker: &Broker) -> usize {
     let config = &broker.config;
     if config.split_registration { config.split_registration_size } else { TOPICS_PER_REQUEST }

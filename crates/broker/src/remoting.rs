@@ -61,7 +61,7 @@ use sink::Form;
 #[cfg(test)]
 pub(crate) use {detached::postpone, sink::Call};
 
-/// Serves the connections of one listening port.
+/// Dispatcher of the connections of a listening port.
 pub(crate) struct Dispatcher {
     pub broker: Arc<Broker>,
     pub port: Port,
@@ -70,7 +70,7 @@ pub(crate) struct Dispatcher {
     forwards: Option<Forwards>,
 }
 
-/// The reusable state of one read batch.
+/// Reusable state of a read batch.
 pub(crate) struct ReadBatch {
     send: sends::Sends,
     pull: PullScratch,

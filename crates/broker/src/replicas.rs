@@ -185,7 +185,7 @@ const MACHINE_FORGOTTEN: Duration = Duration::from_secs(40);
 /// users. The replication port has no users, so a connection there has only its address as evidence.
 #[derive(Default)]
 pub(crate) struct SlaveMachines {
-    /// Time of the last request by address, and by the port of connections that tell slaves of one address apart.
+    /// Time of the last request by address, and by the port of connections that distinguish slaves of an address.
     asked: Mutex<BTreeMap<(IpAddr, Option<u16>), Duration>>,
     changes: watch::Sender<u64>,
 }

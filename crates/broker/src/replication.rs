@@ -190,7 +190,7 @@ impl Clock {
         u64::try_from(self.0.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Waits until this time; for ever without one.
+    /// Waits until this time, or for ever without a time.
     async fn until(self, at_ms: Option<u64>) {
         match at_ms {
             Some(at_ms) => {

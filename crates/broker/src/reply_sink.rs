@@ -42,7 +42,7 @@ pub enum PopStatus {
     Full,
 }
 
-/// Writes the answer of one pull, pop or notification in the form of its front.
+/// Writes the response of a pull, pop or notification in the form of its front.
 pub(crate) trait ReplyWriter {
     /// Begins the answer of a pull. The caller appends records of exactly `body_bytes` bytes to the buffer that is returned.
     fn pull(&mut self, answer: &PullAnswer<'_>, body_bytes: usize) -> &mut Vec<u8>;
@@ -50,7 +50,8 @@ pub(crate) trait ReplyWriter {
     /// Removes the output of [`ReplyWriter::pull`], and everything appended to it.
     fn take_back(&mut self);
 
-    /// Answers a pop; `invisible_ms` is how long the messages stay invisible to other consumers of the group.
+    /// Answers a pop. `invisible_ms` is the time for which the messages stay invisible to other consumers of the
+    /// group.
     fn popped(&mut self, status: PopStatus, popped: Popped, invisible_ms: i64);
 
     /// Answers a notification: whether messages exist, and whether too many requests are suspended.
@@ -66,7 +67,7 @@ pub(crate) type Reply = Box<dyn FnOnce(&mut dyn ReplyWriter) + Send>;
 /// Pull, pop or notification that is answered later. A cancelled call, or a call whose caller is gone, accepts no
 /// response.
 pub(crate) trait ReplySink: Send + Sync {
-    /// Id for cancellation: calls with equal ids are cancelled together ([`crate::pop::Pops::closed`]). Calls of a
+    /// Id for cancellation: calls with equal ids are cancelled together ([`crate::state::Pops::closed`]). Calls of a
     /// remoting connection have the same id.
     fn id(&self) -> u64;
 

@@ -103,7 +103,7 @@ fn is_over(broker: &Broker) -> bool {
     most > 0 && store.appended().get() - store.min().get() > most
 }
 
-/// Runs one round of retention. True when files were deleted.
+/// Runs a round of retention. Returns true if files were deleted.
 pub(crate) fn clean(broker: &Broker, now_ms: i64, hour: u8) -> bool {
     let asked = &broker.retention.asked;
     let asked =

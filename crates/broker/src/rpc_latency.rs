@@ -53,7 +53,7 @@ pub(crate) struct Answered {
     pub written: Written,
 }
 
-/// Requests of one kind.
+/// Requests of a kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Latencies {
     /// Requests by how long they took, in the ranges of [`BOUNDS_MS`].

@@ -25,7 +25,7 @@ use crate::topics::{Queue, Topic};
 /// Most messages of a level that are delivered before the other levels are served.
 const STEP: usize = 256;
 
-/// Size in bytes at which no further messages are added to one append.
+/// Size in bytes at which no further messages are added to an append.
 const BATCH_BYTES_MAX: usize = 1 << 20;
 
 /// Pause in milliseconds after a failed delivery.

@@ -1,6 +1,6 @@
 //! Sends: messages of producers.
 //!
-//! A front passes its requests to [`stage`], which checks them and encodes their records. Then it calls [`commit`],
+//! A front passes its requests to [`stage`], which checks them and encodes their records. Then it calls [`commit()`],
 //! which appends all staged records with one write and passes the responses to the front's [`SendAnswers`]. The
 //! remoting side stages all sends of a read batch. [`StagedSends`] holds all state of a request between the two
 //! steps, and its memory is reused.

@@ -94,7 +94,7 @@ impl EngineThreads {
         self.end();
     }
 
-    /// All threads end before the first engine is stopped: an engine may still have work for another one.
+    /// Ends all threads before the first engine is stopped, because an engine may still have work for another engine.
     fn end(&mut self) -> Vec<(&'static str, Box<dyn Engine>)> {
         self.threads.iter().for_each(|thread| self.broker.supervisor.dismiss(thread.post.work));
         self.threads.iter().for_each(|thread| thread.wakeup.stop());

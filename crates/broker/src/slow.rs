@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Duration above which an operation is logged.
 const SLOW: Duration = Duration::from_millis(100);
 
-/// Shortest time between two lines about the same cause: one stall of a disk makes thousands of operations slow.
+/// Shortest time between two lines about a cause, because a stall of a disk makes thousands of operations slow.
 const LINE_INTERVAL_MS: i64 = 1000;
 
 /// Cause of a slow operation's wait.

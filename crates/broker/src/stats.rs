@@ -90,7 +90,7 @@ pub(crate) fn sample(broker: &Broker, now_ms: i64) {
     stats.totals().sample(now_ms, sums, broker.store.appended().get());
 }
 
-/// Whether there still are queues of the topic that is a key, or the end of one behind a queue id (`3@topic`).
+/// Whether the topic in `key` still has queues. A key is a topic, or ends with a topic behind a queue id (`3@topic`).
 fn has_queues(broker: &Broker, key: &str) -> bool {
     let topic = key.split_once('@').map_or(key, |(_, topic)| topic);
     broker.store.topic_end(topic).is_some()

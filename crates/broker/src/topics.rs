@@ -64,7 +64,7 @@ struct QueueSlot {
     index: Arc<store::Queue>,
 }
 
-/// A topic with its present configuration. A change makes a new value, which shares the queues with the old one.
+/// Topic with its present configuration. A change makes a new value, which shares the queues with the old value.
 pub struct Topic {
     /// Configuration of the topic.
     pub config: TopicConfig,

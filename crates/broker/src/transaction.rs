@@ -16,7 +16,7 @@
 //! | give up | the message in `TRANS_CHECK_MAX_TIME_TOPIC` | half offset |
 //! | resume | a message that was given up, as a half message | - |
 //!
-//! So a crash can separate at most the last two records of the log. [`load`] detects that and appends the missing op
+//! So a crash can separate at most the last two records of the log. [`load()`] detects that and appends the missing op
 //! record. Java writes the op record seconds later, and delivers a committed message twice after a crash in between.
 
 mod check;

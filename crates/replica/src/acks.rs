@@ -153,7 +153,7 @@ impl AckConfig {
     }
 }
 
-/// Names an answer that waits. The shell chooses the numbers and never uses one twice.
+/// Id of a waiting response. The shell chooses the numbers and never uses a number twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(pub u64);
 

@@ -175,7 +175,7 @@ struct Hint {
     calls_left: usize,
 }
 
-/// The agent of one broker.
+/// Agent of a broker.
 #[derive(Clone, Debug)]
 pub struct Agent {
     config: AgentConfig,
@@ -328,7 +328,8 @@ impl Agent {
         (self.next_step_ms, self.next_leader_ms) = (now_ms, now_ms);
     }
 
-    /// Heartbeats begin with the registration. A Java broker without a role sends one with each attempt to get one.
+    /// Sends a heartbeat. Heartbeats begin with the registration. A Java broker without a role sends a heartbeat with
+    /// each attempt to get a role.
     fn heartbeat(&mut self, now_ms: u64, out: &mut Vec<AgentAction>) {
         let is_registered = matches!(self.stage, Stage::Elect | Stage::Running);
         if let Some(broker) = self.broker().filter(|_| is_registered && now_ms >= self.next_heartbeat_ms) {

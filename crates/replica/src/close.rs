@@ -37,7 +37,7 @@ pub enum CloseReason {
         /// End of the master's log.
         end: LogOffset,
     },
-    /// The master has other bytes where this log has its last record: they have diverged.
+    /// The master has other bytes in place of this log's last record: the logs have diverged.
     #[error(
         "the last record of this log lies at {} to {}, the log's end is {end}, and the master has something else from {at} \
          on: this log must be emptied before it can follow",

@@ -23,13 +23,13 @@ use raft::eraftpb::{ConfState, Message, MessageType};
 use raft::{RawNode, SnapshotStatus, StateRole};
 use std::collections::BTreeMap;
 
-/// Bytes behind the snapshot from which on the log is replaced by a new one.
+/// Bytes behind the snapshot from which on the log is replaced by a new snapshot.
 const BYTES_MAX: usize = 4 << 20;
 
-/// Most bytes of entries in one message.
+/// Most bytes of entries in a message.
 const MESSAGE_BYTES_MAX: u64 = 1 << 20;
 
-/// Most messages with entries to one peer that are not acknowledged.
+/// Most unacknowledged messages with entries to a peer.
 const IN_FLIGHT_MAX: usize = 64;
 
 /// Ticks between heartbeats of a leader.
@@ -54,7 +54,7 @@ pub struct ConsensusConfig {
     pub peers: Vec<NodeId>,
     /// Milliseconds of a tick.
     pub tick_ms: u64,
-    /// Entries behind the snapshot from which on the log is replaced by a new one.
+    /// Entries behind the snapshot from which on the log is replaced by a new snapshot.
     pub entries_max: usize,
 }
 

@@ -57,7 +57,8 @@ pub enum EpochFileError {
 /// The epochs of a log, oldest first.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct EpochList {
-    /// Invariant: epochs rise strictly and starts do not fall. Only the first epoch may begin where the next one does.
+    /// Invariant: epochs rise strictly and starts do not fall. Only the first epoch may begin at the start of the
+    /// next epoch.
     entries: Vec<EpochStart>,
 }
 
@@ -115,8 +116,8 @@ impl EpochList {
         self.entries.retain(|entry| std::mem::take(&mut is_first) || entry.start < end);
     }
 
-    /// The epoch that the byte at `offset` belongs to. Bytes before the first epoch (of a log that was classic before) belong
-    /// to the first one. `None` for an empty list.
+    /// Returns the epoch of the byte at `offset`. Bytes before the first epoch (of a formerly classic log) belong to
+    /// the first epoch. `None` for an empty list.
     #[must_use]
     pub fn at(&self, offset: LogOffset) -> Option<EpochStart> {
         let behind = self.entries.partition_point(|entry| entry.start <= offset);

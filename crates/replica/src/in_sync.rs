@@ -97,7 +97,7 @@ enum Flush {
     Asked,
 }
 
-/// The in-sync set of one broker set, on its master.
+/// In-sync set of a broker set, on its master.
 #[derive(Clone, Debug)]
 pub(crate) struct InSync {
     own: BrokerId,
@@ -276,8 +276,8 @@ impl InSync {
         self.flushed < self.acknowledged
     }
 
-    /// The set to propose to the controller now, if it should change and no proposal is on its way. One of the master alone
-    /// waits for a flush, see [`InSync::asks_flush`].
+    /// Returns the set to propose to the controller now, if it should change and no proposal is in flight. A set of
+    /// the master alone waits for a flush, see [`InSync::asks_flush`].
     pub(crate) fn propose(&mut self, now_ms: u64, log: LogState) -> Option<BTreeSet<BrokerId>> {
         match self.proposal {
             Proposal::Asked => return None,

@@ -5,7 +5,7 @@ use crate::close::CloseReason;
 use crate::transfer::{LogRange, Piece, Transfer, TransferConfig, Warning};
 use wire::units::LogOffset;
 
-/// The connection of one slave.
+/// Connection of a slave.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     /// State of the transfer. `None` before the first report, which contains the start.

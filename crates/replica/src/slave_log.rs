@@ -109,8 +109,8 @@ impl SlaveLog {
         self.reported
     }
 
-    /// Takes the frame that comes next: it begins where the log ends, and stays in one file. An empty log takes any offset, and
-    /// begins there.
+    /// Takes the next frame, which begins at the log's end and stays in a single file. An empty log takes any offset,
+    /// and begins there.
     pub(crate) fn take(&mut self, at: LogOffset, bytes: u32, file_bytes: u64) -> Result<(), CloseReason> {
         if self.end != LogOffset::ZERO && at != self.end {
             return Err(CloseReason::WrongOffset { expected: self.end, found: at });
@@ -123,7 +123,7 @@ impl SlaveLog {
     }
 }
 
-/// Refuses a frame's body that does not stay in one file of the log.
+/// Refuses a frame's body that does not stay in a single file of the log.
 pub(crate) fn within_file(at: LogOffset, bytes: u32, file_bytes: u64) -> Result<(), CloseReason> {
     let is_beyond_numbers = LogOffset::from_i64(at.to_i64().wrapping_add(i64::from(bytes))).is_none();
     if is_beyond_numbers || at.get() % file_bytes + u64::from(bytes) > file_bytes {

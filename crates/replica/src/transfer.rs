@@ -8,7 +8,7 @@ use wire::ha::FRAME_BYTES_MAX;
 use wire::ha::switch::TRANSFER_HEADER_BYTES;
 use wire::units::LogOffset;
 
-/// Names a connection. The shell chooses the numbers and never uses one twice.
+/// Id of a connection. The shell chooses the numbers and never uses a number twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PeerId(pub u64);
 
@@ -69,14 +69,14 @@ pub enum Warning {
     },
 }
 
-/// A piece of the log that goes into one frame; no bytes for a heartbeat.
+/// Piece of the log for a frame. A heartbeat has no bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) from: LogOffset,
     pub(crate) bytes: u32,
 }
 
-/// The sending side of one connection, from the first report on.
+/// Sending side of a connection, from the first report on.
 #[derive(Clone, Debug)]
 pub(crate) struct Transfer {
     /// Start of the next piece. Every requested byte below it is sent or in flight.
@@ -104,7 +104,7 @@ impl Transfer {
         self.last_write_ms = now_ms;
     }
 
-    /// The next frame to send, if it is time for one: log bytes up to `until`, or a heartbeat.
+    /// Returns the next frame to send, if it is due: log bytes up to `until`, or a heartbeat.
     pub(crate) fn take(&mut self, now_ms: u64, config: &TransferConfig, until: LogOffset) -> Option<Piece> {
         if self.is_writing {
             return None;

@@ -80,7 +80,7 @@ fn report(what: &str, mut latencies: Vec<Duration>) {
     );
 }
 
-/// A file as a full one of the log is: written, on the disk, and in memory.
+/// Writes a file in the state of a full log file: on the disk, and in memory.
 fn write_file(path: &Path) {
     let mut file = fs::File::create(path).expect("a file");
     for _ in 0..1024 {

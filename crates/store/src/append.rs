@@ -80,7 +80,7 @@ impl Appender {
     }
 }
 
-/// A contiguous part of the batch that goes to one commit log file.
+/// Contiguous part of the batch that goes to a single commit log file.
 struct Run {
     /// Range of the batch's buffer, `from..end`.
     from: usize,

@@ -94,7 +94,7 @@ impl CheckpointState {
     }
 }
 
-/// Bytes of the log dropped from the page cache in one step: about a millisecond of work.
+/// Bytes of the log dropped from the page cache in a step: about a millisecond of work.
 const FORGOTTEN_BYTES: u64 = 4 << 20;
 
 /// Pause between two steps of dropping the log from the page cache.

@@ -43,8 +43,8 @@ pub struct Config {
     pub checkpoint_interval: Duration,
     /// Write-back to the disk starts each time so many bytes were appended.
     pub write_back_bytes: u64,
-    /// Bytes at the end of the log that may stay in the page cache; older ones are dropped from it once they are on the disk.
-    /// Otherwise the log would fill all memory, and appends would wait for the kernel to free some.
+    /// Bytes at the end of the log that may stay in the page cache. Older bytes are dropped from it when they are on
+    /// the disk. Otherwise the log would fill all memory, and appends would wait for the kernel to free some.
     pub cached_bytes: u64,
     /// Bytes of the page cache that reads far behind the end of the log may use.
     pub cold_bytes: u64,

@@ -12,7 +12,7 @@ use tags::{Delays, Tags};
 use wire::record::{RecordView, sys_flag};
 use wire::units::LogOffset;
 
-/// Units of a record in one queue: `count` equal ones, at the queue offsets from `first` on.
+/// Units of a record in a queue: `count` equal units, at the queue offsets from `first` on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dispatch<Q> {
     pub(crate) queue: Q,

@@ -36,8 +36,8 @@ impl Fence {
     }
 }
 
-/// Numbers the operations of one kind, so that an observer sees whether the disk still works on the same operation. Operations of
-/// one kind follow each other under a lock of the caller.
+/// Numbers the operations of a kind, so that an observer sees whether the disk still works on the same operation.
+/// Operations of a kind follow each other under a lock of the caller.
 #[derive(Default)]
 pub(crate) struct Turns(AtomicU64);
 

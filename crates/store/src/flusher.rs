@@ -1,5 +1,5 @@
-//! The flusher: makes the log durable and answers all callers that wait for it. While a caller waits it flushes without
-//! pause, so that one flush serves all calls that came during the previous one (group commit).
+//! Flusher: makes the log durable and answers all callers that wait for it. While a caller waits, the flusher runs
+//! without pause, so that a flush serves all calls that came during the previous flush (group commit).
 
 use crate::planted::{self, Bug};
 use crate::state::{Interrupted, State};

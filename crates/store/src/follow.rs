@@ -30,7 +30,7 @@ use std::path::PathBuf;
 use wire::record::{MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN, RecordView, peek};
 use wire::units::LogOffset;
 
-/// Largest record in bytes that is taken even if the configured limit is lower: the master's may be another one.
+/// Largest accepted record in bytes, even if the configured limit is lower, because the master's limit may be higher.
 const RECORD_BYTES_MAX: usize = 64 << 20;
 
 /// Follower of a master and the parts of the store that it uses.
@@ -176,7 +176,7 @@ impl Follower<'_> {
                 || before.iter().any(|other| other.queue == dispatch.queue))
     }
 
-    /// Adds a record to one of its queues. Returns the number of units that were added.
+    /// Adds a record to a queue. Returns the number of units that were added.
     fn put_followed(&self, dispatch: &Dispatch<QueueName<'_>>) -> u64 {
         let Dispatch { queue: (topic, queue_id), first, count, unit } = *dispatch;
         let offset = unit.log_offset;

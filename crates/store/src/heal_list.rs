@@ -47,7 +47,7 @@ pub(crate) struct Retry {
     pub(crate) at: Instant,
     /// Length of the pause before it, in multiples of [`crate::Config::rebuild_pause`].
     pub(crate) pauses: u32,
-    /// Unreadable bytes of one commit log file that the next attempt passes over.
+    /// Unreadable bytes of a commit log file that the next attempt skips.
     pub(crate) tolerance: u64,
 }
 

@@ -39,7 +39,7 @@ pub(crate) struct KeyEntry {
 }
 
 impl KeyEntry {
-    /// The keys of one record, given their hashes.
+    /// Makes the entries of a record's keys from their hashes.
     pub(crate) fn all(hashes: &[u32], offset: u64, time: i64) -> impl Iterator<Item = Self> + '_ {
         hashes.iter().map(move |hash| Self { hash: *hash, offset, time })
     }

@@ -10,7 +10,7 @@ pub(crate) enum Bug {
     RetryFlush,
     /// `skip-crc`: recovery accepts records with missing bytes.
     SkipCrc,
-    /// `reuse-offset`: some messages get the queue offset of another one.
+    /// `reuse-offset`: some messages get the queue offset of another message.
     ReuseOffset,
     /// `serve-damaged`: some reads return a wrong byte.
     ServeDamaged,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Most bytes of zeros made durable by one sync.
+/// Most bytes of zeros made durable by a sync.
 const STEP_BYTES_MAX: u64 = 8 << 20;
 
 /// Bytes of zeros per write.
@@ -27,8 +27,8 @@ pub(crate) struct Preallocator<'a> {
 }
 
 impl Preallocator<'_> {
-    /// Makes sure that the commit log file exists. Lack of space or of file descriptors only refuses; any other error fences
-    /// the store.
+    /// Creates the commit log file if it is missing. Lack of space or of file descriptors only refuses. Any other
+    /// error fences the store.
     pub(crate) fn ensure_segment(&self, base: u64) -> Result<(), AppendError> {
         self.note_making(base, self.state.log.ensure(base).map(drop))
     }
@@ -75,8 +75,8 @@ impl Preallocator<'_> {
         true
     }
 
-    /// Creates the current commit log file and, from its middle on, the next one. An error is only logged: the appender
-    /// reports it if it needs the file.
+    /// Creates the current commit log file and, from its middle on, the next file. An error is only logged. The
+    /// appender reports it if it needs the file.
     fn make_ahead(&self, end: u64) {
         let segment_bytes = self.state.config.segment_bytes;
         let base = end / segment_bytes * segment_bytes;
@@ -93,8 +93,8 @@ impl Preallocator<'_> {
         }
     }
 
-    /// Fills the files from the current one on with zeros. A file is full long before it is used: in a file in use, zeros and
-    /// flushes would wait for each other.
+    /// Fills the files from the current file on with zeros. A file is filled long before it is used. In a file in
+    /// use, zeros and flushes would wait for each other.
     fn write_ahead(&self, end: u64) {
         for segment in self.state.log.segments_in(end, u64::MAX) {
             let is_short = || segment.written_ahead.load(Ordering::Acquire) < self.state.config.segment_bytes;
@@ -112,7 +112,8 @@ impl Preallocator<'_> {
         }
     }
 
-    /// Writes one step of zeros. The appender cannot be in this range: it waits for the position published here.
+    /// Writes a step of zeros. The appender cannot be in this range, because it waits for the position published
+    /// here.
     fn write_step(&self, segment: &Arc<Segment>, file: &dyn DiskFile) -> bool {
         let from = segment.written_ahead.load(Ordering::Acquire);
         let step = (self.state.config.written_ahead_bytes / 8).clamp(PAGE_BYTES, STEP_BYTES_MAX);

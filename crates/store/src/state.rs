@@ -141,8 +141,8 @@ impl State {
         table::directory(&self.config.root).join("mounts")
     }
 
-    /// The outcome of a failed write: lack of space may be retried, as the write does not count yet; any other error fences
-    /// the store.
+    /// Handles a failed write. Lack of space may be retried, because the write does not count yet. Any other error
+    /// fences the store.
     pub(crate) fn failed(&self, what: &str, error: io::Error) -> Interrupted {
         if is_lack(&error) { Interrupted::NoSpace(error) } else { self.fatal(what, &error) }
     }

@@ -116,7 +116,8 @@ impl Store {
         self.parts.lost.lose(queue, offsets.start.get(), offsets.end.get());
     }
 
-    /// Waits until all queue files were checked after opening and lost ones are rebuilt, or their rebuild has failed for now.
+    /// Waits until all queue files were checked after opening and lost queues are rebuilt, or their rebuild has
+    /// failed for now.
     pub fn wait_healed(&self) {
         if !self.parts.state.clock.has_threads() {
             self.run_due(self.parts.state.clock.now());
@@ -211,7 +212,7 @@ impl Store {
         LogOffset::new(self.parts.state.appended.get())
     }
 
-    /// Log position of the newest record; `None` when the log never had one, or opening did not read one.
+    /// Log position of the newest record. `None` if the log never had a record, or opening did not read one.
     #[must_use]
     pub fn last_record(&self) -> Option<LogOffset> {
         let last = lock(&self.parts.appender).last_record;

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-/// A wake-up channel: one sleeping thread and any number of wakers.
+/// Wake-up channel with a single sleeping thread and any number of wakers.
 #[derive(Default)]
 pub(crate) struct Wake {
     /// Set by wakers, cleared by the sleeper before it looks for work. Both swap it after the sleeper has registered itself,
@@ -30,7 +30,7 @@ impl Wake {
         self.pending.swap(false, Ordering::AcqRel)
     }
 
-    /// Sleeps until woken, or until `deadline` if there is one. Must always be called by the same thread.
+    /// Sleeps until woken, or until `deadline` if there is one. The same thread must call it always.
     #[expect(clippy::disallowed_methods, reason = "the one place where a thread of the store sleeps")]
     pub(crate) fn sleep(&self, deadline: Option<Instant>) {
         let sleeper = self.sleeper.get_or_init(thread::current);
@@ -113,7 +113,7 @@ impl Clock {
     }
 }
 
-/// Locks a mutex, also a poisoned one: every holder in this crate leaves the data consistent at each step or fences the
+/// Locks a mutex, even if poisoned: every holder in this crate leaves the data consistent at each step or fences the
 /// store.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poison| poison.into_inner())

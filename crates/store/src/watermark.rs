@@ -30,7 +30,8 @@ pub enum WaitOutcome {
 /// Position of a watermark without limit: every wait ends at once.
 pub(crate) const UNLIMITED: u64 = u64::MAX;
 
-/// Callback of a waiter. Called once, on the thread that moves the watermark or on one of the store's, so it must be quick.
+/// Callback of a waiter. Called once, on the thread that moves the watermark or on a thread of the store, so it must
+/// be quick.
 pub(crate) type Done = Box<dyn FnOnce(WaitOutcome) + Send>;
 
 struct Waiter {

@@ -11,7 +11,7 @@ use crate::replicas::{MasterAddresses, SlaveProgress};
 use crate::role::BrokerRole;
 use crate::testing::{Fixture, OUTCOME_CAP};
 
-/// A name server that knows the brokers of one group.
+/// Name server that knows the brokers of a group.
 #[derive(Default)]
 struct Knowing(Mutex<Members>);
 

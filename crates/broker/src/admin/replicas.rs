@@ -12,7 +12,8 @@ use crate::retention::size;
 /// Milliseconds beyond the heartbeat interval after which the peer of a connection counts as silent.
 const SILENCE_MS: u64 = 2_000;
 
-/// The entries of the broker's runtime status about replication: of a master one for each slave, of a slave one.
+/// Returns the entries of the broker's runtime status about replication. A master has an entry for each slave, and a
+/// slave has a single entry.
 pub(super) fn status(broker: &Broker) -> BTreeMap<String, String> {
     if broker.role.is_slave() {
         return BTreeMap::from([("replicationMaster".to_owned(), of_master(broker))]);

@@ -17,7 +17,7 @@ use crate::send::not_put;
 /// Status and result of a pop.
 type Answer = Result<(PopStatus, Popped), Refusal>;
 
-/// Takes the answer of one pop.
+/// Receiver of a pop's response.
 #[derive(Default)]
 struct Taken {
     answer: Option<Answer>,

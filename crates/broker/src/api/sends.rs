@@ -135,7 +135,7 @@ impl Sends {
 }
 
 impl Api {
-    /// The sends of one thread.
+    /// Returns the sends of a thread.
     pub fn sends(&self) -> Sends {
         let sends = StagedSends::new(self.broker.store.batch());
         Sends {

@@ -50,7 +50,7 @@ pub(crate) async fn run(broker: Arc<Broker>, workers: Workers) {
 
 /// A topic's route could not be had.
 struct NoRoute {
-    /// At least one name server answered, but not with a route.
+    /// Whether a name server responded, but without a route.
     is_answered: bool,
 }
 

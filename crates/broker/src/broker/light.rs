@@ -11,7 +11,7 @@ use crate::names::is_light;
 use crate::topics::{Queue, Topic};
 
 impl Broker {
-    /// A topic that clients may read: one of the table, or a light queue.
+    /// Returns a topic that clients may read: a topic of the table, or a light queue.
     pub(crate) fn topic(&self, name: &str) -> Option<Arc<Topic>> {
         let found = self.topics.find(name);
         if found.is_some() || !(self.config.store.multi_dispatch && is_light(name)) {

@@ -14,7 +14,7 @@ const ALL: &str = "*";
 /// Which messages of a topic a consumer group wants, parsed from its expression.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Subscription {
-    /// Version of the subscription: a newer one replaces an older one.
+    /// Version of the subscription. A newer version replaces an older version.
     pub sub_version: i64,
     filter: Filter,
     /// The subscription as the client sent it, for answers to administrators.

@@ -64,7 +64,7 @@ impl Fixture {
         served.map(|_| is_sub_change)
     }
 
-    /// Sends a heartbeat of one consumer group; returns `IS_SUB_CHANGE`.
+    /// Sends a heartbeat of a consumer group. Returns `IS_SUB_CHANGE`.
     fn beat(
         &mut self,
         peer: &Arc<ConnectionHandle>,

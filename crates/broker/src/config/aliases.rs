@@ -22,7 +22,7 @@ fn of(names: &[(&'static str, &'static str)], key: &str) -> Option<&'static str>
     names.iter().find(|(name, _)| *name == key).map(|(_, now)| *now)
 }
 
-/// The name that is read of a setting that Java prints by another one.
+/// Returns the name that Java reads for a setting that Java prints under another name.
 pub(super) fn present_name(key: &str) -> Option<&'static str> {
     of(&PRINTED, key)
 }

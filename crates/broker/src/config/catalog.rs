@@ -86,10 +86,10 @@ pub fn settings() -> Vec<Setting> {
     all
 }
 
-/// The setting that a name means, also an older one; else the known name that is spelled most similarly.
+/// Returns the setting with a present or older name.
 ///
 /// # Errors
-/// No setting has this name; holds the nearest known one.
+/// No setting has this name. Holds the nearest known name.
 pub fn setting(name: &str) -> Result<Setting, Option<&'static str>> {
     let present = aliases::present_name(name).or_else(|| aliases::successor(name)).unwrap_or(name);
     let found = settings().into_iter().find(|setting| setting.name.eq_ignore_ascii_case(present));

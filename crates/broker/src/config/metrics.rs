@@ -12,7 +12,7 @@ pub struct Metrics {
     /// `metricsPromExporterHost`: address of the metrics port; empty for `bindAddress`, or for the address of `brokerIP1` if
     /// `bindAddress` is every address.
     pub host: String,
-    /// `metricsPromExporterPort`; 0 takes any free one.
+    /// `metricsPromExporterPort`. 0 takes any free port.
     pub port: u16,
     /// `metricsLabel`: labels of every series, `name:value` separated by commas.
     pub labels: String,
@@ -30,7 +30,7 @@ pub struct Metrics {
     pub log_interval: Duration,
     /// `metricsInDelta`: whether counts are exported as the increase since the last export.
     pub is_delta: bool,
-    /// `metricsExportBatchMaxDataPoints`: most series in one request to the collector.
+    /// `metricsExportBatchMaxDataPoints`: most series in a request to the collector.
     pub batch_max: usize,
 }
 
@@ -116,7 +116,7 @@ impl Metrics {
         }
     }
 
-    /// Checks the address of the collector. One without a scheme is reached by TLS, as in Java.
+    /// Checks the address of the collector. An address without a scheme uses TLS, as in Java.
     pub(super) fn parse_target(text: &str) -> Result<String, Fault> {
         let expected = || Fault::Invalid("http://HOST:PORT or https://HOST:PORT".to_owned());
         if text.is_empty() {
@@ -131,7 +131,7 @@ impl Metrics {
         Ok(text.trim_end_matches('/').to_owned())
     }
 
-    /// Parses the most series of one metric.
+    /// Parses the most series of a metric.
     pub(super) fn parse_series(text: &str) -> Result<usize, Fault> {
         number(text, 1..=i64::from(i32::MAX))
     }

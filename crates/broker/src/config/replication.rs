@@ -45,11 +45,11 @@ pub struct Replication {
     pub heartbeat_interval_ms: u64,
     /// `haHousekeepingInterval`: time in milliseconds without incoming bytes after which a connection is closed.
     pub housekeeping_interval_ms: u64,
-    /// `haTransferBatchSize`: most bytes of the log in one frame.
+    /// `haTransferBatchSize`: most bytes of the log in a frame.
     pub batch_bytes: u32,
     /// `haFlowControlEnable`: `bytes_per_second` applies.
     pub is_limited: bool,
-    /// `maxHaTransferByteInSecond`: most bytes that one slave gets in a second.
+    /// `maxHaTransferByteInSecond`: most bytes for a slave in a second.
     pub bytes_per_second: u64,
     /// `inSyncReplicas`: number of brokers, the master included, that have a message before a SYNC_MASTER responds.
     pub in_sync_replicas: u32,

@@ -9,17 +9,17 @@ pub struct Timers {
     pub enabled: bool,
     /// `timerMaxDelaySec`: longest delay a message may have, in seconds.
     pub delay_max_s: i64,
-    /// `timerPrecisionMs`: time span of one slot of the timer wheel, in milliseconds.
+    /// `timerPrecisionMs`: time span of a slot of the timer wheel, in milliseconds.
     pub precision_ms: i64,
     /// `timerRollWindowSlot`: a message due more slots ahead than this goes to an earlier slot and is stored again (rolled) then.
     pub roll_window_slots: i64,
-    /// `timerCongestNumEachSlot`: with more messages in a slot than this, further ones are refused at random; with twice as many,
-    /// all are refused.
+    /// `timerCongestNumEachSlot`: number of messages in a slot above which further messages are refused at random. At
+    /// twice the number all are refused.
     pub congest_num: i32,
     /// `timerFlushIntervalMs`: interval between saves of the timer's files. After a crash, messages that were delivered since the
     /// last save are delivered again.
     pub flush_interval_ms: i64,
-    /// `mappedFileSizeTimerLog`: size of one file of the timer log, in bytes.
+    /// `mappedFileSizeTimerLog`: size of a file of the timer log, in bytes.
     pub log_file_bytes: u64,
     /// `timerWheelSnapshotFlush`: Java saved the wheel in snapshots, of which the newest is loaded instead of the plain file.
     pub snapshots: bool,

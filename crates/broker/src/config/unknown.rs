@@ -41,7 +41,7 @@ pub(super) fn by_reason() -> BTreeMap<&'static str, Vec<&'static str>> {
     groups
 }
 
-/// The known name most similar to an unknown one: at most every fourth letter differs.
+/// Returns the known name most similar to an unknown name. At most every fourth letter differs.
 pub(super) fn nearest(key: &str) -> Option<&'static str> {
     let effective = PROPERTIES.iter().map(|property| property.name);
     let names = effective.chain(refused::names()).chain(TABLE.keys().copied());

@@ -94,7 +94,7 @@ pub(super) fn must<T>(value: Result<T, Fault>) -> Result<T, Fault> {
     })
 }
 
-/// Parses one of some words.
+/// Parses a word of a list.
 pub(super) fn one_of<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, Fault> {
     words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(|| {
         let words: Vec<_> = words.iter().map(|(word, _)| *word).collect();
@@ -137,7 +137,7 @@ pub(super) fn host(text: &str) -> Result<String, Fault> {
     }
 }
 
-/// Parses the path of one directory.
+/// Parses the path of a directory.
 pub(super) fn directory(text: &str) -> Result<PathBuf, Fault> {
     match text {
         "" => Err(Fault::Invalid("a directory".to_owned())),

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use crate::engine::Next;
 
-/// Sends one answer.
+/// Sends a response.
 type Send = Box<dyn FnOnce() + std::marker::Send>;
 
 #[derive(Default)]

@@ -16,7 +16,7 @@ use crate::{Refusal, persist};
 /// The result of changes that are not written yet.
 #[derive(Default)]
 struct Staged {
-    /// Changed groups by name; `None` for removed ones.
+    /// Changed groups by name. `None` for removed groups.
     groups: BTreeMap<String, Option<Arc<SubscriptionGroupConfig>>>,
     /// Whether a group (first name) may read a topic (second name), where that changes.
     readable: BTreeMap<(String, String), bool>,

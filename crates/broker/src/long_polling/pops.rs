@@ -91,18 +91,18 @@ impl SuspendedPop {
 struct ListEntry {
     group: Arc<str>,
     queue_id: i32,
-    /// Whether the request is a notification, which has lists of its own.
+    /// Whether the request is a notification. Notifications have lists of their own.
     notices: bool,
     at: (i64, u64),
 }
 
-/// Requests of one group for one queue, or for any queue, by timeout in milliseconds and id.
+/// Requests of a group for a queue, or for any queue, by timeout in milliseconds and id.
 type List = BTreeMap<(i64, u64), SuspendedPop>;
 
 /// The lists of a group: by whether the requests are notifications, and by queue id (-1 for any queue).
 type Group = BTreeMap<(bool, i32), List>;
 
-/// The suspended requests of one topic.
+/// Suspended requests of a topic.
 #[derive(Default)]
 pub(crate) struct Waiters {
     /// Number of suspended requests. An appender that reads 0 after publishing its offset need not wake any request,
@@ -138,7 +138,7 @@ impl Waiters {
         taken
     }
 
-    /// Takes one pop of a group that waits for queue `queue_id`, or for any queue when that is -1.
+    /// Removes and returns a pop of a group that waits for queue `queue_id`, or for any queue if that is -1.
     pub(crate) fn take_of(&self, group: &str, queue_id: i32) -> Option<SuspendedPop> {
         let taken = self.groups().get_mut(group)?.get_mut(&(false, queue_id)).and_then(first)?;
         self.count.fetch_sub(1, Ordering::SeqCst);
@@ -261,12 +261,12 @@ pub(crate) struct PopTimeouts {
     pub earlier: Notify,
 }
 
-/// Most requests that may be suspended, in total and in one list.
+/// Most suspended requests, in total and per list.
 #[derive(Clone, Copy)]
 pub(crate) struct Bounds {
     /// `maxPopPollingSize`: most suspended requests of the broker.
     pub all: usize,
-    /// `popPollingSize`: most suspended requests of one topic, group and queue.
+    /// `popPollingSize`: most suspended requests of a topic, group and queue.
     pub list: usize,
 }
 

@@ -57,7 +57,7 @@ pub struct SuspendedPull {
     pub(crate) id: u64,
 }
 
-/// The suspended pulls of one queue.
+/// Suspended pulls of a queue.
 #[derive(Default)]
 pub struct SuspendedPulls {
     /// Number of suspended pulls. An appender that reads 0 after publishing the queue's new end need not wake any

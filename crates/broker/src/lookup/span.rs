@@ -7,7 +7,7 @@ use wire::units::QueueOffset;
 use crate::broker::Broker;
 use crate::{Refusal, topics};
 
-/// Most queue units of one answer.
+/// Most queue units of a response.
 const UNITS_MAX: usize = 10_000;
 
 /// When the messages of a queue were stored, and how far a group is. Times are in milliseconds since the epoch and `None` without
@@ -20,7 +20,7 @@ pub(crate) struct TimeSpan {
     pub last_ms: Option<i64>,
     /// Store time of the last message that the group consumed; of the first message while it consumed none.
     pub consumed_ms: Option<i64>,
-    /// Age of the message that the group consumes next, in milliseconds; 0 without one.
+    /// Age of the group's next message, in milliseconds. 0 without a message.
     pub delay_ms: i64,
 }
 

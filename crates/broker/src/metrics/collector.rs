@@ -18,7 +18,7 @@ const EXPORT: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/E
 const SYSTEM_AUTHORITIES: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem"];
 
-/// Bytes of an answer that are read; further ones are not looked at.
+/// Most bytes that are read of a response.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
 /// Sends requests to the configured collector, one after the other over one connection.

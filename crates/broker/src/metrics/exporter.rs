@@ -22,7 +22,7 @@ use crate::config::Exporter;
 use crate::role::BrokerRole;
 use crate::supervisor::SupervisedWork;
 
-/// Most connections at once; further ones wait to be accepted.
+/// Most concurrent connections. Further connections wait to be accepted.
 const CONNECTIONS_MAX: usize = 64;
 
 /// Timeout of a client's request. Short, so that silent connections free their places for probes.
@@ -34,7 +34,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 3_600 } els
 /// Index of the worker that accepts connections, reads requests and answers probes.
 const FRONT: usize = 0;
 
-/// Index of the worker that makes the pages of metrics, one at a time.
+/// Index of the worker that makes the pages of metrics, a page at a time.
 const SCRAPES: usize = 1;
 
 /// Pause after a connection could not be accepted, such as for want of file descriptors.
@@ -150,7 +150,7 @@ async fn accept(broker: Arc<Broker>, listener: StdListener, tasks: Workers) {
     }
 }
 
-/// Answers one request; the connection is closed after it.
+/// Answers a request. The connection is closed after it.
 async fn serve(broker: Arc<Broker>, workers: &Workers, stream: &mut TcpStream) -> io::Result<()> {
     let Some(head) = within(REQUEST_TIMEOUT, read_head(stream)).await.transpose()? else { return Ok(()) };
     let answered = async {

@@ -30,7 +30,7 @@ pub(super) struct Exposition {
     form: Form,
     /// Labels of every series.
     common: Vec<(String, String)>,
-    /// Most series of one metric.
+    /// Most series of a metric.
     series_max: usize,
 }
 
@@ -73,7 +73,7 @@ impl Exposition {
         Family { exposition: self, metric, labels, ends: Vec::new(), series: 0, overflow: None }
     }
 
-    /// Writes a metric of one series without labels of its own.
+    /// Writes a metric with a single series and no labels of its own.
     pub(super) fn single(&mut self, metric: &'static Metric, value: f64) {
         self.family(metric).value(&[], value);
     }
@@ -124,7 +124,7 @@ impl Labels {
         Self { own, series: Template::new(common, own), ranges }
     }
 
-    /// Names and values of one series.
+    /// Returns the names and values of a series.
     fn pairs<'a>(&'a self, common: &'a [(String, String)], values: &'a [&'a str]) -> Vec<(&'a str, &'a str)> {
         let pair = |label: &Label| match *label {
             Label::Common(index) => (common[index].0.as_str(), common[index].1.as_str()),
@@ -144,7 +144,7 @@ struct Template {
 }
 
 impl Template {
-    /// A label of the metric's own wins over one of the settings with the same name.
+    /// Makes the template. A label of the metric itself replaces a label of the settings with that name.
     fn new(common: &[(String, String)], own: &[&str]) -> Self {
         let kept = (0..common.len()).filter(|index| !own.contains(&common[*index].0.as_str()));
         let mut order: Vec<_> = (0..own.len()).map(Label::Own).chain(kept.map(Label::Common)).collect();

@@ -110,7 +110,7 @@ pub(super) fn head_of_parts(content_type: &str, in_chunks: bool) -> Vec<u8> {
         .into_bytes()
 }
 
-/// A part of a body as a chunk. An empty one would end the body.
+/// Makes a chunk of a body's part. An empty chunk would end the body.
 pub(super) fn chunk(part: &str) -> Vec<u8> {
     if part.is_empty() { Vec::new() } else { format!("{:x}\r\n{part}\r\n", part.len()).into_bytes() }
 }

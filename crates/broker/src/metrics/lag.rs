@@ -63,7 +63,8 @@ pub(super) fn write(broker: &Broker, text: &mut Exposition) {
     }
 }
 
-/// The progress of all groups that committed offsets or are connected, by group, topic and whether the topic is one of retries.
+/// Returns the progress of all groups that committed offsets or are connected, by group, topic and whether the topic
+/// is a retry topic.
 fn rows(broker: &Broker) -> BTreeMap<(String, String, bool), Progress> {
     // The queues in which groups have offsets, looked up once for all groups of their topic.
     let mut queues: HashMap<String, HashMap<i32, Option<Arc<Queue>>>> = HashMap::new();
@@ -148,7 +149,7 @@ impl Place {
     }
 }
 
-/// Adds the lag of a group in one queue: `wanted` is the offset of the first message that the group has not consumed.
+/// Adds the lag of a group in a queue. `wanted` is the offset of the first message that the group has not consumed.
 fn add(
     times: &mut HeadTimes<'_>,
     row: &mut Progress,

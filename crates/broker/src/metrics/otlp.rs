@@ -145,7 +145,7 @@ pub(super) fn attribute((key, value): (&str, &str)) -> KeyValue {
     KeyValue { key: key.to_owned(), value: Some(AnyValue { text: Some(value.to_owned()) }) }
 }
 
-/// Metrics that are being made of figures of one moment.
+/// Metrics under construction, from figures of a single moment.
 pub(super) struct Points {
     pub metrics: Vec<Metric>,
     pub start_ns: u64,
@@ -210,7 +210,7 @@ pub(super) struct Deltas {
     last_ns: u64,
 }
 
-/// The sum, and the counts of the ranges of a histogram, of one series.
+/// Sum of a series, and the counts of a histogram's ranges.
 type Counts = (f64, Vec<u64>);
 
 impl Deltas {

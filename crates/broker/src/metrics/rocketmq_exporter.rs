@@ -125,7 +125,7 @@ runtime! {
     "commitlogdir_capacity_free" "free" 0
 }
 
-/// Rows of one metric: the values of its labels, and its value.
+/// Rows of a metric: the values of its labels, and its value.
 type Rows = Vec<(Vec<String>, f64)>;
 
 /// The page; `parts` gets all of it but the last part. May wait for the disk, for the store times of messages.

@@ -116,7 +116,7 @@ impl Offsets {
     }
 }
 
-/// Takes the committed offsets out of a table, those of light groups among them.
+/// Takes the committed offsets out of a table, including those of light groups.
 pub(super) fn committed(file: &mut ConsumerOffsetTable) -> Table {
     let light = file.extra.remove(LIGHT_OFFSETS).and_then(|table| serde_json::from_value(table).ok());
     let light: BTreeMap<String, i64> = light.unwrap_or_default();

@@ -38,7 +38,7 @@ impl Offsets {
         self.counter.begin()
     }
 
-    /// Commits an offset where it is larger than the committed one, unless a reset is pending.
+    /// Commits an offset if it is larger than the committed offset, unless a reset is pending.
     pub(crate) fn raise(&self, group: &str, topic: &str, queue_id: i32, offset: i64) {
         self.change(group, topic, queue_id, |position| {
             if position.reset.is_none() && position.committed.is_none_or(|own| own < offset) {

@@ -49,7 +49,7 @@ pub(crate) struct CommitOffset<'a> {
     pub queue_id: Option<i32>,
     /// Refused when absent, with a text of its own.
     pub offset: Option<i64>,
-    /// Whether the offset counts only where it is larger than the committed one.
+    /// Whether the offset counts only if it is larger than the committed offset.
     pub only_raises: bool,
 }
 
@@ -120,7 +120,7 @@ pub(crate) struct ResetContext<'a> {
     pub search: &'a dyn Fn(&str, i32, i64) -> Result<i64, Refusal>,
 }
 
-/// Resets offsets so that the next pull takes the new ones (`useServerSideResetOffset`), and returns them.
+/// Resets offsets so that the next pull takes the new offsets (`useServerSideResetOffset`), and returns them.
 pub(crate) fn reset(
     context: &ResetContext<'_>,
     wanted: &ResetOffset<'_>,

@@ -14,7 +14,7 @@ pub(crate) struct Reader(Arc<Mutex<Topic>>);
 /// Offsets of a group in a queue. -1 for an offset that the group never set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GroupOffsets {
-    /// Offset of the next message to consume; that of the pending reset, if there is one.
+    /// Offset of the next message to consume, or the offset of a pending reset.
     pub committed: i64,
     /// Offset of the next message to pull.
     pub pulled: i64,
@@ -73,8 +73,8 @@ impl Offsets {
         topic.queues.iter().filter_map(|(queue, position)| Some((*queue, position.committed?))).collect()
     }
 
-    /// Calls `each` with the topic, the queue id and the committed offset of every queue of which a group committed one. The offsets
-    /// are locked meanwhile.
+    /// Calls `each` with the topic, the queue id and the committed offset of every queue with a commit of a group.
+    /// The offsets are locked meanwhile.
     pub(crate) fn each_committed(&self, group: &str, mut each: impl FnMut(&str, i32, i64)) {
         let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
         for (name, topic) in groups.get(group).into_iter().flatten() {

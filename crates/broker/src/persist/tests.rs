@@ -197,8 +197,8 @@ fn fake_files(disk: &FakeDisk) -> ConfigFiles {
     ConfigFiles::new(Arc::new(disk.clone()), Path::new(CRASH_ROOT).join("config"))
 }
 
-/// The disk after every crash that can hit `change`: a kill before each of its changes of the disk, and power cuts then. The
-/// last disks are those after the whole change.
+/// Returns the disk after every crash that can hit `change`: a kill before each change of the disk, and power cuts
+/// then. The last disks are those after the whole change.
 fn crashes(before: &FakeDisk, change: impl Fn(&FakeDisk)) -> Vec<FakeDisk> {
     let mut found = Vec::new();
     for steps in 0.. {

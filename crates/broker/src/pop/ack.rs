@@ -84,7 +84,7 @@ pub struct PoppedMessage<'a> {
     pub handle: &'a str,
 }
 
-/// Messages of one pop of one queue that are acknowledged together.
+/// Messages of a pop of a queue that are acknowledged together.
 struct Acknowledged<'a> {
     origin: Origin<'a>,
     offsets: Vec<i64>,
@@ -235,11 +235,11 @@ pub struct Invisible {
     pub(crate) end: LogOffset,
 }
 
-/// Keeps a message invisible for another `invisible_ms`: it gets a checkpoint of its own, and is acknowledged in the old one.
-/// `None` when the message was popped in order and is acknowledged already.
+/// Keeps a message invisible for another `invisible_ms`. The message gets a checkpoint of its own, and is
+/// acknowledged in the old checkpoint. Returns `None` if the message was popped in order and is acknowledged already.
 ///
 /// # Errors
-/// `NO_MESSAGE` for an offset without a message; further refusals of `ChangeInvisibleTimeProcessor.processRequest`.
+/// `NO_MESSAGE` for an offset without a message, and the refusals of `ChangeInvisibleTimeProcessor.processRequest`.
 pub(crate) fn change_invisible_time(
     broker: &Arc<Broker>,
     message: &PoppedMessage<'_>,

@@ -15,7 +15,7 @@ pub(super) const OPEN_MAX: usize = 200_000;
 /// The name of a checkpoint: topic, group and broker; queue id, start offset and pop time in milliseconds.
 type Key = ((String, String, String), (i32, i64, i64));
 
-/// The open checkpoints of one revive queue, and the offset of the record that is read next.
+/// Open checkpoints of a revive queue, and the offset of the next record to read.
 #[derive(Debug, Default)]
 pub(super) struct OpenCheckpoints {
     /// Open checkpoints by the offset of their record in the revive queue.
@@ -27,7 +27,7 @@ pub(super) struct OpenCheckpoints {
 }
 
 impl OpenCheckpoints {
-    /// Starts behind record `done`: that one and all before it need not be read again.
+    /// Starts behind record `done`, up to which no record need be read again.
     pub(super) fn behind(done: i64) -> Self {
         Self { next: done + 1, ..Self::default() }
     }

@@ -15,7 +15,7 @@ use crate::long_polling::PullAsk;
 use crate::pull::{Pull, Scan, Source, without};
 use crate::topics::Topic;
 
-/// Most messages that one 200052 `PEEK_MESSAGE` returns.
+/// Most messages that a 200052 `PEEK_MESSAGE` returns.
 const COUNT_MAX: i32 = 32;
 
 /// Result of a peek.

@@ -47,7 +47,7 @@ pub(super) enum Unpopped {
     NotStored(PutError),
 }
 
-/// The part of a pop that comes from one queue.
+/// Part of a pop that comes from a single queue.
 struct Part {
     busy: Busy,
     next: i64,
@@ -158,8 +158,8 @@ fn retry_kinds(broker: &Broker, dice: i32) -> &'static [Kind] {
     }
 }
 
-/// The queue offset at which the next pop of a queue reads. A group without an offset begins at the first message, or at the
-/// last one with `from_end`.
+/// Returns the queue offset at which the next pop of a queue reads. A group without an offset begins at the first
+/// message, or at the last message with `from_end`.
 pub(super) fn position(broker: &Broker, cell: &Cell, queue: &Queue, from_end: bool) -> i64 {
     // Under the lock of the in-flight queue, which is held while the group's offset passes settled pops.
     let in_flight = cell.in_flight();

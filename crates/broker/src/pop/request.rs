@@ -12,7 +12,7 @@ use crate::supervisor::SupervisedWork;
 use crate::topics::Topic;
 use crate::{FAQ, Refusal};
 
-/// Most messages a client may ask for in one pop.
+/// Most messages that a client may request with a pop.
 const COUNT_MAX: i32 = 32;
 /// A pop that arrives more than this many milliseconds after its polling time is over is refused.
 const LATE_MS: i64 = 500;

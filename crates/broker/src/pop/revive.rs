@@ -34,7 +34,7 @@ use crate::topics::Queue;
 /// Messages are brought back at least this many milliseconds after they are visible again, so that acknowledgements on their
 /// way still count.
 const GRACE_MS: i64 = 1000;
-/// Most records of a revive queue read in one step.
+/// Most records of a revive queue read in a step.
 const STEP: usize = 256;
 /// Shortest pause in milliseconds before a round without a wake-up.
 const PAUSE_MS: i64 = 20;

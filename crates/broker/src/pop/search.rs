@@ -29,7 +29,7 @@ impl Search {
     }
 }
 
-/// Counts one search in the disk pool until it is dropped.
+/// Counts a search in the disk pool until it is dropped.
 struct Permit(Arc<AtomicUsize>);
 
 impl Permit {

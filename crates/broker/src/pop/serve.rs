@@ -33,7 +33,7 @@ use crate::topics::{Queue, Topic};
 /// Number of times that a request that did not advance is run again when there seem to be messages, before it is suspended anyway.
 const TRIES_MAX: usize = 3;
 
-/// The outcome of running a request for one slice.
+/// Result of running a request for a slice.
 enum Run {
     /// The answer was written.
     Answered,
@@ -255,8 +255,8 @@ fn drive(broker: &Arc<Broker>, mut woken: Vec<SuspendedPop>) {
     }
 }
 
-/// A request on its way to the thread of its connection. If the connection ends before, other requests that wait for the
-/// same queues are woken in its place.
+/// Request between its list and the thread of its connection. If the connection ends before, other requests that wait
+/// for the queues are woken instead.
 struct InHand {
     broker: Arc<Broker>,
     held: Option<SuspendedPop>,

@@ -9,7 +9,7 @@ use wire::units::QueueOffset;
 use super::{Pull, Source};
 use crate::broker::Broker;
 
-/// Most index units read in one step.
+/// Most index units read in a step.
 const STEP: usize = 256;
 /// Bytes of an index unit.
 const UNIT_BYTES: u64 = 20;
@@ -209,7 +209,7 @@ enum Looked {
     NotResident,
 }
 
-/// Collects the units of one answer within its limits.
+/// Collects the units of a response within its limits.
 struct Collector<'a> {
     broker: &'a Broker,
     pull: &'a Pull,

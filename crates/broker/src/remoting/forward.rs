@@ -207,8 +207,8 @@ async fn find_master(
     }
 }
 
-/// Sends a request to the master and passes its answer to the client. Tasks of one worker begin in the order in which they were
-/// spawned, so requests reach the master in theirs.
+/// Sends a request to the master and passes its response to the client. Tasks of a worker begin in the order of their
+/// spawns, so requests reach the master in their order.
 async fn send(
     broker: Arc<Broker>,
     master: Arc<ConnectionHandle>,

@@ -72,7 +72,7 @@ pub(super) fn earliest_time(r: &Request<'_>) -> Result<Answer, Refusal> {
     Ok(Answer::success().field("timestamp", time_ms.unwrap_or(-1)))
 }
 
-/// 33 `VIEW_MESSAGE_BY_ID`: one record by its log offset.
+/// 33 `VIEW_MESSAGE_BY_ID`: a record by its log offset.
 pub(super) fn view(r: &Request<'_>) -> Result<Answer, Refusal> {
     let offset: i64 = r.number("offset")?;
     let missing = || Refusal::error(format!("can not find message by the offset, {offset}"));

@@ -78,8 +78,8 @@ pub(super) fn versions(r: &Request<'_>) -> Result<Answer, Refusal> {
         .field("clusterName", &r.broker.config.broker_cluster_name))
 }
 
-/// 53 `UPDATE_GLOBAL_WHITE_ADDRS_CONFIG`: the addresses of one file that need no signature, of the main file unless the request
-/// names another one of the rules.
+/// 53 `UPDATE_GLOBAL_WHITE_ADDRS_CONFIG`: the addresses of a file that need no signature. The default is the main
+/// file of the rules.
 pub(super) fn update_white_list(r: &Request<'_>) -> Result<Answer, Refusal> {
     let rules = rules(r, WHITE_LIST_FAILED)?;
     let addresses = list(r, "globalWhiteAddrs").ok_or_else(|| {

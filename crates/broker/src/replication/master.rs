@@ -41,7 +41,7 @@ pub(crate) use machine::Decided;
 pub(super) use machine::Machine;
 use machine::{Action, Event as MachineEvent, Received};
 
-/// Bytes put together for one connection from which on no further frame is added before the socket has taken them.
+/// Size of a connection's buffer from which on no further frame is added before the socket has taken the buffer.
 const BUFFER_BYTES: usize = 512 << 10;
 
 /// Most slaves that are connected at once, and most connections that are being greeted. A further connection replaces a stranger: a
@@ -50,7 +50,7 @@ const BUFFER_BYTES: usize = 512 << 10;
 /// connection that is furthest behind.
 const SLAVES_MAX: usize = 64;
 
-/// Most connections of one address. A further connection replaces the connection that is furthest behind.
+/// Most connections of an address. A further connection replaces the connection that is furthest behind.
 const PER_ADDRESS_MAX: usize = 16;
 
 /// Most events of connections that wait for the thread; the connections wait then.
@@ -100,7 +100,7 @@ struct Shell {
     wake_at_ms: Option<u64>,
     last_peer: u64,
     evidence: Evidence,
-    /// Whether other connections than before may count.
+    /// Whether the set of connections that count may have changed.
     is_recount_due: bool,
     growth: Growth,
     /// Notified when a flush that the machine asked for has ended or takes long.

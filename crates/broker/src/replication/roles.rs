@@ -92,7 +92,7 @@ impl Roles {
         Self { proposals, worker: None, engines: EngineThreads::new(broker.clone()), decided: None, broker }
     }
 
-    /// Follows orders until the broker stops. An order that failed is tried again until another one comes.
+    /// Follows orders until the broker stops. A failed order is tried again until the next order.
     pub(super) fn run(mut self, orders: &Receiver<Order>) {
         let _fenced_by_panic = FencedByPanic(self.broker.clone());
         let mut failed = None;

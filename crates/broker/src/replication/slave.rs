@@ -433,7 +433,7 @@ async fn append_with_room(store: &Store, at: LogOffset, body: &[u8]) -> Result<(
     }
 }
 
-/// Reads from the connection; waits for ever without one.
+/// Reads from the connection. Waits for ever without a connection.
 async fn read(link: &mut Option<Link>) -> io::Result<usize> {
     match link {
         Some(link) => {

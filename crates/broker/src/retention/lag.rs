@@ -12,7 +12,7 @@ use crate::broker::Broker;
 use crate::names::{self, is_light};
 use crate::pop::REVIVE_GROUP;
 
-/// The backlog of one group in one queue.
+/// Backlog of a group in a queue.
 #[derive(Clone, Debug)]
 pub(super) struct Lag {
     pub group: String,

@@ -15,7 +15,7 @@ const SOON_MS: i64 = 24 * 3_600_000;
 /// A warning that still holds is repeated after this many milliseconds.
 const REPEAT_MS: i64 = 3_600_000;
 
-/// Most groups for which lost messages are logged in one round.
+/// Most groups for which lost messages are logged in a round.
 const GROUPS_NAMED: usize = 20;
 
 /// Whether a warning must be logged now: when `holds` becomes true, and every [`REPEAT_MS`] while it stays true.

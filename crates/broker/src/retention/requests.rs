@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use crate::broker::Broker;
 use crate::names;
 
-/// Number of rounds for which one request to delete expired log files counts (`CleanCommitLogService.MAX_MANUAL_DELETE_FILE_TIMES`).
+/// Number of rounds for which a request to delete expired log files counts
+/// (`CleanCommitLogService.MAX_MANUAL_DELETE_FILE_TIMES`).
 const ROUNDS: u32 = 20;
 
 /// Makes the next rounds delete expired files at any hour, and messages older than the retention time of their topic.

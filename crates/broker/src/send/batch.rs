@@ -14,7 +14,7 @@ use crate::Refusal;
 use crate::broker::Broker;
 use crate::topics::Queue;
 
-/// Most messages of one record, since `INNER_NUM` is a `short` in Java.
+/// Most messages of a record, because `INNER_NUM` is a `short` in Java.
 const INNER_MAX: usize = i16::MAX.unsigned_abs() as usize;
 
 /// Checks a batch and encodes its records.

@@ -211,7 +211,7 @@ impl<'a> Delay<'a> {
     }
 }
 
-/// The delay level that the property `DELAY` names; an empty one names none.
+/// Returns the delay level in the property `DELAY`. An empty property has no level.
 fn delay_level(value: &[u8]) -> Result<i32, Refusal> {
     let text = String::from_utf8_lossy(value);
     match text.as_ref() {

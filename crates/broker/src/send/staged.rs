@@ -21,7 +21,7 @@ pub(crate) struct StagedSends<T> {
     pub(super) properties: Vec<u8>,
     /// Topic of the last send, and the generation of the table of topics in which it was found.
     pub(super) last: Option<(u64, Arc<Topic>)>,
-    /// Whether a staged message cancels a timed one.
+    /// Whether a staged message cancels a timed message.
     pub(super) cancels: bool,
     /// The recalls of timed messages among the pending requests.
     pub(super) recalls: Vec<Staged>,
@@ -67,7 +67,8 @@ impl<T> StoredSend<'_, T> {
         self.pending.recalls_at.is_some()
     }
 
-    /// Log offsets of the records, one for each message, or a single one for a batch that is stored as one record.
+    /// Returns the log offsets of the records: an offset for each message, or a single offset for a batch that is
+    /// stored as one record.
     pub fn log_offsets(&self) -> impl Iterator<Item = LogOffset> {
         self.pending.records.clone().map(|index| self.staged.batch.placed(index).log_offset)
     }

@@ -20,7 +20,7 @@ use crate::persist::{self, ConfigFile};
 /// Most notes that are kept; the oldest goes.
 const NOTES_MAX: usize = 32;
 
-/// Time in milliseconds between two notes that stay; newer ones replace the last.
+/// Time in milliseconds between two notes that stay. Newer notes replace the last note.
 const SPACING_MS: i64 = 5000;
 
 /// Positions that are proven by a log that reaches to an end.
@@ -131,7 +131,7 @@ impl Noted {
         self.cuts
     }
 
-    /// Adds a note; whether one more of them stays.
+    /// Adds a note. Returns whether the number of notes grew.
     fn add(&mut self, note: DeliveryNote) -> bool {
         // Invariant of `notes`.
         self.notes.retain(|earlier| earlier.end <= note.end);

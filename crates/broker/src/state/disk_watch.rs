@@ -1,8 +1,8 @@
 //! Watches whether the disk finishes writes and flushes of the log.
 //!
-//! A disk that hangs or is very slow reports no error, so no other check notices the disk. In controller mode the broker gives up
-//! the role of master after `diskStallTimeoutMillis`. Without controllers no other broker can take the role: the log and the status
-//! name the disk.
+//! A disk that hangs or is very slow reports no error, so no other check notices the disk. In controller mode the
+//! broker gives up the role of master after `diskStallTimeoutMillis`. Without controllers no other broker can take
+//! the role, so the log and the status name the disk.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -61,7 +61,7 @@ struct Looks {
     flush: Seen,
 }
 
-/// The watch of one store.
+/// Watch of a store's disk operations.
 #[derive(Default)]
 pub(crate) struct DiskWatch(Mutex<Looks>);
 

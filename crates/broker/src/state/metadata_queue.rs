@@ -96,13 +96,14 @@ impl MetadataQueue {
         std::mem::take(&mut queue.waiting)
     }
 
-    /// Takes all requests that wait, and refuses later ones because the broker stops.
+    /// Takes all waiting requests, and refuses later requests because the broker stops.
     pub(crate) fn close(&self) -> Vec<Waiting> {
         self.queue().stopped = true;
         self.take()
     }
 
-    /// Takes all requests that wait, and refuses later ones because the metadata writer has ended, unless the broker stops.
+    /// Takes all waiting requests, and refuses later requests because the metadata writer has ended, unless the
+    /// broker stops.
     pub(crate) fn abandon(&self) -> Vec<Waiting> {
         let mut queue = self.queue();
         queue.abandoned = !queue.stopped;

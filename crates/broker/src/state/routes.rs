@@ -38,7 +38,7 @@ struct Known {
     generation: u64,
 }
 
-/// The routes of topics, and the requests that wait for one.
+/// Routes of topics, and the requests that wait for a route.
 pub(crate) struct Routes {
     known: Mutex<HashMap<String, Known>>,
     questions: Sender<Question>,

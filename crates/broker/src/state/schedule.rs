@@ -73,7 +73,7 @@ impl Schedule {
     /// Replaces the positions by those of a master. Waits for the disk if they differ.
     ///
     /// # Errors
-    /// When the file cannot be written; the positions are then as before.
+    /// When the file cannot be written. The positions stay unchanged then.
     pub(crate) fn adopt(&self, file: DelayOffsetTable) -> Result<(), persist::Error> {
         if self.table().offsets != file.offset_table {
             self.path.write(&json::to_vec(&file))?;

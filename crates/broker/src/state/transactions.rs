@@ -57,7 +57,7 @@ pub(crate) struct Transactions {
 }
 
 impl Transactions {
-    /// Locks the state. The lock is held during one append, so that a half message is decided only once.
+    /// Locks the state. The lock is held during an append, so that a half message is decided only once.
     pub(crate) fn lock(&self) -> MutexGuard<'_, HalfMessages> {
         self.half_messages.lock().unwrap_or_else(PoisonError::into_inner)
     }

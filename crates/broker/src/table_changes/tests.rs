@@ -12,7 +12,7 @@ use crate::testing::Fixture;
 
 const SLAVE: BrokerId = BrokerId::new(2);
 
-/// A broker of a set under controllers that is its master, with one slave in the in-sync set.
+/// Makes a broker that is the master of a set under controllers, with a slave in the in-sync set.
 fn master() -> Fixture {
     appointed(Fixture::with(|config| config.replication.controller.is_enabled = true))
 }

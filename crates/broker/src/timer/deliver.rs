@@ -15,9 +15,9 @@ use crate::refusal::PutError;
 use crate::schedule::target;
 use crate::topics::Queue;
 
-/// Most messages delivered by one append.
+/// Most messages delivered by an append.
 const BATCH_MAX: usize = 512;
-/// Size in bytes at which no further messages are added to one append.
+/// Size in bytes at which no further messages are added to an append.
 const BATCH_BYTES_MAX: usize = 1 << 20;
 /// Pause in milliseconds after a failed read or append.
 const RETRY_AFTER_MS: i64 = 1000;

@@ -18,7 +18,7 @@ use crate::engine::{Engine, Next, Wakeup};
 const RETRY_AFTER_MS: i64 = if cfg!(test) { 0 } else { 1000 };
 /// Attempts after which a failed read is given up, so that it no longer holds up other reads. About a minute.
 pub(super) const TRIES_MAX: u32 = 60;
-/// Most bytes of old records read ahead for one slot. Records beyond that are read when they are due.
+/// Most bytes of old records read ahead for a slot. Records beyond that are read when they are due.
 const AHEAD_BYTES_MAX: u64 = 64 << 20;
 
 /// Job of the timer for the fetch engine.
@@ -37,7 +37,7 @@ pub(super) enum Fetched {
     Touched(Entry),
 }
 
-/// A chain that is being read: the units of one slot in the timer log, linked from the newest to the oldest.
+/// Chain that is being read: the units of a slot in the timer log, linked from the newest to the oldest.
 pub(super) struct Chain {
     load: Load,
     /// The entries of the chain, once it was read.

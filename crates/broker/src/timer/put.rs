@@ -16,7 +16,7 @@ pub(crate) struct Asked<'a> {
     pub deliver_ms: Option<&'a [u8]>,
     /// The message was timed before: it is a delivered copy that a consumer sends back.
     pub was_timed: bool,
-    /// The message cancels another one.
+    /// Whether the message cancels another message.
     pub cancels: bool,
 }
 

@@ -84,7 +84,7 @@ struct Saves {
     done: u64,
     /// When the last save began, in milliseconds since the epoch.
     began_ms: i64,
-    /// A save failed for good; no further ones are made.
+    /// Whether a save failed for good, after which no saves are made.
     failed: bool,
 }
 

@@ -78,7 +78,7 @@ pub(super) fn asked_ms(name: &str, value: &[u8], now_ms: i64) -> Option<i64> {
     })
 }
 
-/// Writes the properties of a delivered copy, or of a rolled one with `roll`.
+/// Writes the properties of a delivered copy, or with `roll` of a rolled copy.
 pub(super) fn copy_properties(
     out: &mut Vec<u8>,
     text: &[u8],

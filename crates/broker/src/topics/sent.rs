@@ -33,17 +33,17 @@ pub(crate) const SIZE_BOUNDS: [u64; 6] = [1 << 10, 4 << 10, 512 << 10, 1 << 20, 
 /// Counts of producers' messages in a queue since the queue was opened.
 #[derive(Default)]
 pub(crate) struct Sent {
-    /// Counts by kind of message. Most queues get messages of one kind only, so each is made on first use.
+    /// Counts by kind of message, each allocated on first use, because most queues get messages of a single kind.
     kinds: [OnceLock<Box<KindCounts>>; MessageKind::NAMES.len()],
     /// Whether the topic is in the list for the next sample of statistics.
     noted: AtomicBool,
     /// Number of requests.
     pub requests: AtomicU64,
-    /// Milliseconds it took to store the messages, of all requests that took at least one.
+    /// Milliseconds of storing the messages, summed over requests that took at least one millisecond.
     pub ms: AtomicU64,
 }
 
-/// Counts of the messages of one kind; together one line of the processor's cache.
+/// Counts of the messages of a kind, in a cache line of their own.
 #[derive(Default)]
 #[repr(align(64))]
 struct KindCounts {
@@ -53,7 +53,7 @@ struct KindCounts {
     sizes: [AtomicU64; SIZE_BOUNDS.len() + 1],
 }
 
-/// A copy of the counts of one kind.
+/// Copy of the counts of a kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SentOfKind {
     pub bytes: u64,
@@ -96,7 +96,7 @@ impl Sent {
         self.noted.store(false, Ordering::Relaxed);
     }
 
-    /// Adds the time it took to store the messages of one request.
+    /// Adds the duration of storing the messages of a request.
     pub(crate) fn took(&self, time: Duration) {
         self.ms.fetch_add(u64::try_from(time.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }

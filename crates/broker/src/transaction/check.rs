@@ -23,7 +23,7 @@ pub(crate) struct Checks {
 }
 
 impl Checks {
-    /// Checks that begin one interval after the first round.
+    /// Makes checks that begin an interval after the first round.
     pub(crate) fn new(broker: Arc<Broker>) -> Self {
         Self { broker, checked: Every::default() }
     }

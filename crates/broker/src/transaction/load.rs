@@ -12,7 +12,7 @@ use crate::refusal::PutError;
 use crate::state::HalfMessages;
 use crate::topics::Queue;
 
-/// Most op records read in one step.
+/// Most op records read in a step.
 const STEP: usize = 1024;
 
 /// Reads the op records behind the committed position, and appends the op record that may be missing after a crash.

@@ -15,7 +15,7 @@ const PAUSE_FACTOR: u64 = 20;
 /// Longest pause between two resignations. After a longer time with the role the pause starts again at the first value.
 const PAUSE_MAX_MS: u64 = 3_600_000;
 
-/// The resignations of one broker.
+/// Resignations of a broker.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Resignation {
     /// The request for an election that is in flight.

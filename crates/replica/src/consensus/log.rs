@@ -6,7 +6,7 @@ use raft::eraftpb::{self, ConfState};
 use raft::{Error, GetEntriesContext, RaftState, StorageError};
 use std::collections::VecDeque;
 
-/// The log of one controller.
+/// Log of a controller.
 pub(super) struct Log {
     voters: Vec<u64>,
     hard: Hard,

@@ -19,7 +19,7 @@ const LAYOUT: u8 = 1;
 const REJECTS: u8 = 1;
 const HAS_SNAPSHOT: u8 = 2;
 
-/// Most entries of one message; more than the library ever sends.
+/// Most entries of a message. More than the library ever sends.
 const ENTRIES_MAX: u32 = 100_000;
 
 /// Vote of a controller, and its committed index.
@@ -85,7 +85,7 @@ impl Record {
         }
     }
 
-    /// Reads the records of one save, one or more; `None` if the bytes are not records.
+    /// Decodes the records of a save. Returns `None` if the bytes are not records.
     #[must_use]
     pub fn decode_all(bytes: &[u8]) -> Option<Vec<Self>> {
         let (mut rest, mut records) = (Rest(bytes), Vec::new());

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 use wire::codes::response;
 use wire::ha::{BrokerId, Epoch};
 
-/// Most requests about one broker set that wait for their turn; further ones are refused as busy.
+/// Most requests about a broker set that wait for their turn. Further requests are refused as busy.
 const QUEUE_MAX: usize = 1_000;
 
 /// Settings of a controller's decisions.
@@ -34,7 +34,7 @@ impl Default for LeaderConfig {
     }
 }
 
-/// Names a request that waits for its answer. The shell chooses the numbers and never uses one twice.
+/// Id of a waiting request. The shell chooses the numbers and never uses a number twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RequestId(pub u64);
 
@@ -110,7 +110,7 @@ pub enum LeaderAction {
     WakeAt(u64),
 }
 
-/// The requests about one broker set.
+/// Requests about a broker set.
 #[derive(Clone, Debug, Default)]
 struct Queue {
     /// Proposal in flight, and the response that leaves when it is committed. The request is `None` for the
@@ -231,7 +231,7 @@ impl Leader {
         self.work_off(now_ms, &name, out);
     }
 
-    /// Decides the requests of a set until one needs changes.
+    /// Decides the requests of a set until a request needs changes.
     fn work_off(&mut self, now_ms: u64, name: &str, out: &mut Vec<LeaderAction>) {
         let Some(queue) = self.queues.get_mut(name) else { return };
         while queue.under_way.is_none() {

@@ -11,7 +11,7 @@ use wire::units::LogOffset;
 /// Most brokers with stored heartbeats. Heartbeats of further brokers are ignored.
 const LIVES_MAX: usize = 100_000;
 
-/// Names a connection to a controller. The shell chooses the numbers and never uses one twice.
+/// Id of a connection to a controller. The shell chooses the numbers and never uses a number twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConnectionId(pub u64);
 
@@ -108,7 +108,7 @@ impl Lives {
         gone
     }
 
-    /// When [`Lives::expire`] finds the next one.
+    /// Returns the time at which [`Lives::expire`] finds the next silent broker.
     #[must_use]
     pub fn wake_at_ms(&self) -> Option<u64> {
         self.deadlines.first().map(|first| first.0.saturating_add(1))

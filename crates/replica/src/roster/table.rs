@@ -103,7 +103,7 @@ impl BrokerSet {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Change {
-    /// A broker has got its id; with the first one the set comes into being.
+    /// A broker got its id. The first id of a set creates the set.
     IdApplied {
         /// Cluster of the set.
         cluster: String,
@@ -123,7 +123,7 @@ pub enum Change {
         /// Address of the broker.
         address: String,
     },
-    /// The in-sync set has other members.
+    /// The in-sync set changed.
     SetAltered {
         /// Name of the set.
         name: String,
@@ -152,7 +152,7 @@ pub enum Change {
         /// The brokers; all of them when empty.
         brokers: BTreeSet<BrokerId>,
     },
-    /// A set of another group of controllers was taken over; it replaces one with this name.
+    /// A set of another group of controllers was imported. It replaces a set with this name.
     Imported {
         /// Name of the set.
         name: String,

@@ -12,7 +12,7 @@ use wire::ha::switch::{Handshake, HandshakeReply, TransferHeader};
 use wire::ha::{EpochStart, FrameError};
 use wire::units::LogOffset;
 
-/// Pause in milliseconds beside the usual one when no epoch is common to both logs (`processReadResult`).
+/// Additional pause in milliseconds if the logs have no common epoch (`processReadResult`).
 const NO_COMMON_EPOCH_PAUSE_MS: u64 = 2_000;
 
 /// State of a broker that becomes slave.

@@ -1,4 +1,4 @@
-//! Multi-dispatch: one record that is a message of several queues (`MultiDispatchUtils`, `CommitLog.MultiDispatch`).
+//! Multi-dispatch: a record that is a message of several queues (`MultiDispatchUtils`, `CommitLog.MultiDispatch`).
 //!
 //! The property `INNER_MULTI_DISPATCH` names further queues, separated by commas. A name that begins with `%LMQ%` is
 //! a light queue, which has only queue id 0. Any other name is a topic, and the queue has the message's queue id. The
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use wire::properties::{self, PROPERTIES_BYTES_MAX, key};
 use wire::record::{CRC_PROPERTY_BYTES, EncodeError, RecordView};
 
-/// Ends a property; some clients omit it behind the last one.
+/// End of a property. Some clients omit it behind the last property.
 const SEPARATOR: u8 = 2;
 /// Bytes of the longest offset and its separator.
 const OFFSET_BYTES_MAX: usize = 20;
@@ -118,7 +118,7 @@ pub(super) fn write_offsets(batch: &mut Batch) {
 }
 
 impl Multi {
-    /// The offsets property of the next record. A queue that is named twice gets the record once, at one offset.
+    /// Returns the offsets property of the next record. A repeated queue gets the record once, at a single offset.
     fn text(&self, own: (&Arc<Queue>, u64), taken: &mut Taken) -> Vec<u8> {
         let mut offsets = HashMap::from([(Arc::as_ptr(own.0), own.1)]);
         offsets.extend(self.queues.iter().map(|queue| (Arc::as_ptr(queue), taken.next(queue))));

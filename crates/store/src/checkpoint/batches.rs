@@ -11,7 +11,7 @@ use std::io;
 use wire::record::peek_store_timestamp;
 use wire::units::{LogOffset, QueueOffset};
 
-/// Units read in one step: more than a record can hold messages.
+/// Units read in a step: more than a record can hold messages.
 const STEP_UNITS: usize = 1 << 16;
 /// Bytes at a record's start that contain its store time, for every size of the host fields.
 const HEAD_BYTES: usize = 76;

@@ -14,7 +14,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// State that one round leaves to the next.
+/// State that a round passes to the next round.
 #[derive(Default)]
 pub(crate) struct Rounds {
     /// The queue table's file; `None` before the first announcement and after a failed write.

@@ -1,5 +1,5 @@
-//! Writes entries of the unit journal: between two checkpoints, units that wait for many queue files are made durable in one
-//! file. See [`crate::queue::journal`] for its format.
+//! Writes entries of the unit journal. Between two checkpoints, units that wait for many queue files become durable
+//! in a single file. See [`crate::queue::journal`] for its format.
 
 use super::Checkpointer;
 use crate::error::is_lack;

@@ -1,5 +1,5 @@
-//! A block of a digest file, one 512-byte sector: a power cut leaves the old block or the new one, and a checksum detects
-//! damage.
+//! Block of a digest file, a 512-byte sector. A power cut leaves the old block or the new block, and a checksum
+//! detects damage.
 //!
 //! | bytes | field |
 //! |---|---|

@@ -38,7 +38,7 @@ pub(crate) struct Entry {
     pub(crate) digest: u32,
 }
 
-/// Entries of one piece of [`Fresh`]; it grows by pieces, so that no append copies earlier entries.
+/// Entries of a piece of [`Fresh`]. It grows by pieces, so that no append copies earlier entries.
 const PIECE: usize = 4096;
 
 /// Most pieces between two checkpoints: 4 million records. Later records of the interval get no digest.

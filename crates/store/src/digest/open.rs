@@ -73,7 +73,7 @@ impl Digests {
         LogOffset::ZERO
     }
 
-    /// Removes, durably, the entries of a range of one log file: a repair wrote other bytes there.
+    /// Removes durably the entries of a range of a log file, because a repair wrote other bytes there.
     pub(crate) fn forget(&self, from: u64, end: u64) -> io::Result<()> {
         let base = from / self.segment_bytes * self.segment_bytes;
         let entries = self.disk.list(&self.directory)?;
@@ -93,7 +93,7 @@ impl Digests {
         file.sync()
     }
 
-    /// Removes, durably, the entries from log position `end` on: other records will be written there.
+    /// Removes durably the entries from log position `end` on, because other records will be written there.
     pub(crate) fn cut(&self, end: u64) -> io::Result<()> {
         let writer = &mut *lock(&self.writer);
         let mut changed = false;

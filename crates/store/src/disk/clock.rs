@@ -11,7 +11,7 @@ pub fn local_hour(now_ms: i64) -> u8 {
         .unwrap_or_else(|| u8::try_from(now_ms.div_euclid(3_600_000).rem_euclid(24)).unwrap_or(0))
 }
 
-/// The local time as one number, `yyyyMMddHHmmssSSS`; zero when the system cannot tell.
+/// Returns the local time as a number, `yyyyMMddHHmmssSSS`, or zero if the system cannot tell.
 pub(crate) fn local_digits(now_ms: i64) -> u64 {
     let digits = |time: Broken| {
         let [second, minute, hour, day, month, year, ..] = time.0;

@@ -78,8 +78,8 @@ pub enum Read {
     NotResident,
 }
 
-/// Writes a small file durably: under another name beside it, which is then renamed, so that a crash leaves the old file or
-/// the new one.
+/// Writes a small file durably under another name beside it, and renames it, so that a crash leaves the old or the
+/// new file.
 pub(crate) fn write_beside(disk: &dyn Disk, path: &Path, content: &[u8]) -> io::Result<()> {
     let (directory, beside) = (path.parent().unwrap_or(Path::new(".")), path.with_extension("next"));
     disk.create_dir_all(directory)?;
@@ -112,7 +112,7 @@ pub trait Disk: Send + Sync + 'static {
     /// `NotFound` when the file does not exist; otherwise the error of the failed system call.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
 
-    /// Creates a file of `length` bytes that reads as zeros, or opens and resizes an existing one.
+    /// Creates a file of `length` bytes that reads as zeros, or opens and resizes an existing file.
     ///
     /// # Errors
     /// `StorageFull` when the space cannot be reserved; otherwise the error of the failed system call.

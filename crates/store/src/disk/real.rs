@@ -306,7 +306,7 @@ struct AlignedZeros {
 }
 
 impl AlignedZeros {
-    /// Bytes of one write. Other writers of the same file wait that long.
+    /// Bytes of a write. Other writers of the file wait that long.
     const BYTES: usize = 1 << 20;
 
     fn new() -> Self {

@@ -46,7 +46,8 @@ impl Tags {
     }
 }
 
-/// Parses `messageDelayLevel`: numbers with the unit `s`, `m`, `h` or `d`, separated by blanks; `None` for any other text.
+/// Parses `messageDelayLevel`: numbers with the unit `s`, `m`, `h` or `d`, separated by blanks. Returns `None` for
+/// any other text.
 #[must_use]
 pub fn delivery_delays(text: &str) -> Option<Vec<i64>> {
     text.split_whitespace()

@@ -36,9 +36,9 @@ impl End {
     }
 }
 
-/// The file being filled, with its header and slots in memory.
+/// File being filled, with its header and slots in memory.
 ///
-/// Invariant: items from 1 to below `header.next` are in the file, except the last ones, which are in `buffer`.
+/// Invariant: items from 1 to below `header.next` are in the file, except the last items, which are in `buffer`.
 pub(super) struct Current {
     pub(super) name: String,
     pub(super) file: Arc<dyn DiskFile>,
@@ -271,7 +271,7 @@ impl Current {
         Ok(())
     }
 
-    /// Writes the changed slots, adjacent ones together: under load nearly all have changed.
+    /// Writes the changed slots, adjacent slots together, because under load nearly all have changed.
     fn write_slots(&mut self) -> io::Result<()> {
         let (count, mut next) = (self.changed.len(), 0);
         let mut bytes = Vec::with_capacity(STEP_BYTES);

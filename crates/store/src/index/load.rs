@@ -27,14 +27,14 @@ enum Found {
     Finished(Finished),
     /// Full file with an outdated header.
     Completed(Finished),
-    /// A file that is not full, the last usable one. Files behind it are empty, or of messages that were lost.
+    /// Last usable file, which is not full. Files behind it are empty, or of messages that were lost.
     Current(Current),
     Unusable(&'static str),
 }
 
 impl KeyIndex {
-    /// Checks the files: complete ones are kept, the newest is continued. An unusable file is removed with all files behind
-    /// it, and their keys are read from the log again.
+    /// Checks the files. Complete files are kept, and the newest is continued. An unusable file is removed with all
+    /// files behind it, and their keys are read from the log again.
     pub(super) fn load(&self, filling: &mut Filling, around: Surroundings) -> io::Result<()> {
         if self.is_on {
             self.disk.create_dir_all(&self.directory)?;

@@ -102,7 +102,7 @@ struct Finished {
 /// The files and how far they are filled. Only the holder of the lock may access them.
 struct Filling {
     stage: Stage,
-    /// Full files in ascending order, all before the current one.
+    /// Full files in ascending order, all before the current file.
     finished: Vec<Arc<Finished>>,
     current: Option<Current>,
     /// Log position before which all keys are in the files.
@@ -186,7 +186,7 @@ impl KeyIndex {
 }
 
 impl Filling {
-    /// Returns the end of a pause that begins now, and lengthens the next one.
+    /// Returns the end of a pause that begins now, and lengthens the next pause.
     fn pause(&mut self, now: Instant) -> Instant {
         let until = now + self.pause;
         self.pause = (self.pause * 2).min(PAUSE_MAX);

@@ -24,7 +24,7 @@ const KEPT_ENTRIES: usize = 1 << 16;
 /// Pieces of the log read in a row while the store waits for the index.
 const ROUNDS_MAX: usize = 64;
 
-/// Result of one round of filling.
+/// Result of a round of filling.
 pub(super) enum Round {
     /// More of the log is unread.
     More,

@@ -8,7 +8,7 @@ use crate::queue::batched::{BatchUnit, JAVAS};
 use std::io;
 use std::path::PathBuf;
 
-/// Progress of the check of one queue's files.
+/// Progress of the check of a queue's files.
 pub(super) struct BatchCheck {
     pub(super) directory: PathBuf,
     /// `None` when the files cannot be read, and after a finding: later units would differ as well.

@@ -22,7 +22,7 @@ pub(super) struct Expected {
     pub(super) has_tags: bool,
 }
 
-/// The required units of one commit log file, by queue.
+/// Required units of a commit log file, by queue.
 #[derive(Default)]
 pub(super) struct ByQueue {
     pub(super) queues: HashMap<String, HashMap<i32, Vec<Expected>>>,

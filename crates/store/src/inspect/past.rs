@@ -40,7 +40,7 @@ impl Past {
         Self::newest(survey)
     }
 
-    /// Loads the newest table when no `checkpoint` file names one.
+    /// Loads the newest table if no `checkpoint` file names a table.
     pub(super) fn newest(survey: &Survey) -> io::Result<Self> {
         let (disk, root) = (&*survey.disk, &survey.root);
         let generation = table::newest_generation(disk, root)?.unwrap_or_default();

@@ -219,7 +219,7 @@ impl<'a> Repair<'a> {
         done().map_err(SurveyError::io(&segment.path))
     }
 
-    /// Moves commit log files out of the store, the last one first, so that the remaining files never have a gap.
+    /// Moves commit log files out of the store, the last file first, so that the remaining files never have a gap.
     fn set_aside(&self, files: &[PathBuf], kept: &Path) -> Result<(), SurveyError> {
         let (disk, directory) = (&self.survey.disk, kept.join("commitlog"));
         disk.create_dir_all(&directory).map_err(SurveyError::io(&directory))?;

@@ -70,7 +70,7 @@ impl std::fmt::Display for Finding {
     }
 }
 
-/// The files of one queue.
+/// Files of a queue.
 #[derive(Debug)]
 pub(super) struct QueueDir {
     pub(super) topic: String,

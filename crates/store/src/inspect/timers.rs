@@ -16,7 +16,7 @@ use std::sync::Arc;
 const PRECISION_MS: i64 = 1000;
 /// Bytes read at once.
 const STEP_BYTES: usize = 1 << 20;
-/// Most findings of one kind that are listed.
+/// Most listed findings of a kind.
 const LISTED_MAX: usize = 20;
 
 /// The files of the timer log.

@@ -92,7 +92,7 @@ pub struct Verified {
     pub unreadable_bytes: u64,
     /// Ranges of log positions that a repair filled.
     pub filled: Vec<(u64, u64)>,
-    /// Index files that do not agree with the log, and all newer ones.
+    /// Index files that do not agree with the log, and all newer index files.
     pub(super) bad_index: Vec<PathBuf>,
     pub(super) damages: Vec<Damage>,
     /// Damage up to the end of a file, without a record behind it yet.
@@ -117,7 +117,7 @@ impl Verified {
     }
 }
 
-/// Result of reading one commit log file.
+/// Result of reading a commit log file.
 #[derive(Default)]
 struct FileResult {
     findings: Vec<Finding>,
@@ -289,7 +289,7 @@ fn check_record(at: u64, view: &RecordView<'_>, digests: &Digests, trusted: u64)
     ))
 }
 
-/// Adds the result of one file, in log order.
+/// Adds the result of a file, in log order.
 fn take_over(
     survey: &Survey,
     mut result: FileResult,

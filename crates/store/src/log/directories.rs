@@ -47,7 +47,7 @@ impl Directories {
         &self.writable
     }
 
-    /// Whether files lie in more than one directory, so that their names do not become durable in order by themselves.
+    /// Whether files are in several directories, so that their names do not become durable in order without a sync.
     pub(super) fn are_several(&self) -> bool {
         self.writable.len() + self.read_only.len() > 1
     }

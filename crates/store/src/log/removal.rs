@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-/// Bytes freed in one step.
+/// Bytes freed in a step.
 const CUT_BYTES: u64 = 8 << 20;
 
 /// Result of freeing space of removed files.
@@ -73,8 +73,9 @@ impl Log {
         self.removed_below.fetch_max(limit, Ordering::AcqRel);
     }
 
-    /// Removes the files that end at or before log position `limit`, oldest first, but never the last one. Reads in progress
-    /// can finish. Returns the number of removed files; an error stops the removal, and the remaining files have no gap.
+    /// Removes the files that end at or before log position `limit`, oldest first, but never the last file. Reads in
+    /// progress can finish. Returns the number of removed files. An error stops the removal, and the remaining files
+    /// have no gap.
     pub(crate) fn remove_below(&self, limit: u64) -> io::Result<usize> {
         let removed = self.files_below(limit);
         for segment in &removed {

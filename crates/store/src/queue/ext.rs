@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// Size in bytes of an entry without its bitmap.
 const ENTRY_BYTES: u16 = 20;
 
-/// The extension files of one queue.
+/// Extension files of a queue.
 #[derive(Debug)]
 pub(crate) struct Extension {
     directory: PathBuf,

@@ -1,4 +1,4 @@
-//! The files of one queue: opened on demand, created when the first unit is written to them.
+//! Files of a queue: opened on demand, created when the first unit is written to them.
 
 use super::ext::{Extension, Looked};
 pub(crate) use super::open::{OpenFiles, Touched};
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use wire::units::LogOffset;
 
-/// The files of one queue.
+/// Files of a queue.
 pub(crate) struct QueueFiles {
     directory: PathBuf,
     file_bytes: u64,
@@ -173,7 +173,7 @@ impl QueueFiles {
         self.open.disk.create(path, self.file_bytes, Space::Sparse)
     }
 
-    /// Removes all files, before others are written in their place.
+    /// Removes all files, before new files are written in their place.
     pub(crate) fn clear(&self, touched: &mut Touched) -> io::Result<()> {
         self.open.forget_below(&self.directory);
         touched.forget_below(&self.directory);
@@ -298,10 +298,10 @@ impl QueueFiles {
         Ok(())
     }
 
-    /// Checks the files of a store at opening. Keeps the units before the first unit that is missing or refers to log
-    /// position `limit` or a later one. Later units are wiped, because an old unit could pass for a new unit. `wipe`
-    /// is true if such units may exist (after a crash). Wiped and removed files are added to `touched`, and must be
-    /// durable before the next checkpoint.
+    /// Checks the files of a store at opening. Keeps the units before the first unit that is missing or refers to a
+    /// log position at or behind `limit`. Later units are wiped, because an old unit could pass for a new unit.
+    /// `wipe` is true if such units may exist (after a crash). Wiped and removed files are added to `touched`, and
+    /// must be durable before the next checkpoint.
     pub(crate) fn load(
         &self,
         limit: LogOffset,

@@ -245,7 +245,7 @@ pub(crate) struct Found {
     files: Vec<(u64, u64)>,
 }
 
-/// Consecutive units of one queue.
+/// Consecutive units of a queue.
 pub(crate) struct Group<'a> {
     pub(crate) topic: &'a str,
     pub(crate) queue_id: i32,

@@ -338,8 +338,8 @@ impl Queue {
         fetch(self.next_unit.load(Ordering::Relaxed), size_of::<Unit>());
     }
 
-    /// Adds `count` equal units, one for each message of a record, at the queue offsets that were assigned first. The caller
-    /// holds the appender's lock, or is recovery. Puts the queue on the list of queues with unwritten units.
+    /// Adds `count` equal units, one for each message of a record, at the queue offsets that were assigned first. The
+    /// caller holds the appender's lock, or is recovery. Adds the queue to the list of queues with unwritten units.
     pub(crate) fn push(self: &Arc<Self>, unit: Unit, count: u16, queues: &Queues) {
         let mut tail = lock(&self.tail);
         let max = tail.first + tail.units.len() as u64 + u64::from(count);
@@ -440,7 +440,7 @@ impl Queue {
         lock(&self.tail).committed
     }
 
-    /// Wipes the units `from..until` and the rest of the last one's file.
+    /// Wipes the units `from..until` and the rest of the file with the last unit.
     pub(crate) fn wipe(&self, from: u64, until: u64, touched: &mut files::Touched) -> std::io::Result<()> {
         self.files.wipe(from, until, touched)
     }

@@ -8,7 +8,8 @@ use wire::record::RECORD_BYTES_MIN;
 /// Most queue offsets that a record may skip in addition to messages in missing bytes of the log. A record that skips
 /// more has a damaged queue offset.
 const GAP_MAX: u64 = 1 << 16;
-/// Most messages in one record of a batch consume queue. The record's size sets no lower bound: messages may be compressed.
+/// Most messages in a record of a batch consume queue. The record's size sets no lower bound, because messages may be
+/// compressed.
 const BATCH_COUNT_MAX: u64 = i16::MAX as u64;
 
 /// Number of units that a record added to a queue.

@@ -222,7 +222,7 @@ pub(crate) fn load(disk: &dyn Disk, root: &Path, generation: u64) -> io::Result<
     Ok(Some(bytes))
 }
 
-/// The highest generation that has a file.
+/// Returns the highest generation with a file.
 pub(crate) fn newest_generation(disk: &dyn Disk, root: &Path) -> io::Result<Option<u64>> {
     let entries = disk.list(&directory(root))?;
     Ok(entries.iter().filter_map(|entry| entry.name.strip_prefix("queues.")?.parse().ok()).max())

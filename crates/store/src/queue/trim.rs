@@ -1,4 +1,4 @@
-//! Raises a queue's minimum offset as old messages are deleted. Only one thread at a time does this.
+//! Raises a queue's minimum offset as old messages are deleted. Only a single thread at a time does it.
 
 use super::Queue;
 use crate::error::ReadError;

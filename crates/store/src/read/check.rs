@@ -87,8 +87,8 @@ impl Reader<'_> {
         true
     }
 
-    /// Whether recovery reads a record that differs from the stored one by its digest. Such a record must not be indexed: its
-    /// topic, queue or queue offset may be damaged.
+    /// Whether recovery reads a record that differs from the stored record by its digest. Such a record must not be
+    /// indexed, because its topic, queue or queue offset may be damaged.
     pub(crate) fn is_altered(&self, view: &RecordView<'_>, at: u64) -> bool {
         let at = LogOffset::new(at);
         if !self.state.config.digests || !self.state.digests.covers(at) {
@@ -186,8 +186,8 @@ pub(crate) fn leads_to_it(queue: &Queue, message: Numbered, record: &[u8]) -> bo
     })
 }
 
-/// The queue offset that a record claims in a queue; for a batch that contains the expected one, the expected one. `None`
-/// when the record claims no comparable offset.
+/// Returns the queue offset that a record claims in a queue. For a batch that contains `expected`, returns
+/// `expected`. `None` if the record claims no comparable offset.
 fn claimed_offset(
     queue: &Queue,
     view: &RecordView<'_>,

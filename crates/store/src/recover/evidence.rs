@@ -5,7 +5,8 @@
 use crate::config::{Config, FlushMode};
 use std::time::Duration;
 
-/// Longest time RocketMQ leaves appended bytes unflushed (`flushCommitLogThoroughInterval`), plus the duration of one flush.
+/// Longest time RocketMQ leaves appended bytes unflushed (`flushCommitLogThoroughInterval`), plus the duration of a
+/// flush.
 const FLUSH_ALLOWANCE: Duration = Duration::from_secs(10);
 /// Longest time bytes stay unflushed under synchronous flush: the flush thread never rests then, so two flushes on a slow
 /// disk.

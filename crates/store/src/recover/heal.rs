@@ -39,10 +39,10 @@ const UNITS_MAX: usize = 1 << 20;
 /// Interval at which a rebuild logs its progress.
 const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Longest pause before a failed rebuild is tried again, in multiples of [`crate::Config::rebuild_pause`]; pauses double from
-/// one. A full disk may soon have space, but a failing one must not be read over and over.
+/// Longest pause before a failed rebuild is tried again, in multiples of [`crate::Config::rebuild_pause`]. Pauses
+/// double from one. A full disk may soon have space, but a failing disk must not be read over and over.
 const PAUSES_MAX: u32 = 64;
-/// Unreadable bytes of one commit log file that a rebuild may pass over: enough for bad sectors, not for a failed disk.
+/// Unreadable bytes of a commit log file that a rebuild may skip: enough for bad sectors, not for a failed disk.
 const UNREADABLE_BYTES_MAX: u64 = 1 << 20;
 /// Records between two looks at the clock.
 const STEPS: u64 = 4096;
@@ -160,8 +160,8 @@ impl Healer<'_> {
         }
     }
 
-    /// Writes the lost ranges of these queues again, in one pass over the log. `tolerance` bytes of each file may be
-    /// unreadable.
+    /// Writes the lost ranges of these queues again, in a single pass over the log. `tolerance` bytes of each file
+    /// may be unreadable.
     fn rebuild(&self, lost: &[Arc<Queue>], tolerance: u64) -> Result<(), Failure> {
         let mut jobs = Jobs { truncations: self.state.truncations.load(Ordering::SeqCst), ..Jobs::default() };
         let (mut from, mut end) = (u64::MAX, 0);

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use wire::record::{MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN, RecordView};
 use wire::units::{LogOffset, QueueOffset};
 
-/// Queue offsets reserved in one queue at most: enough for a damaged sector, not for a damaged disk.
+/// Most queue offsets reserved in a queue: enough for a damaged sector, not for a damaged disk.
 const RESERVED_MAX: u64 = 64;
 /// Longest damage, in bytes, that is searched for remains of records.
 const READ_BYTES_MAX: u64 = 16 << 20;
@@ -97,7 +97,7 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Reads the remains of the records in a gap; a gap lies in one file.
+    /// Reads the remains of the records in a gap. A gap lies in a single file.
     fn remains_of(&self, gap: Gap) -> io::Result<Remains> {
         let mut remains = Remains::default();
         let Some(segment) = self.state.log.segment_of(gap.at).filter(|_| gap.length <= READ_BYTES_MAX) else {

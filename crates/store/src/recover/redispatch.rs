@@ -22,7 +22,7 @@ pub(super) struct Jump {
     pub(super) count: u16,
 }
 
-/// Records that wait for the next one of their queue, by topic and queue id.
+/// Records that wait for the next record of their queue, by topic and queue id.
 pub(super) type Jumps = HashMap<(Box<str>, i32), Jump>;
 
 impl Recovery<'_> {
@@ -85,8 +85,8 @@ impl Recovery<'_> {
         scan.jumps.insert((queue.topic().into(), queue.queue_id()), jump);
     }
 
-    /// Settles the record that waits for the next one of its queue, which has the queue offset `wanted`. Returns whether the
-    /// waiting record's offset was damaged: then the offset before `wanted` is its true one.
+    /// Settles the record that waits for the next record of its queue, which has the queue offset `wanted`. Returns
+    /// whether the waiting record's offset was damaged. Then the offset before `wanted` is its true offset.
     fn settle_jump(&self, scan: &mut Scan, queue: &Arc<Queue>, wanted: u64) -> bool {
         if scan.jumps.is_empty() {
             return false;

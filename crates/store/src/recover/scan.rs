@@ -72,7 +72,7 @@ pub(super) struct Scan {
     /// Whole records behind the log's end, which are lost.
     pub(super) lost: Lost,
     pub(super) undecided: Option<Undecided>,
-    /// Store time in ms of the newest record read; the next one's must not be older.
+    /// Store time in ms of the newest record read. The next record must not be older.
     pub(super) last_timestamp: i64,
     pub(super) gaps: Vec<Gap>,
     /// Parts of the log that a repair filled with filler records, in log order. They hold no remains of the destroyed
@@ -132,7 +132,7 @@ impl Scan {
         }
     }
 
-    /// Moves re-created queues found by this scan to `known`. Returns whether there were new ones.
+    /// Moves re-created queues found by this scan to `known`. Returns whether any is new.
     pub(super) fn learn(&mut self) -> bool {
         self.known.learn(std::mem::take(&mut self.restarts))
     }
@@ -161,7 +161,7 @@ pub(super) fn is_filler(view: &RecordView<'_>) -> bool {
     is_rolled_back && (view.topic() == FILLER_TOPIC.as_bytes() || view.topic().is_empty())
 }
 
-/// Limits how many files the checking threads are ahead of the indexing one.
+/// Limits the number of files by which the checking threads are ahead of the indexing thread.
 struct Semaphore(Mutex<usize>, Condvar);
 
 impl Semaphore {

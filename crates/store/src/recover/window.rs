@@ -20,7 +20,7 @@ pub(crate) struct Unreadable {
     pub(crate) error: String,
 }
 
-/// A sliding window over the bytes of one commit log file.
+/// Sliding window over the bytes of a commit log file.
 pub(crate) struct Window {
     segment: Arc<Segment>,
     segment_bytes: u64,

@@ -11,7 +11,7 @@ pub enum Unconsumed {
     /// Unconsumed messages are kept beyond their age until the disk passes `diskSpaceCleanForciblyRatio`, or has no space for
     /// the log's next file.
     Protect,
-    /// Unconsumed messages are deleted like all others, as RocketMQ does.
+    /// Unconsumed messages are deleted like consumed messages, as RocketMQ does.
     Drop,
     /// Unconsumed messages are never deleted; when the disk is full, appends are refused.
     Reject,

@@ -37,7 +37,7 @@ pub struct RetentionSettings {
     pub refuse_at: UsageLimit,
     /// `cleanFileForciblyEnable`: whether unexpired files may be deleted for lack of space.
     pub cleans_forcibly: bool,
-    /// `deleteFileBatchMax`: most files deleted in one round.
+    /// `deleteFileBatchMax`: most files deleted in a round.
     pub batch_max: usize,
     /// `commitLogRetentionBytes`: most bytes in the log; 0 for no limit.
     pub log_bytes_max: u64,

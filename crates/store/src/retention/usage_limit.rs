@@ -68,7 +68,7 @@ pub enum Level {
 }
 
 impl RetentionSettings {
-    /// The level of one disk.
+    /// Returns the level of a disk.
     #[must_use]
     pub fn level_of(&self, usage: &Usage) -> Level {
         let marks =
@@ -76,7 +76,7 @@ impl RetentionSettings {
         marks.into_iter().find(|(mark, _)| mark.is_passed(usage)).map_or(Level::Ample, |(_, level)| level)
     }
 
-    /// The level of a store. Of the log's disks the emptiest one decides, as the next file is created there.
+    /// Returns the level of a store. The emptiest disk of the log decides, because the next file is created there.
     #[must_use]
     pub fn level(&self, log: &[Usage], queues: &Usage) -> Level {
         let log = log.iter().map(|usage| self.level_of(usage)).min().unwrap_or_default();

@@ -9,7 +9,8 @@ use crate::read::{Boundary, Numbered};
 use wire::units::{LogOffset, QueueOffset};
 
 impl Store {
-    /// Appends `length` bytes of the log to `out` if they are in memory. The range must lie in one commit log file.
+    /// Appends `length` bytes of the log to `out` if they are in memory. The range must lie in a single commit log
+    /// file.
     ///
     /// # Errors
     /// [`ReadError::Range`] when the log does not hold the range; [`ReadError::Io`] when reading fails. `out` is then
@@ -26,7 +27,7 @@ impl Store {
         self.parts.reader().read(from, length, out, false).map(|_| ())
     }
 
-    /// Appends the records of these units to `out`, one after the other as in the answer to a pull, if all are in memory.
+    /// Appends the records of these units to `out`, adjacent as in the response to a pull, if all are in memory.
     /// Blank units are skipped.
     ///
     /// # Errors
@@ -43,8 +44,8 @@ impl Store {
         self.parts.reader().read_units(units, out, false).map(|_| ())
     }
 
-    /// Appends the records of these messages of one queue to `out`, one after the other as in the answer to a pull, if all
-    /// are in memory. Blank units are skipped. Records that may come from the disk are checked.
+    /// Appends the records of these messages of a queue to `out`, adjacent as in the response to a pull, if all are
+    /// in memory. Blank units are skipped. Records that may come from the disk are checked.
     ///
     /// # Errors
     /// As [`Self::read`], and [`ReadError::Damaged`] with all messages that cannot be served.

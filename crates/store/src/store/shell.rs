@@ -83,7 +83,7 @@ impl Kind {
     }
 }
 
-/// An engine with the state that its rounds leave to each other.
+/// Engine with the state that its rounds pass on.
 enum Engine {
     Flush(FlushState),
     Checkpoint(CheckpointState),

@@ -95,7 +95,8 @@ impl TimerCheck {
         page
     }
 
-    /// Overwrites the numbers in place, in one sector, without a sync. Returns the file, which is made when there is none.
+    /// Overwrites the numbers in place, in a single sector, without a sync. Returns the file, which is created if
+    /// missing.
     pub(super) fn write(&self, disk: &dyn Disk, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         let file = match disk.open(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -107,8 +108,8 @@ impl TimerCheck {
         Ok(file)
     }
 
-    /// Overwrites the numbers in place, in one sector. The file stays open in `kept`, so that saving needs no new file
-    /// descriptor.
+    /// Overwrites the numbers in place, in a single sector. The file stays open in `kept`, so that saving needs no
+    /// new file descriptor.
     pub(super) fn save(
         &self,
         disk: &dyn Disk,

@@ -35,8 +35,8 @@ pub struct Entry {
     pub written_ms: i64,
     /// Whether the message is put into the timer queue again instead of being delivered.
     pub rolls: bool,
-    /// Whether the message cancels another one, or will once it no longer rolls. Among due entries only rolling ones can have
-    /// this set.
+    /// Whether the message cancels another message, or will when it no longer rolls. Among due entries only rolling
+    /// entries can have this set.
     pub cancels: bool,
 }
 
@@ -74,7 +74,7 @@ pub struct Load {
     pub last: u64,
     /// Entries before this key are not needed.
     pub from: Option<Key>,
-    /// Most entries that are needed: the first ones in order.
+    /// Most needed entries: the first entries in order.
     pub limit: usize,
 }
 
@@ -122,7 +122,7 @@ pub struct DueEntries {
     empty: usize,
 }
 
-/// Most slots looked up by one call of [`DueEntries::wanted`].
+/// Most slots looked up by a call of [`DueEntries::wanted`].
 const LOOKED_UP_MAX: usize = 20_000;
 /// Most chains walked at the same time.
 const LOADING_MAX: usize = 4;
@@ -341,8 +341,8 @@ impl DueEntries {
         }
     }
 
-    /// Whether the chain of the entry's own slot, or of an earlier one, is being walked: one of its units may cancel this
-    /// message.
+    /// Whether the chain of the entry's own slot, or of an earlier slot, is being walked. A unit of the chain may
+    /// cancel this message.
     fn is_walking_before(&self, entry: &Entry) -> bool {
         let until_ms = entry.due_ms.max(entry.slot_ms + 1);
         self.loading > 0 && self.slots.range(..until_ms).any(|(_, near)| near.loading)

@@ -139,7 +139,7 @@ pub struct Progress {
     pub now_ms: i64,
 }
 
-/// The timer's files. One owner changes them; others may read [`Self::log`].
+/// Files of the timer. A single owner changes them. Other threads may read [`Self::log`].
 pub struct TimerFiles {
     pub(super) config: TimerConfig,
     pub(super) disk: Arc<dyn Disk>,
@@ -290,8 +290,8 @@ impl TimerFiles {
         Ok(())
     }
 
-    /// Replaces the chain of a time's slot by these units, or by an empty one. A reader of the old units, after a crash, sees
-    /// that these are newer.
+    /// Replaces the chain of a time's slot by these units, or by an empty chain. A reader of the old units, after a
+    /// crash, sees that these are newer.
     ///
     /// # Errors
     /// The error of the failed file operation.

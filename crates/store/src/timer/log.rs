@@ -19,13 +19,13 @@ struct LogFile {
     file: Arc<dyn DiskFile>,
 }
 
-/// The files of the timer log, ascending and without gaps. Reading takes a shared reference; one owner writes.
+/// Files of the timer log, ascending and without gaps. Reading takes a shared reference. A single owner writes.
 pub struct TimerLog {
     directory: PathBuf,
     file_bytes: u64,
     disk: Arc<dyn Disk>,
     files: RwLock<VecDeque<LogFile>>,
-    /// Whether a file was missing between others, or was cut off, when they were opened. Files before the gap are not in
+    /// Whether a file was missing between others, or was truncated, at opening. Files before the gap are not in
     /// `files`.
     has_gap: bool,
 }
@@ -82,7 +82,7 @@ impl TimerLog {
         self.read().front().map_or(0, |file| file.base)
     }
 
-    /// Whether a file was missing between others, or was cut off, when they were opened.
+    /// Whether a file was missing between others, or was truncated, at opening.
     pub(super) fn has_gap(&self) -> bool {
         self.has_gap
     }
@@ -151,7 +151,7 @@ impl TimerLog {
         Ok(())
     }
 
-    /// Writes bytes that lie in one file.
+    /// Writes bytes that lie in a single file.
     pub(super) fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
         let file = self.file_of(at).ok_or(io::Error::from(ErrorKind::NotFound))?;
         file.file.write_at(bytes, at - file.base)
@@ -212,7 +212,8 @@ impl TimerLog {
         Ok(end)
     }
 
-    /// Removes the files behind `end` and fills the rest of its own file with zeros: old units must not follow new ones.
+    /// Removes the files behind `end` and fills the rest of the file at `end` with zeros, because old units must not
+    /// follow new units.
     pub(super) fn cut(&self, end: u64) -> io::Result<()> {
         let mut files = self.write();
         while files.back().is_some_and(|file| file.base >= end.max(1) && file.base != self.base_of(end)) {

@@ -3,7 +3,7 @@
 /// Size of a slot in bytes.
 pub(crate) const SLOT_BYTES: u64 = 32;
 
-/// The head of the chain of units in one step of time.
+/// Head of the chain of units in a step of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slot {
     /// Start of the step, ms since the epoch.

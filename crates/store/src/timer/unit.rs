@@ -15,11 +15,11 @@ pub mod magic {
     pub const DEFAULT: i32 = 1;
     /// Message too far in the future for the wheel. It is put into the timer queue again at its slot's time.
     pub const ROLL: i32 = 2;
-    /// A message that cancels another one of its slot.
+    /// Message that cancels another message of its slot.
     pub const DELETE: i32 = 4;
 }
 
-/// A unit: one timed message that waits for its slot.
+/// Unit: a timed message that waits for its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimerUnit {
     /// Position in the timer log of the previous unit of the same slot.
@@ -89,7 +89,7 @@ impl TimerUnit {
         bytes
     }
 
-    /// Parses a unit; `None` when the bytes are not one (`TimerMessageStore.recoverAndRevise`).
+    /// Parses a unit. Returns `None` for other bytes (`TimerMessageStore.recoverAndRevise`).
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         match look(bytes) {

@@ -1,4 +1,4 @@
-//! Walks the chain of a slot, from the newest unit to older ones.
+//! Walks the chain of a slot, from the newest unit to older units.
 
 use super::due::{Entry, Load, Loaded};
 use super::log::TimerLog;
@@ -15,7 +15,7 @@ struct Window<'a> {
     log: &'a TimerLog,
     from: u64,
     bytes: Vec<u8>,
-    /// Position from which units are read one at a time, because a longer read failed there.
+    /// Position from which units are read singly, because a longer read failed there.
     alone_from: u64,
 }
 

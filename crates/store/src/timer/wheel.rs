@@ -84,7 +84,7 @@ impl Wheel {
         self.pages.clear();
     }
 
-    /// The slot of a time, if the wheel holds one for it.
+    /// Returns the slot of a time, if the wheel has it.
     pub(super) fn slot(&mut self, time_ms: i64) -> io::Result<Option<Slot>> {
         Ok(Some(self.raw(time_ms)?).filter(|slot| slot.time_ms == self.start_of(time_ms)))
     }

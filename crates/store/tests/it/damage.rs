@@ -1,4 +1,4 @@
-//! Damage of files that were durable once: of derived ones, and in the middle of the log.
+//! Damage of files that were durable: of derived files, and in the middle of the log.
 
 use crate::tool::{append, bodies, flush, message, open, small_config};
 use std::path::{Path, PathBuf};
@@ -495,7 +495,7 @@ fn a_short_record_at_the_end_of_a_sector_that_was_altered_is_damage() {
     }
 }
 
-/// A directory that is not mounted looks like an empty one.
+/// An unmounted directory looks like an empty directory.
 #[test]
 fn a_store_without_its_commit_log_is_refused_until_its_queues_are_gone_too() {
     let (disk, _) = closed(30);

@@ -30,8 +30,8 @@ pub fn from_elsewhere(disk: &FakeDisk, claimed: u64, crashed: bool) {
     }
 }
 
-/// A closed store with a queue of ten messages of which none is left in the log, and a busy one. Answers the start of the
-/// log and the busy queue's ends.
+/// Makes a closed store with a queue of ten messages that are all deleted from the log, and a busy queue. Returns the
+/// start of the log and the busy queue's ends.
 fn with_idle_queue() -> (FakeDisk, u64, (u64, u64)) {
     let disk = FakeDisk::new(512);
     let store = open(&disk);

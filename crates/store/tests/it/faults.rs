@@ -87,7 +87,7 @@ fn a_failed_flush_fences_and_is_never_tried_again() {
     assert!(disk.open("/store/vostok/mounts".as_ref()).is_err());
 }
 
-/// Ten records of one queue, and where each ends.
+/// Makes ten records of a queue. Returns the end of each.
 fn ten_records(disk: &FakeDisk) -> (Store, Vec<u64>) {
     let store = open(disk);
     let queue = store.queue("A", 0).unwrap();
@@ -364,7 +364,7 @@ fn many_queues_are_durable_after_a_checkpoint() {
     }
 }
 
-/// A checkpoint that ends early, wherever it finds no space, takes no queue from those that come after it.
+/// A checkpoint that ends early for lack of space takes no queue from later checkpoints.
 #[test]
 fn a_checkpoint_without_space_forgets_no_queue() {
     for space in (0..).step_by(100) {

@@ -1,4 +1,4 @@
-//! Stores looked at from outside: Java's, ours, and damaged ones that are mended.
+//! Stores examined from outside: Java's, Vostok's, and damaged stores that are repaired.
 
 use crate::java::{CLEAN, KILLED, PLAIN, disk_with, unpack};
 use crate::tool::{append, bodies, small_config};

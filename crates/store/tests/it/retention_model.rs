@@ -52,7 +52,7 @@ struct Model {
     config: Config,
     store: Store,
     now_ms: i64,
-    /// Bodies by offset, the deleted ones as well.
+    /// Bodies by offset, including deleted bodies.
     sent: [Vec<Vec<u8>>; 3],
     mins: [u64; 3],
     log_min: u64,

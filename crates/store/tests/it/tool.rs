@@ -40,7 +40,7 @@ pub fn message<'a>(body: &'a [u8], properties: &'a [u8]) -> Message<'a> {
     }
 }
 
-/// Appends one message and answers its queue offset.
+/// Appends a message and returns its queue offset.
 pub fn append(store: &Store, queue: &Arc<Queue>, body: &[u8], now_ms: i64) -> u64 {
     let mut batch = store.batch();
     let index = batch.push(queue, &message(body, b"TAGS\x01TagA\x02")).unwrap();

@@ -45,7 +45,8 @@ fn units_of(store: &Store, queue_id: i32) -> Vec<Unit> {
     units
 }
 
-/// A closed store with messages in three queues, and further ones behind them in a fourth. Answers the units of the second queue.
+/// Makes a closed store with messages in three queues, and later messages in a fourth queue. Returns the units of the
+/// second queue.
 fn closed() -> (FakeDisk, Vec<Unit>) {
     let disk = FakeDisk::new(512);
     let store = open(&disk, Duration::ZERO);

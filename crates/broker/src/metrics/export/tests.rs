@@ -58,7 +58,7 @@ fn an_export_has_the_metrics_of_a_scrape() {
 /// A request as a collector got it: its path, a header and its message.
 type Taken = (String, String, Request);
 
-/// Takes the requests of one connection like a collector, and answers each with this status.
+/// Reads the requests of a connection like a collector, and answers each with this status.
 async fn collect_requests(listener: TcpListener, status: &'static str) -> Vec<Taken> {
     let (stream, _) = listener.accept().await.unwrap();
     let mut connection = h2::server::handshake(stream).await.unwrap();

@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::testing::until;
 
 const BACKLOG: usize = 5_000;
-/// Messages that a pop looks at in one round; a pop without progress is run eight times before it waits.
+/// Messages that a pop examines in a round. A pop without progress is run eight times before it waits.
 const ROUND: i64 = 100;
 const TAG_A: &[u8] = b"TAGS\x01A\x02a\x011\x02";
 const TAG_B: &[u8] = b"TAGS\x01B\x02a\x012\x02";

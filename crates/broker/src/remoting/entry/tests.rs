@@ -212,7 +212,7 @@ fn owned((one, other): (&str, &str)) -> (String, String) {
     (one.to_owned(), other.to_owned())
 }
 
-/// The fields of all rows of the route table that name resources, and a body for those that read one.
+/// Returns the fields that name resources in all rows of the route table, and a body for the rows that read a body.
 fn sample(code: i32) -> (Vec<(&'static str, &'static str)>, &'static [u8]) {
     let body: &[u8] = match code {
         request::HEART_BEAT => {
@@ -542,7 +542,7 @@ accounts:
   admin: true
 ";
 
-/// The former master forwards requests to the present one, which decides about the address of the client.
+/// The former master forwards requests to the present master, which decides about the address of the client.
 #[test]
 fn a_forwarded_request_counts_as_one_of_the_address_that_a_broker_names() {
     let inner = |secret: &str| format!(r#"{{"accessKey":"inner","secretKey":"{secret}"}}"#);

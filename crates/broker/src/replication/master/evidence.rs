@@ -16,7 +16,7 @@ const OWN_CONNECTION: Duration = Duration::from_secs(80);
 /// Connection to the port for slaves.
 #[derive(Clone, Copy)]
 pub(super) struct Candidate<K> {
-    /// Name of the connection; an older connection has a smaller one.
+    /// Id of the connection. An older connection has a smaller id.
     pub id: K,
     pub address: IpAddr,
     /// Whether the peer has sent a slave's report.

@@ -12,7 +12,7 @@ pub(super) struct LineLimit {
 }
 
 impl LineLimit {
-    /// Counts one more; how often it happened since the line before, when a line may be written at `now_ms`.
+    /// Counts an event. Returns the number of events since the last line if a line may be written at `now_ms`.
     pub(super) fn note(&mut self, now_ms: u64) -> Option<u64> {
         self.count += 1;
         if now_ms < self.line_ms {

@@ -10,7 +10,7 @@ use super::machine::Head;
 use super::{BUFFER_BYTES, Shell};
 
 impl Shell {
-    /// Adds a frame to a connection's buffer. Returns whether there is room for the next one now.
+    /// Adds a frame to a connection's buffer. Returns whether there is room for the next frame now.
     pub(super) fn send(&mut self, id: PeerId, head: Head) -> bool {
         let Some(peer) = self.peers.get_mut(&id) else { return false };
         let (from, length) = head.piece();

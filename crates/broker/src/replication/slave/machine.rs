@@ -43,7 +43,7 @@ pub(super) enum Event {
     Malformed(Attempt, FrameError),
     /// The log ends with a whole record, and its last record lies here.
     Settled(LogOffset, Option<Range<LogOffset>>),
-    /// The first position at which the master's bytes are others.
+    /// First position at which the master's bytes differ.
     Compared(Option<LogOffset>),
     Appended(LogOffset),
     /// The log was cut as asked and ends here.

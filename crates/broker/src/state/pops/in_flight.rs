@@ -1,4 +1,4 @@
-//! The in-flight queue: how far a group has popped one queue, and which pops are in flight (`PopBufferMergeService`). Pure.
+//! In-flight queue: a group's progress in popping a queue, and the pops in flight (`PopBufferMergeService`). Pure.
 //!
 //! | a pop in flight | settled when | the group's offset may pass it when |
 //! |---|---|---|
@@ -75,7 +75,7 @@ pub(crate) struct HeldCheckpoint {
     pub after: LogOffset,
 }
 
-/// The in-flight queue of one message queue and one group.
+/// In-flight queue of a message queue and a group.
 #[derive(Debug, Default)]
 pub(crate) struct InFlightQueue {
     pops: VecDeque<InFlightPop>,

@@ -69,7 +69,7 @@ impl Puts {
         self.longest_us.fetch_max(us, Ordering::Relaxed);
     }
 
-    /// Records how long reading the messages of one request took.
+    /// Records the duration of reading the messages of a request.
     pub(crate) fn get_took(&self, time: Duration) {
         self.longest_get_us.fetch_max(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }

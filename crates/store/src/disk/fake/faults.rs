@@ -48,12 +48,12 @@ impl Latency {
 /// Faults to inject, and the clock and fill level of the disk. All off by default; changed with [`FakeDisk::faults`](super::FakeDisk::faults).
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
-    /// Number of writes that still succeed; the next one writes half of its bytes and fails.
+    /// Number of writes that still succeed. The next write stores half of its bytes and fails.
     pub writes_left: Option<u64>,
     /// Number of changes of contents and names that still succeed. After them the process counts as killed: every
     /// change fails and has no effect.
     pub killed_after: Option<u64>,
-    /// Number of syncs that still succeed; the next one fails and marks the dirty pages clean, as Linux does.
+    /// Number of syncs that still succeed. The next sync fails and marks the dirty pages clean, as Linux does.
     pub syncs_left: Option<u64>,
     /// Bytes that can still be reserved for new files.
     pub space_left: Option<u64>,
@@ -61,14 +61,14 @@ pub struct Faults {
     pub nothing_resident: bool,
     /// Modification time of files written from now on, in ms since the epoch.
     pub now_ms: i64,
-    /// Answers of [`Disk::usage`](crate::Disk::usage) for paths below these; the last matching entry counts. Other paths are on an empty disk of
-    /// one terabyte.
+    /// Results of [`Disk::usage`](crate::Disk::usage) for paths below these. The last matching entry counts. Other
+    /// paths are on an empty disk of one terabyte.
     pub usage: Vec<(PathBuf, Usage)>,
     /// Whether the process has no file descriptor left: opening and creating files fails.
     pub no_descriptors: bool,
     /// Files below this directory cannot be created or resized.
     pub fails_below: Option<PathBuf>,
-    /// Number of reads of unreadable ranges that still fail; later ones succeed. `None`: all fail.
+    /// Number of reads of unreadable ranges that still fail. Later reads succeed. With `None` all fail.
     pub failing_reads_left: Option<u64>,
     /// Simulated time of each operation of a kind. The disk does not sleep. A simulation adds the growth of
     /// [`FakeDisk::time_taken`](super::FakeDisk::time_taken) to its clock.

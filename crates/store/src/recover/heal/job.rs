@@ -52,7 +52,7 @@ impl Job {
     }
 }
 
-/// Adds a record's units to the job of one queue, where they are missing. Returns the number of units added.
+/// Adds a record's missing units to the job of a queue. Returns the number of units added.
 pub(super) fn take_dispatch(jobs: &mut Jobs, dispatch: Dispatch<QueueName<'_>>) -> usize {
     let Dispatch { queue: (topic, queue_id), first, count, unit } = dispatch;
     // Most records belong to queues that are not lost and end here.
