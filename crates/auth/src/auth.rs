@@ -227,7 +227,7 @@ impl Auth {
             return Err(Denied { error: AuthError::Slowed, answer: Answer::Never, mark: 0 });
         }
         let identity = verify().map_err(|error| {
-            // Whoever fails as the user of the connection is not that user any more.
+            // A failure as the user of the connection ends the connection's verified status.
             let own = self.failures.mark(user);
             let _ = mark.compare_exchange(own, 0, Ordering::Relaxed, Ordering::Relaxed);
             Denied { error, answer: note(), mark: 0 }
@@ -366,7 +366,7 @@ impl Auth {
 
     pub(crate) fn replace(&self, accounts: Accounts) {
         *self.accounts.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(accounts);
-        // Whoever reads a version and then the table gets a table that is not older than the version.
+        // A reader of a version and then the table gets a table that is not older than the version.
         self.version.1.fetch_add(1, Ordering::Release);
     }
 }

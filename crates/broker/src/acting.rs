@@ -98,7 +98,7 @@ impl Group {
     /// Acts for the master, which is gone.
     fn act(&mut self) {
         let broker = &self.broker;
-        // First, so that no offset of the master replaces one that is committed here from now on.
+        // First, so that no offset of the master replaces an offset that is committed here from now on.
         broker.replicas.lose_master();
         if self.handover_from.is_none() {
             self.handover_from = Some(broker.offsets.begin_acting(broker.now_ms()));
@@ -171,7 +171,7 @@ impl Group {
             });
             match taken_over.await {
                 Ok(_) => tracing::info!(key, queue, offset, "the master has taken over an offset"),
-                // Its topic or group was removed, or somebody has reset the offset.
+                // The topic or group was removed, or its offset was reset.
                 Err(GroupError::Refused(_, code, remark)) => {
                     tracing::warn!(key, queue, offset, code, remark, "the master does not take an offset");
                 }

@@ -156,7 +156,7 @@ pub(crate) fn status(
             let mut table = answers.table.lock().unwrap_or_else(PoisonError::into_inner);
             table.extend(status.map(|status| (member.client_id, status.message_queue_table)));
         };
-        // A member that cannot be called now is left out like one that does not answer.
+        // A member that cannot be called now is left out, like a member that does not answer.
         let _ = ask(broker, member.link, question, then);
     }
     Ok(())

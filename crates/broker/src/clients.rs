@@ -404,7 +404,7 @@ impl Tables {
             self.producers.iter().flat_map(|(name, members)| silent(name, members)).collect();
         let mut consumers: Vec<_> =
             self.consumers.iter().flat_map(|(name, group)| silent(name, &group.members)).collect();
-        // Clients are told of the changes in this order.
+        // Clients get the notices of changes in this order.
         consumers.sort_unstable();
         for (group, link_id) in producers {
             self.leave_producer(&group, link_id);

@@ -41,7 +41,7 @@ pub(crate) struct Reservation {
 impl Reservation {
     /// Runs `job` on a thread of the disk pool.
     pub(crate) fn run(self, job: impl FnOnce() + Send + 'static) {
-        // The receiver is gone only after the pool has stopped; then nobody waits for an answer any more.
+        // The receiver is gone only after the pool has stopped, and then no caller waits for a response.
         let _ = self.jobs.send((self.waits, Box::new(job)));
     }
 

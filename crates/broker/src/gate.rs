@@ -311,7 +311,7 @@ impl Gate {
         let audited: &[_] = match ruling.is_allowed() {
             true if AuditLog::is_detailed() => &needed,
             true => &[],
-            // The needs before the one that decided are allowed, and those behind it were not looked at.
+            // The needs before the deciding need are allowed, and those behind it were not examined.
             false => needed.get(ruling.at..=ruling.at).unwrap_or_default(),
         };
         for needed in audited {

@@ -157,7 +157,7 @@ impl Broker {
         let topics = self.topics.commit(topics, now_ms);
         let gone: Vec<_> = removed.iter().filter(|name| self.topics.find(name).is_none()).collect();
         self.clear_away(&gone);
-        // A topic created again under the name gets new queues, so whoever waits at the old ones must be woken.
+        // A re-created topic gets new queues, so requests that wait at the old queues must be woken.
         for topic in old {
             topic.opened().iter().for_each(|(_, queue)| self.wake(queue));
             pop::gone(&self.handle(), &topic);

@@ -230,7 +230,7 @@ impl Offsets {
         let generation = self.counter.current();
         position.generation = generation;
         topic.newest = generation;
-        // Before anybody can read the new offset, so that no answer about it misses that it changed.
+        // Before the new offset is visible, so that every response with it includes its generation.
         self.counter.raise(generation);
         drop(topic);
         self.changed.store(true, Ordering::Release);

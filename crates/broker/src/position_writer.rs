@@ -59,7 +59,7 @@ impl Engine for PositionWrites {
 pub(crate) fn delivered(broker: &Broker, now_ms: i64) -> DeliveryNote {
     let timers = *broker.timer.checkpoint();
     let delays = broker.schedule.offsets();
-    // Read last: copies are in the log before the positions behind their messages are told.
+    // Read last: copies are in the log before the positions behind their messages are published.
     DeliveryNote::new(broker.store.appended(), now_ms, timers, delays)
 }
 

@@ -102,7 +102,7 @@ async fn run(broker: Arc<Broker>, workers: Workers, name_server: String) {
     let mut roles = broker.role.changes();
     let mut changes = broker.registration_acks.name_servers();
     while broker.config.name_servers().contains(&name_server) {
-        // A broker of which the controllers have not said what it is serves nobody.
+        // A broker without a role from the controllers serves no client.
         while broker.role.current() == BrokerRole::Fenced {
             let _ = roles.changed().await;
         }
@@ -206,7 +206,7 @@ async fn bring_up_to_date(
             if broker.config.single_topic_register && (1..=SINGLY_MAX).contains(&topics.len()) {
                 register_singly(link, &topics).await?;
             } else {
-                // Also when topics were only removed, because the version of the table has changed.
+                // Needed even if topics were only removed, because the version of the table has changed.
                 register(link, version, &topics).await?;
             }
         }

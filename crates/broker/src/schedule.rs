@@ -44,7 +44,7 @@ pub(crate) struct DelayLevels {
 }
 
 impl DelayLevels {
-    /// Continues at the delivery positions of [`Schedule`], which are saved by `position_writer`.
+    /// Continues at the delivery positions of [`Schedule`](crate::state::Schedule), which are saved by `position_writer`.
     pub(crate) fn new(broker: Arc<Broker>, position_writer: PositionWriter) -> Self {
         Self { broker, position_writer, saving: None, saved: Every::default() }
     }

@@ -130,7 +130,7 @@ impl Fixture {
         config.store.queue_file_bytes = 20 * 100;
         // The whole file of the key index is memory of a fake disk.
         (config.store.index_slots, config.store.index_items) = (1_000, 4_000);
-        // However long a flush takes, whoever waits for it gets its outcome.
+        // Every waiting caller gets the outcome of a flush, however long the flush takes.
         config.store.flush_timeout = Duration::from_secs(3_600);
         // No file is deleted for lack of space, however full the machine's disk is.
         config.retention.clean_at = store::UsageLimit::Percent(100);

@@ -176,7 +176,7 @@ impl Topic {
 
     /// Whether a request holds the topic or waits at one of its queues. `topic` is the value in the table.
     pub(crate) fn is_in_use(topic: &Arc<Self>) -> bool {
-        // A queue nobody uses is held twice: by its slot, and by the table of queues that have been used.
+        // An unused queue is held twice: by its slot, and by the table of used queues.
         Arc::strong_count(topic) > 1 || topic.used().values().any(|queue| Arc::strong_count(queue) > 2)
     }
 

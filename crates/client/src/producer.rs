@@ -47,7 +47,7 @@ pub struct ProducerConfig {
 pub struct Compress {
     /// Compression method.
     pub kind: Compression,
-    /// Compression level, see [`crate::compress`].
+    /// Compression level, see [`crate::compress()`].
     pub level: u32,
     /// Smallest body that is compressed, bytes.
     pub over: usize,

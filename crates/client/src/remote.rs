@@ -127,7 +127,7 @@ impl Remote {
         loop {
             let attempt = link.attempt.clone().lock_owned().await;
             match &*attempt {
-                // When the connection ended at once, those that waited for the attempt do not make another one.
+                // If the connection ended at once, callers that waited for the attempt do not make another attempt.
                 Some(Attempt { ended, outcome: Ok(peer) }) if *ended >= begin || !peer.is_closing() => {
                     return Ok(peer.clone());
                 }
@@ -215,8 +215,7 @@ impl Remote {
             Err(CallError::TimedOut(remote, _)) => {
                 let waited = asked.elapsed();
                 if waited >= SILENCE_MIN && peer.silence() >= waited {
-                    // The server does not seem to be there any more, so the connection is closed
-                    // (`clientCloseSocketIfTimeout`).
+                    // The server seems to be gone, so the connection is closed (`clientCloseSocketIfTimeout`).
                     peer.abort();
                 }
                 Err(CallError::TimedOut(remote, timeout).into())
@@ -276,7 +275,7 @@ impl Remote {
                     failure = error;
                 }
             }
-            // Of several callers only one moves on from the same failed server.
+            // Only the first of several callers moves on from the failed server.
             let _ = self.chosen.compare_exchange(chosen, chosen + 1, Relaxed, Relaxed);
         }
         Err(failure)

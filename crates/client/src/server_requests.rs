@@ -68,7 +68,7 @@ impl Asker {
     /// Sends a successful answer with this body.
     pub fn answer(&self, body: &[u8]) {
         let head = Head::response(self.encoding, response::SUCCESS, self.opaque);
-        // If the broker's connection has ended, nobody waits for the answer.
+        // If the broker's connection has ended, no caller waits for the response.
         let _ = self.peer.push(|out| head.write(out, body));
     }
 
@@ -103,7 +103,7 @@ impl ServerRequests {
     /// Passes all transaction checks, for any producer group, and all notices to lite consumers to `take` from now
     /// on.
     pub fn pass_to(&self, take: Relay) {
-        // Whoever came first takes them already.
+        // The first caller takes them already.
         let _ = self.relay.set(take);
     }
 

@@ -110,7 +110,7 @@ async fn send_all(
         let first = tokio::select! {
             biased;
             first = waiting.recv() => first,
-            // A tracer that was dropped without [`Tracer::finish`] has nobody to notify.
+            // A tracer that was dropped without [`Tracer::finish`] has no caller to notify.
             asked = &mut ended, if done.is_none() => { done = asked.ok(); None }
         };
         let Some(first) = first else { break };

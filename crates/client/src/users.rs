@@ -90,7 +90,7 @@ impl Client {
             return Ok(None);
         }
         let acls = ask(request::AUTH_LIST_ACL, None).await?;
-        // What changed between the two answers is asked for again.
+        // Changes between the two responses are requested again.
         let version = Some(version(&users)).filter(|of_users| *of_users == version(&acls));
         Ok(Some(AccessLists {
             broker: broker.to_owned(),

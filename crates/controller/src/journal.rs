@@ -157,7 +157,7 @@ impl Journal {
         let mut bytes = MAGIC.to_vec();
         bytes.extend(frames(records));
         let length = bytes.len() as u64 + ROOM_BYTES;
-        // What a crash left of another attempt must not show behind the records.
+        // The remains of a crashed attempt must not appear behind the records.
         self.disk.remove(&next)?;
         let file = self.disk.create(&next, length, Space::Reserved)?;
         let end = bytes.len() as u64;

@@ -103,7 +103,7 @@ impl Links {
 
     fn connect(&self, other: &Other, until: Until) {
         let (workers, address, link) = (self.workers.clone(), other.address.clone(), other.link.clone());
-        // A process that stops needs no connection any more.
+        // A stopping process needs no connection.
         let _ = self.workers.spawn(0, move || dial(workers, address, link, until));
     }
 

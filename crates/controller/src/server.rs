@@ -172,7 +172,7 @@ struct Thread {
 impl Thread {
     fn run(mut self) {
         let shared = self.shared.clone();
-        // The table is behind consensus and on disk; after a panic nothing of the memory is used any more.
+        // The table follows from consensus and is on disk. After a panic the memory is not used again.
         let ended = catch_unwind(AssertUnwindSafe(|| self.serve()));
         shared.leads.store(false, Ordering::Release);
         shared.leader.store(0, Ordering::Release);
@@ -217,7 +217,7 @@ impl Thread {
                 }
             };
             self.step(event)?;
-            // Under a stream of requests nobody waits, and the timer still has to fire.
+            // Under a stream of requests the wait never times out, but the timer still has to fire.
             if self.wake_at_ms.is_some_and(|at_ms| at_ms <= self.now_ms()) {
                 self.step(Event::Timer)?;
             }

@@ -63,8 +63,8 @@ pub struct KvChange<'a> {
 /// Estimated bytes that a key or a namespace takes beside its text.
 const ENTRY_BYTES: usize = 64;
 
-/// The key-value settings, and the path of their file. The caller writes [`KvStore::text_with`] to the file before
-/// [`KvStore::apply`] makes changes visible.
+/// The key-value settings, and the path of their file. The caller writes `KvStore::text_with` to the file before
+/// `KvStore::apply` makes changes visible.
 #[derive(Debug)]
 pub struct KvStore {
     table: Table,

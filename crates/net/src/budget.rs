@@ -377,7 +377,7 @@ impl ConnectionHandle {
         }
         self.holding.waits.store(true, Ordering::SeqCst);
         budget.waiting.store(true, Ordering::SeqCst);
-        // Memory freed before the flags were set woke nobody: check again.
+        // Memory freed before the flags were set woke no task: check again.
         is_over()
     }
 }

@@ -302,7 +302,7 @@ impl<S: Service> State<S> {
             Err(panic) => {
                 self.link.scratch.borrow_mut().output.clear();
                 let mut read_batch = self.link.read_batch.borrow_mut();
-                // Commands before the one that panicked may have been performed.
+                // Commands before the panicking command may have been performed.
                 self.link.service.answered(&mut read_batch);
                 *read_batch = self.link.service.read_batch();
                 drop(read_batch);
@@ -449,8 +449,8 @@ impl<S: Service> State<S> {
         let limit = self.link.limits.idle;
         while self.idle.as_mut().poll(cx).is_ready() {
             if self.link.peer.account.is_full() && self.sent == self.unsent.len() && self.broken.is_none() {
-                // A client whose requests are unanswered waits for the broker and is not idle. One that does not take its
-                // answers is.
+                // A client with unanswered requests waits for the broker and is not idle. A client that does not take
+                // its responses is idle.
                 self.last_traffic = Instant::now();
             }
             if self.last_traffic.elapsed() >= limit {

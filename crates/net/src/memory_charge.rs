@@ -49,7 +49,7 @@ impl Account {
             return false;
         }
         self.paused.store(true, Ordering::SeqCst);
-        // A charge released before the flag was set woke nobody: check again.
+        // A charge released before the flag was set woke no task: check again.
         self.is_full()
     }
 }

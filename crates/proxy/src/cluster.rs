@@ -115,7 +115,7 @@ impl Cluster {
     pub(crate) fn new(client: Client, users: Option<Users>, config: &Config) -> Arc<Self> {
         Arc::new(Self {
             topics: Arc::default(),
-            // Clients ask for routes every 30 s only: one that was just created is not to be missing for them.
+            // Clients ask for routes every 30 s only, so a new topic must not be missing for them.
             routes: Arc::new(Cache::of_what_is_there()),
             groups: Arc::default(),
             addresses: Arc::default(),

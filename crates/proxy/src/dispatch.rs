@@ -278,7 +278,7 @@ pub fn dispatch(origin: Origin, request: http::Request<Incoming>) -> Answer {
     };
     let origin = Origin { authority: request.uri().authority().cloned(), ..origin };
     if method == "Telemetry" {
-        // The stream lasts as long as its client, so what it carries is bounded one by one.
+        // The stream lasts as long as its client, so each of its commands is bounded.
         let mut grpc = origin.grpc().max_decoding_message_size(COMMAND_BYTES_MAX);
         return Box::pin(async move { grpc.streaming(Telemetry(origin), request).await });
     }

@@ -32,7 +32,7 @@ fn null(what: &str) -> Failure {
 fn topic(resource: &Option<Resource>, actions: Actions) -> Result<Need<'_>, Failure> {
     match name(resource) {
         blank if blank.trim().is_empty() => Err(null("topic")),
-        // A retry topic is its group, which whoever consumes as the group may send to.
+        // A retry topic counts as its group, to which every consumer of the group may send.
         topic => {
             let resource = Named::topic(topic);
             let is_group = resource.kind == auth::ResourceType::Group && actions == PUB;

@@ -206,7 +206,7 @@ impl Renewals {
         if entry.owner.is_gone() || is_ending && entry.renewals > 0 {
             return Some(Invisible::Cleared(self.cleared_ms));
         }
-        // Nothing is renewed at the end: its client would not know the new handle.
+        // No message is renewed at the end, because its client would not know the new handle.
         if is_ending {
             return None;
         }
@@ -234,7 +234,7 @@ impl Renewals {
             Err(failure) => {
                 entry.failures += 1;
                 let is_visible = visible_ms(&entry.handle) <= now_ms;
-                // What is given back is tried until it is visible without that.
+                // Giving a message back is tried until the message is visible anyway.
                 let is_tried_enough = entry.failures >= self.retries_max && !entry.owner.is_gone();
                 is_visible || is_tried_enough || failure.code == Code::InvalidReceiptHandle
             }

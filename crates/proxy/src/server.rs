@@ -256,7 +256,7 @@ impl RunningProxy {
             );
         }
         drop((count, self.renewals_end));
-        // Nothing is sent: the wait ends when the rounds do.
+        // The channel carries no values: the wait ends when the rounds end.
         let _ = self.renewals_ended.recv_timeout(LAST_ROUND);
         if let Some(cluster) = self.proxy.brokers.cluster() {
             cluster.client.shutdown();
@@ -357,7 +357,7 @@ fn serve(
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
             () = over(&proxy, &activity, idle) => {
-                // The client is told (GOAWAY), and calls under way are answered.
+                // The client gets GOAWAY, and calls in flight are answered.
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }

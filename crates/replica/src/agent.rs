@@ -269,7 +269,7 @@ impl Agent {
                 self.stage = if is_confirmed { Stage::Register } else { Stage::ApplyId };
             }
             AgentEvent::Notified(epoch) if !self.is_fenced && epoch > self.epoch => {
-                // The leader that is known may be gone: then each controller is asked once, and the one that leads.
+                // The known leader may be gone. Then each controller is asked once, and the leader.
                 self.hint = Some(Hint { epoch, calls_left: self.config.controllers.len() + 2 });
                 if self.call.is_none() {
                     self.pursue_hint(now_ms);
@@ -506,7 +506,7 @@ impl Agent {
             return out.push(AgentAction::StaleEpoch(mastership.epoch));
         }
         let Some((master, Some(address))) = &mastership.master else {
-            // There was an election that nobody won: this broker asks for another one.
+            // The election had no winner, so this broker asks for another election.
             self.stage = Stage::Elect;
             self.next_step_ms = now_ms;
             return;

@@ -175,7 +175,7 @@ impl Consensus {
     pub fn step(&mut self, now_ms: u64, event: Event, out: &mut Vec<Action>) {
         let ticks = matches!(event, Event::Started | Event::Timer);
         match event {
-            // Alone there is nobody to wait for. The library only refuses when an election is no use.
+            // A single controller has no peers to wait for. The library refuses only a useless election.
             Event::Started if self.is_alone() => drop(self.node.campaign()),
             Event::Started => {}
             Event::Received(from, bytes) => self.receive(from, &bytes, out),

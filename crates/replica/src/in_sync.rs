@@ -297,7 +297,7 @@ impl InSync {
         self.proposes_alone |= is_alone;
         self.proposed.extend(wanted.iter().copied());
         for broker in wanted.difference(&self.committed.members) {
-            // It may have been in a lost proposal and gone since; now it has everything.
+            // The member may have been in a lost proposal and gone since. Now it has everything.
             self.members.get_mut(broker).expect("whoever comes is connected").must_leave = false;
         }
         Some(wanted)

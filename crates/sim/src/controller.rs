@@ -138,7 +138,7 @@ impl Controller {
                 }
             };
             if let Err(error) = saved {
-                // What comes behind must not happen.
+                // Later actions must not happen.
                 actions.push(Action::End(error.to_string()));
                 break;
             }

@@ -75,7 +75,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if !options.is_printed {
-        // A panic is a failure of its seed, which is told in one line.
+        // A panic is a failure of its seed, which is reported as one line.
         std::panic::set_hook(Box::new(|_| {}));
     }
     let started = Instant::now();

@@ -132,9 +132,9 @@ impl Appending<'_> {
             }
         }
         appender.last_record = batch.items.last().map_or(0, |item| item.log_offset.get());
-        // Published before the index: whoever sees a unit may read its record. No checkpoint comes in between, as it takes
-        // the appender's lock. Sequentially consistent with the idle flags: a thread that sets its flag and then sees the old
-        // end is found by the check below, and one that sees the new end does not sleep.
+        // Published before the index, so that the record of every visible unit is readable. No checkpoint comes in
+        // between, because it takes the appender's lock. Sequentially consistent with the idle flags: the check below
+        // finds a thread that sets its flag and then sees the old end. A thread that sees the new end does not sleep.
         self.state.appended.set(end);
         self.index(batch, store_timestamp);
         batch.end = LogOffset::new(end);

@@ -149,7 +149,7 @@ impl Follower<'_> {
 
     /// Counts records that are written.
     fn count_records(&self, appender: &mut Appender, received: &Received<'_>) {
-        // Published before the units: whoever sees a unit may read its record.
+        // Published before the units, so that the record of every visible unit is readable.
         self.state.appended.set(received.end);
         let count = received.dispatches.iter().map(|dispatch| self.put_followed(dispatch)).sum();
         let (mut hashes, mut keys) = (Vec::new(), Vec::new());

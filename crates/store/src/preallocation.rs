@@ -147,7 +147,7 @@ impl Preallocator<'_> {
             if lead > self.state.config.written_ahead_bytes
                 && !self.state.signals.stopping.load(Ordering::Acquire)
             {
-                // Nobody waits for zeros far ahead: pause, so that flushes get most of the disk.
+                // Zeros far ahead are not urgent: pause, so that flushes get most of the disk.
                 let share = if lead > self.state.config.written_ahead_bytes * 4 { 15 } else { 3 };
                 let rest = (self.state.clock.now() - began) * share;
                 self.state.clock.pause(&self.state.signals.preallocation, rest.min(REST_MAX));

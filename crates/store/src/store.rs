@@ -85,7 +85,7 @@ impl Store {
         let parts = Arc::new(Parts::new(config, disk, sync_all, Clock::new(fixed)));
         parts.state.config.batched_topics.iter().for_each(|topic| parts.state.queues.add_batched(topic));
         let recovered = parts.recovery().recover()?;
-        // What recovery found is not new.
+        // Queues that recovery found are not new.
         drop(parts.state.queues.take_grown());
         parts.space.trimmed.store(parts.state.log.min(), Ordering::Relaxed);
         let (mut workers, mut engines) = (Workers::default(), Engines::default());

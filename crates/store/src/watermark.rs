@@ -220,7 +220,7 @@ impl Deadlines {
     pub(crate) fn next(&self, earliest: impl Fn() -> Option<Instant>) -> Next {
         let until = earliest();
         self.sleeps_until_ms.store(self.ms(until), Ordering::SeqCst);
-        // Whoever came since `earliest` looked did not know yet until when the thread sleeps.
+        // A waiter that came after the call of `earliest` did not know yet until when the thread sleeps.
         let is_late = earliest().is_some_and(|earliest| until.is_none_or(|until| earliest < until));
         if is_late { Next::Now } else { until.map_or(Next::Woken, Next::At) }
     }

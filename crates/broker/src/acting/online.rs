@@ -45,7 +45,7 @@ impl Group {
     /// Does the necessary exchange before this broker serves.
     async fn prepare(&mut self) -> Result<(), GroupError> {
         if self.broker.config.name_servers().is_empty() {
-            // Nobody shows a slave as master.
+            // No name server shows a slave as master.
             return Ok(());
         }
         let members = self.members().await.ok_or(GroupError::NoMembers)?;

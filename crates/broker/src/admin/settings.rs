@@ -73,7 +73,7 @@ pub(crate) fn update_config(
 fn take_effect<'k>(broker: &Broker, keys: impl Iterator<Item = &'k str>) -> Result<(), Refusal> {
     for key in keys {
         match key {
-            // Registers all topics anew, because name servers are told the permission topic by topic.
+            // Registers all topics anew, because name servers store the permission per topic.
             "brokerPermission" => broker.topics.renew(None, broker.now_ms()),
             // The template for automatically created topics holds whether any may be created.
             "autoCreateTopicEnable" => system_topics::create_system_topics(broker)?,

@@ -19,7 +19,7 @@ impl Postponed for Waiting {
     }
 
     fn go_on(self: Box<Self>, outcome: Result<Then, Refusal>) {
-        // The caller may have stopped waiting; the change is made all the same.
+        // The caller may have stopped waiting, but the change stays.
         let _ = self.0.send(outcome);
     }
 
@@ -65,7 +65,7 @@ impl Api {
             return Ok(());
         }
         let (sender, receiver) = oneshot::channel();
-        // The caller may have stopped waiting; what it appended stays.
+        // The caller may have stopped waiting, but its records stay.
         self.broker.durability.when(end, move |outcome| drop(sender.send(Refusal::not_durable(&outcome))));
         receiver.await.map_err(|_| stopping())?.map_or(Ok(()), Err)
     }

@@ -37,7 +37,7 @@ impl Broker {
         }
         let named = (0..batch.len()).flat_map(|index| batch.multi_queues(index));
         let waited = |queue: &Arc<store::Queue>| {
-            // Nobody waits at a light queue that was never pulled from.
+            // A light queue that was never pulled from has no waiting client.
             let topic = self.light.find(queue.topic()).or_else(|| self.topics.find(queue.topic()))?;
             topic.queue(&self.store, queue.queue_id()).cloned()
         };

@@ -193,7 +193,7 @@ async fn metrics(
     let (sender, mut parts) = mpsc::unbounded_channel();
     let (rest, made) = oneshot::channel();
     let task = move || async move {
-        // Whoever gave up waiting gets no scrape made any more.
+        // A client that gave up waiting gets no scrape.
         if !rest.is_closed() {
             let _gone = rest.send(make(&broker, Some(sender)));
         }

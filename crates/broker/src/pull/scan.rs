@@ -260,8 +260,8 @@ impl<'a> Collector<'a> {
         let limits = &self.broker.config.transfer;
         let ask = &self.pull.ask;
         let is_far = !unit.is_blank() && self.appended.saturating_sub(unit.log_offset.get()) > self.memory;
-        // As in `DefaultMessageStore.isTheBatchFull`, messages far behind the end of the log are taken to be on the disk; not
-        // here those that were read ahead.
+        // As in `DefaultMessageStore.isTheBatchFull`, messages far behind the end of the log count as being on the
+        // disk, except messages that were read ahead.
         let (count_max, bytes_max) = match is_far && !self.broker.store.is_read_ahead(unit.log_offset) {
             true => (limits.disk_count_max, limits.disk_bytes_max),
             false => (limits.count_max, limits.bytes_max),

@@ -201,8 +201,8 @@ impl Postponed for Waiting {
         broker.note_slow(request.name(), WaitCause::MetadataWriter, queued);
         if outcome == Ok(Then::Again) {
             if request_table::find(request.code(), &Port::Own).is_none_or(|route| !route.needs_disk_pool(0)) {
-                // On the connection's thread, because what the request reads or writes must not hold up the metadata writer. The
-                // client may be gone; the change is made all the same.
+                // On the connection's thread, because the reads and writes of the request must not hold up the
+                // metadata writer. The client may be gone, but the change stays.
                 let _ = peer.put_back(Box::new(move |peer, out| {
                     serve_again(&broker, peer, request, out);
                     drop(charge);

@@ -133,7 +133,7 @@ pub(crate) async fn run(broker: Arc<Broker>, tasks: Workers, mut taken: Taken) {
             Master::Own => {
                 let serving = broker.clone();
                 let Held { peer, request, charge, .. } = held;
-                // The client may be gone; then nobody waits for the answer.
+                // The client may be gone, and then no caller waits for the response.
                 let _ = peer.put_back(Box::new(move |peer, out| {
                     detached::serve_again(&serving, peer, request, out);
                     drop(charge);
@@ -222,7 +222,7 @@ async fn send(
         let head = Head::request(command.encoding, command.code, 0);
         let head = Head { language: command.language.unwrap_or(head.language), ..head }.remark(&remark);
         if command.is_one_way() {
-            // Nobody waits for an answer, so nobody learns that the master has just gone.
+            // No caller waits for a response, so a lost connection to the master is not reported.
             let head = Head { opaque: master.next_opaque(), flag: FLAG_ONE_WAY, ..head };
             let _ = master.push(|out| copy(command, FrameWriter::begin(out, head)));
         } else {
@@ -232,7 +232,7 @@ async fn send(
     let Some(call) = call else { return };
     match call.await {
         Ok(reply) if reply.remark.as_deref() == Some(NOT_MASTER) => {
-            // It was not performed. An election is under way, of which one of the brokers has not heard.
+            // The request was not performed. An election is under way, and a broker has not heard of it.
             pause(RETRY_PAUSE).await;
             if let Err(unsent) = again.send(held) {
                 refuse(&broker, unsent.0, Refusal::new(response::SYSTEM_BUSY, NOT_MASTER));

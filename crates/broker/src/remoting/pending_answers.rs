@@ -44,7 +44,7 @@ pub(super) fn answer_when_flushed(
     let (peer, latency) = (peer.clone(), broker.rpc_latency.clone());
     let give = move |outcome: Outcome| {
         qualify(&mut answers, &outcome);
-        // The client may be gone; the request is performed all the same.
+        // The client may be gone, but the request is performed.
         let written = Written::of(&peer.push(|out| out.extend_from_slice(&answers)));
         tally.answered(&latency, code(&answers), written);
         drop(charge);

@@ -212,7 +212,7 @@ impl SendAnswers for Answers<'_> {
         let peer = self.peer.clone();
         Some(Box::new(move |outcome| {
             pending_answers::qualify_sends(&mut late, outcome);
-            // The push fails for a producer that has disconnected; its messages are stored all the same.
+            // The push fails for a disconnected producer, but its messages are stored.
             let written = Written::of(&peer.push(|out| out.extend_from_slice(&late)));
             tally.answered(&latency, written_code(&late).unwrap_or_default(), written);
             drop(charge);

@@ -48,7 +48,7 @@ pub(super) fn create_user(r: &Request<'_>) -> Result<Answer, Refusal> {
     let (auth, info) = (auth(r), body::<UserInfo>(r)?);
     blank_user(named(r, &info))?;
     if info.password.as_deref().is_none_or(|password| password.trim().is_empty()) {
-        // Also where no users are kept (`AuthenticationMetadataManagerImpl.validate`).
+        // Checked even if no users are stored (`AuthenticationMetadataManagerImpl.validate`).
         return Err(AuthError::Invalid("password can not be blank").into());
     }
     Ok(auth?.create_user(&r.caller.user, named(r, &info), &info).map(done)?)

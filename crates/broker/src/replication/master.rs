@@ -274,7 +274,7 @@ impl Shell {
         self.broker.replicas.join(progress.clone());
         let peer = Peer { progress, outgoing, buffer: Vec::new(), is_writing: false, is_held: false, tasks };
         self.peers.insert(id, peer);
-        // What was appended while no slave was there was not told.
+        // Appends during the time without a slave were not reported to the machine.
         self.step(MachineEvent::Log(self.range()));
         self.step(MachineEvent::Connected(id, remote.ip()));
         self.step(MachineEvent::Counted(id, false));
@@ -300,7 +300,8 @@ impl Shell {
             let strangers = first_of_most(those(&|progress| !progress.is_known()).into_iter());
             strangers.or_else(|| first_of_most(those(&|progress| !progress.is_slave()).into_iter())).or_else(
                 || {
-                    // Without name servers all connections count, and one that follows is hardly the furthest behind.
+                    // Without name servers all connections count, and a following connection is hardly the furthest
+                    // behind.
                     let all = those(&|_| !self.has_directory());
                     all.into_iter().min().map(|(place, _)| place)
                 },
@@ -505,16 +506,16 @@ impl Shell {
 
     /// Requests a wake-up of the thread when the log grows.
     fn await_growth(&self) {
-        // An elected master without slaves confirms what it alone has.
+        // An elected master without slaves confirms its own log alone.
         let is_of_interest = !self.peers.is_empty() || self.need().is_some();
         if !is_of_interest || self.growth.is_awaited.swap(true, Ordering::AcqRel) {
             return;
         }
-        // The machine knows the log up to here at least; what came later is told at once.
+        // The machine knows the log up to here at least. Later appends are reported at once.
         let known = self.machine.log_end();
         let (notify, is_awaited) = (self.growth.notify.clone(), self.growth.is_awaited.clone());
         let done = move |outcome: WaitOutcome| {
-            // After a failure the log does not grow any more, and nobody must wait for it again and again.
+            // After a failure the log does not grow, and no task must wait for it repeatedly.
             if !matches!(outcome, WaitOutcome::Failed(_)) {
                 is_awaited.store(false, Ordering::Release);
             }

@@ -79,7 +79,7 @@ pub(super) async fn run(broker: Arc<Broker>, workers: Workers) {
     loop {
         let address = addresses.borrow_and_update().broker.clone();
         let Some(address) = address.filter(|address| *address != broker.address()) else {
-            // This broker's tables may change meanwhile, so that they are no copies any more.
+            // This broker's tables may change meanwhile, so that they are no longer copies.
             link = None;
             let _ = addresses.changed().await;
             continue;
@@ -279,7 +279,7 @@ async fn ask_for(
 ) -> Result<Reply, SyncError> {
     let reply = broker.call(peer, code, ANSWER_TIMEOUT, write).await?;
     match reply.code {
-        // Tables of the master before must not replace those of the one that this broker has become.
+        // Tables of the former master must not replace those of this broker, which has become master.
         _ if !broker.role.is_slave() => Err(SyncError::Master),
         response::SUCCESS => Ok(reply),
         code => Err(SyncError::Refused(code, reply.remark.unwrap_or_default())),

@@ -185,7 +185,7 @@ impl Shell {
         let mut received = std::mem::take(&mut link.received);
         let mut rest = received.as_slice();
         let mut unreported = 0;
-        // What a frame leads to may end the connection, or put another one in its place, which begins with nothing received.
+        // A frame may end the connection, or replace it by a connection without received bytes.
         let is_same = |link: &Option<Link>| link.as_ref().is_some_and(|link| link.attempt == attempt);
         while is_same(&self.link) {
             let (frame, head_bytes) = match self.machine.decode(rest) {
@@ -318,7 +318,8 @@ impl Shell {
         match store.truncate(to) {
             Ok(()) => {
                 tracing::warn!(from = %to, to = %end, "what the master does not have was cut off the log");
-                // A wait for what was cut off has failed with it. That is no failure of the disk, after which nobody waits again.
+                // A wait for the cut part of the log has failed with the cut. It is not a failure of the disk, after
+                // which waiting would be useless.
                 self.is_flush_awaited.store(false, Ordering::Release);
                 self.await_flush();
                 Event::Cut(to)
@@ -383,7 +384,7 @@ impl Shell {
         }
         let (notify, is_awaited) = (self.flushed.clone(), self.is_flush_awaited.clone());
         let done = move |outcome| {
-            // After a failure nothing more comes to the disk, and nobody must wait for it again and again.
+            // After a failure no further bytes reach the disk, and no task must wait for them repeatedly.
             if !matches!(outcome, FlushOutcome::Failed(_)) {
                 is_awaited.store(false, Ordering::Release);
             }

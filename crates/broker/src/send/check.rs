@@ -19,7 +19,7 @@ pub(super) fn check(broker: &Broker, topic: &Topic, sent: &SendRequest<'_>) -> R
     let SendRequest { caller, header, body, is_reply } = *sent;
     let producer = caller.remote;
     let name = topic.name();
-    // Of a read-only broker only ordered topics are refused; other producers go on until they refresh their routes.
+    // A read-only broker refuses only ordered topics. Other producers continue until they refresh their routes.
     if !broker.is_writable() && topic.config.order {
         let remark = format!("the broker[{}] sending message is forbidden", broker.config.broker_ip1);
         return Err(Refusal::new(response::NO_PERMISSION, remark));

@@ -110,7 +110,7 @@ impl Fetcher {
     fn serve(&mut self, job: Job) -> Option<Chain> {
         match self.reader.serve(job) {
             Ok(fetched) => {
-                // Sending fails when the timer is gone, and then nobody needs the result.
+                // Sending fails if the timer is gone, and then the result is not needed.
                 let _ = self.outbox.send(fetched);
                 self.reader.broker.timer.wakeup().wake();
                 None

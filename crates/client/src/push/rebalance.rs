@@ -252,8 +252,8 @@ async fn commit_at(shared: Arc<Shared>, queues: Vec<(Arc<Assigned>, bool)>, sure
     for (state, was_dropped) in queues {
         let is_lost = shared.needs_locks() && !state.is_owned(Instant::now());
         if is_lost || state.is_dropped() != was_dropped {
-            // Another member may have the queue and have committed a larger offset. Whoever gave the queue up has
-            // committed its offset.
+            // Another member may have the queue and have committed a larger offset. The code that gave the queue up
+            // has committed its offset.
             continue;
         }
         let stored = if sure {

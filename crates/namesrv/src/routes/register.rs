@@ -154,7 +154,7 @@ impl Routes {
             match other.map(|(holder, version)| (holder, version.cmp(&content.version.state_version))) {
                 Some((_, Greater)) => return Err(Box::new(Registered::Fenced)),
                 Some((holder, Equal)) => Some(holder.clone()),
-                // Elected, or nobody is replaced.
+                // The broker was elected, or replaces no other broker.
                 Some((_, Less)) | None => None,
             };
         self.check_room(registration, is_first || live.is_none(), brokers_max)

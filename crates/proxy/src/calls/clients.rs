@@ -110,7 +110,7 @@ pub async fn terminate(
     }
     call.proxy.brokers.closed(&client);
     call.proxy.registry.remove(&client);
-    // Its messages are given back at once.
+    // The client's messages are given back at once.
     call.proxy.renewals.given_back.notify_one();
     // Last, because it waits for brokers.
     lite::unsubscribe(&call.proxy.brokers, &client).await;

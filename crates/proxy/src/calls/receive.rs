@@ -39,8 +39,8 @@ pub fn receive(call: Call, request: ReceiveMessageRequest) -> impl Future<Output
         if is_of_own(&call, &request) {
             return received(&call, &request).await;
         }
-        // A pop that waits at another broker cannot be taken back. When the call is cancelled or the server stops, the messages of the
-        // pop reach the delivery all the same, which gives them back when nobody takes it.
+        // A pop that waits at another broker cannot be cancelled. If the call is cancelled or the server stops, the
+        // messages of the pop still reach the delivery, which gives untaken messages back.
         let failed =
             |_| Delivery::of_status(Status::new(Code::InternalServerError, "the receive failed"), None);
         let proxy = call.proxy.clone();

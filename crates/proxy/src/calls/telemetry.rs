@@ -41,7 +41,8 @@ pub fn serve(
                 break false;
             }
         };
-        // A client whose stream broke is taken to be gone; one that ended its stream opens another, or says that it goes.
+        // A client with a broken stream counts as gone. A client that ended its stream opens another stream, or
+        // announces that it leaves.
         if let Some(client) = client
             && client.leave(&writer)
             && is_lost

@@ -118,7 +118,7 @@ impl<T> Cache<T> {
         let (mut pending, began_ms) = self.entries().get(name).and_then(attempt)?;
         let passed_ms = u64::try_from(client::now_ms() - began_ms).unwrap_or(0);
         let left = limit.saturating_sub(Duration::from_millis(passed_ms));
-        // Nothing is sent: the sender of an attempt that ended is gone.
+        // The channel carries no values: the sender of an ended attempt is gone.
         let _ended = tokio::time::timeout(left, pending.changed()).await;
         self.entries().get(name)?.value.clone()
     }

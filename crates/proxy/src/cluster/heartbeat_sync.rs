@@ -270,7 +270,7 @@ pub async fn run(cluster: &Cluster, stopping: impl Future<Output = ()>, left: im
                     tracing::warn!(%error, topic = cluster.sync_topic, "other proxies do not hear of consumers of this one");
                 }
             }
-            // What fails is asked again after a second.
+            // A failed poll is repeated after a second.
             found = consumer.poll(POLL), if listens => {
                 let found = found.unwrap_or_default();
                 found.iter().filter_map(|message| cluster.hear(&message.body)).for_each(|client| left(&client));

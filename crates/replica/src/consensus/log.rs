@@ -137,7 +137,7 @@ impl raft::Storage for Log {
         let mut entries: Vec<_> =
             self.entries.range(from..to).take_while(fits).cloned().map(Into::into).collect();
         if entries.is_empty() {
-            // One entry goes whatever its size is.
+            // The first entry is sent whatever its size is.
             entries.extend(self.entries.range(from..to).take(1).cloned().map(Into::into));
         }
         Ok(entries)

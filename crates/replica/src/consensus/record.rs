@@ -205,7 +205,7 @@ pub(super) fn decode(bytes: &[u8], voters: &ConfState) -> Option<eraftpb::Messag
     message.context = rest.bytes()?.into();
     let entries = rest.length().filter(|entries| *entries <= ENTRIES_MAX)?;
     for place in 1..=u64::from(entries) {
-        // Entries follow the one that the message names.
+        // The entries follow the index in the message.
         let entry = rest.entry().filter(|entry| Some(entry.index) == message.index.checked_add(place))?;
         message.entries.push(entry.into());
     }

@@ -160,7 +160,8 @@ fn after_loss(set: &BrokerSet, request: &Registration) -> Vec<Change> {
     match &set.former {
         _ if is_member && members.len() > 1 => vec![lost],
         Some(former) if former.members.contains(broker) => vec![lost],
-        // It won by its heartbeats from before the loss and has not led: it acknowledged nothing, and the others have everything.
+        // The broker won by its heartbeats from before the loss and has not led. So it acknowledged nothing, and the
+        // others have everything.
         Some(former) if is_member && log_epoch.is_some_and(|epoch| epoch < former.epoch) => {
             let members = former.members.union(members).copied().collect();
             vec![Change::SetAltered { name: name.clone(), members }, lost]

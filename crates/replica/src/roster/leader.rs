@@ -177,7 +177,8 @@ impl Leader {
             LeaderEvent::Asked(id, request) => self.ask(now_ms, id, request, out),
             LeaderEvent::Committed(proposal, changes) => self.commit(now_ms, proposal, changes, out),
             LeaderEvent::Dropped(proposal) => self.drop_proposal(now_ms, proposal, out),
-            // A controller that begins to lead may not have heard of all brokers: nobody is replaced before one interval.
+            // A new leading controller may not have heard of all brokers, so it replaces no master before one
+            // interval.
             LeaderEvent::Leads(true) => self.scan_at_ms = Some(now_ms + self.config.scan_interval_ms),
             LeaderEvent::Leads(false) => self.resign(out),
             LeaderEvent::Timer => {
@@ -242,7 +243,7 @@ impl Leader {
             let Decision { answer, changes } =
                 decide(&self.roster, &self.lives, now_ms, &request, self.config);
             if let Request::Register(Registration { name, broker, may_have_lost: true, .. }) = &request {
-                // Its heartbeats from before tell of a log that it may not have any more.
+                // Heartbeats from before the loss describe a log that the broker may no longer have.
                 self.lives.forget(name, *broker);
             }
             if changes.is_empty() {

@@ -267,7 +267,7 @@ impl Roster {
                 }
             }
             Change::SetAltered { name, members } => self.change(&name, |set| {
-                // Its master leads.
+                // The master of the set leads.
                 set.former = None;
                 set.set_members(members);
             }),

@@ -164,7 +164,7 @@ impl Master {
             log: start.log,
             peers: BTreeMap::new(),
             in_sync: InSync::new(now_ms, start.own, config.in_sync, start.committed, start.confirm),
-            // Of what the log has, the former masters may have answered for everything.
+            // The former masters may have acknowledged everything in the log.
             answered: start.log.end,
             waits: Waits::default(),
             timer: Timer::default(),

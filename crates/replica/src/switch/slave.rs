@@ -281,7 +281,7 @@ impl Slave {
         self.master_epochs = EpochList::new(reply.epochs).expect("decoding checks that epochs rise");
         let end = self.log.appended();
         let point = match self.epochs.consistent_point(end, &self.master_epochs, reply.end) {
-            // Nobody was told of a message of this log, and the set has elected a master that knows none of it.
+            // No message of this log was acknowledged, and the set has elected a master without any of it.
             Err(_) if self.confirm == LogOffset::ZERO => Ok(Some(LogOffset::ZERO)),
             point => point,
         };

@@ -29,7 +29,7 @@ impl Broker {
     pub(super) fn start_agent(&mut self) {
         let saved = self.files.load(EPOCHS).and_then(|text| EpochList::from_file(&text).ok());
         self.epochs = saved.unwrap_or_default();
-        // What begins behind the end of the log went with it.
+        // Epochs behind the end of the log were lost with it.
         self.epochs.cut(self.store.appended() + 1);
         let config = AgentConfig {
             cluster: "cluster".to_owned(),

@@ -99,7 +99,7 @@ impl Broker {
         }
         let shrinks = members.len() < master.committed().members.len();
         let early = CommittedSet { members: members.clone(), epoch: SetEpoch(epoch.0 + 1) };
-        // Through the same queue as everything else that the agent is told.
+        // Through the queue of all events of the agent.
         self.step_agent(AgentEvent::ProposeSet(members, epoch));
         (shrinks && self.settings.has(Bug::EarlyShrink)).then_some(MasterEvent::SetCommitted(early))
     }

@@ -271,7 +271,7 @@ impl World {
         let count = bytes.len();
         self.trace.event(self.now_ms, &[peer.0, from.0 as u64, count as u64]);
         let Some(receiver) = receiver.filter(|receiver| self.is_alive(*receiver)) else {
-            // Nobody is there: the machine says so, when it is up.
+            // The process is gone. Its machine reports it, if the machine is up.
             if self.is_up(to) {
                 self.travel(to, from, Event::Ended(peer, direction.back()));
             }

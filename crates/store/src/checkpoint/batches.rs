@@ -20,7 +20,7 @@ impl Checkpointer<'_> {
     /// Updates RocketMQ's batch consume queue files from Vostok's and makes them durable, before the checkpoint
     /// commits.
     pub(crate) fn export_batches(&self) -> Result<(), Interrupted> {
-        // What an interrupted round wrote is made durable by a later one.
+        // A later round makes the writes of an interrupted round durable.
         let touched = &mut *lock(&self.checkpoints.touched);
         for queue in self.state.queues.batched() {
             match self.export(&queue, touched) {

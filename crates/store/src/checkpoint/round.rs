@@ -74,7 +74,7 @@ impl Checkpointer<'_> {
         rounds.planned.retain(|(queue, _)| !queue.is_removed());
         let mut plan: Vec<_> = queues.iter().map(|queue| (queue.clone(), queue.plan(end))).collect();
         if !rounds.planned.is_empty() {
-            // An earlier round did not finish: what it wrote is committed with this one.
+            // An earlier round did not finish. Its writes are committed with this round.
             let known: HashSet<_> = queues.iter().map(Arc::as_ptr).collect();
             let others = rounds.planned.drain(..).filter(|(queue, _)| !known.contains(&Arc::as_ptr(queue)));
             plan.extend(others.map(|(queue, _)| (queue.clone(), queue.plan(end))));
@@ -124,7 +124,7 @@ impl Checkpointer<'_> {
             let wiped = queue.wipe(*from, *until, touched);
             wiped.map_err(|error| self.state.failed("wiping queue files", error))?;
         }
-        // Sync now: the next queue table does not list these units any more.
+        // Sync now, because the next queue table no longer lists these units.
         self.sync_touched(touched)?;
         rounds.dirty.clear();
         Ok(())

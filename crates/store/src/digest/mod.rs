@@ -6,7 +6,7 @@
 //! |---|---|
 //! | [`sum`] | the digest of a record |
 //! | [`block`] | 63 entries (position in the log file, digest) in 512 bytes with a checksum of their own |
-//! | [`file`] | `<root>/vostok/digest/<20 digits>`: the blocks of one log file, in the order of the log |
+//! | [`mod@file`] | `<root>/vostok/digest/<20 digits>`: the blocks of one log file, in the order of the log |
 //! | [`pieces`] | cache of the entries that readers needed last |
 //! | [`open`] | decides which entries still belong to the records in the log |
 //! | `crate::read` | checks records before they are served |

@@ -240,7 +240,7 @@ pub trait DiskFile: Send + Sync {
     fn zero(&self, at: u64, length: u64) -> io::Result<()>;
 
     /// Writes zeros, past the page cache if the file system supports that, because the zeros are not read soon. `at`
-    /// and `length` are multiples of [`PAGE_BYTES`], or the range ends at the end of the file.
+    /// and `length` are multiples of `PAGE_BYTES`, or the range ends at the end of the file.
     ///
     /// # Errors
     /// The error of the failed system call; a part of the range may have been written then.

@@ -137,8 +137,8 @@ impl Disk for RealDisk {
         if found.stx_mask & MNT_ID_UNIQUE.bits() == 0 {
             return Ok(None);
         }
-        // The directory's inode number tells a copied directory apart, whose files were not written by whoever noted the
-        // name.
+        // The directory's inode number identifies a copied directory, whose files were not written by the process
+        // that recorded the name.
         let (mount, inode) = (found.stx_mnt_id, found.stx_ino);
         Ok(Some(format!("{} {mount} {inode}", boot.trim())))
     }
@@ -215,7 +215,7 @@ impl DiskFile for RealFile {
     }
 
     fn will_need(&self, at: u64, length: u64) {
-        // Only a hint: whoever needs the range reads it anyway.
+        // Only a hint: a reader of the range reads it anyway.
         let _ = fadvise(&self.0, at, NonZeroU64::new(length), Advice::WillNeed);
     }
 

@@ -110,7 +110,7 @@ impl KeyIndex {
         filling.stage = Stage::Unloaded;
         (filling.next, filling.skip) = (0, 0);
         self.cut(to)?;
-        // The files are checked as after a crash: slots and items may not fit each other any more.
+        // The files are checked as after a crash, because slots and items may no longer match.
         self.after_crash.store(true, Ordering::Relaxed);
         let mut pending = lock(&self.pending);
         pending.entries.clear();

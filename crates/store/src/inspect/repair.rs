@@ -210,7 +210,8 @@ impl<'a> Repair<'a> {
             segment.file.read_at(&mut before, position)?;
             let name = segment.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             self.keep(&kept.join("commitlog").join(format!("{name}.{position}")), &before)?;
-            // Digests before the log: a record without a digest is served, one that does not match its digest is not.
+            // Digests before the log: a record without a digest is served, but a record that does not match its
+            // digest is not.
             let survey = self.survey;
             Digests::new(&survey.root, survey.segment_bytes, survey.disk.clone()).forget(from, end)?;
             segment.file.write_at(&bytes, position)?;

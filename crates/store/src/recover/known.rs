@@ -185,7 +185,7 @@ impl Recovery<'_> {
 /// Whether the crash mark (`abort`) belongs to this checkpoint, so that no other program opened the store since.
 pub(crate) fn is_ours(disk: &dyn Disk, root: &Path, mark: Mark) -> std::io::Result<bool> {
     Ok(match read_openings(disk, &root.join("abort"))? {
-        // No crash mark: nobody has the store open, and the checkpoint says that Vostok closed it.
+        // No crash mark: the store is not open, and the checkpoint proves that Vostok closed it.
         None => !mark.running,
         // The mark is of the opening that wrote the checkpoint, or of the next one, which then wrote nothing but the mark.
         Some(number) => number == mark.openings || number == mark.openings + 1,

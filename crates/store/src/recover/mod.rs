@@ -118,7 +118,8 @@ impl Recovery<'_> {
         // Set the crash mark first: recovery changes files from here on, and a crash in between must be seen as one.
         let is_known = known.is_some();
         if !is_known {
-            // Also before the crash mark is set: it says that Vostok's files of batch consume queues are the newest.
+            // Runs before the crash mark is set too, because the mark means that Vostok's files of batch consume
+            // queues are the newest.
             self.import_batches()?;
         }
         self.begin(page.mark, is_known)?;

@@ -1,6 +1,6 @@
 //! Retention: deletes messages by age, space and number, and rejects appends before the disk is full.
 //!
-//! [`decide`] decides what to delete, as a pure function of the clock, the files, the disks and the settings. A
+//! [`decide()`] decides what to delete, as a pure function of the clock, the files, the disks and the settings. A
 //! retention round performs the decision in this order: The log's minimum position rises, so that everything before
 //! it counts as deleted. The queues' minimum offsets follow. Log files are unlinked, then queue files. The space is
 //! freed in small steps ([`crate::Store::give_back`]). So every offset at or above a queue's minimum stays readable,

@@ -167,7 +167,7 @@ impl Retention<'_> {
         if let Some(below) = verdict.below {
             self.state.log.raise_min(below);
         }
-        // Also completes what an interrupted round has left.
+        // Completes an interrupted round as well.
         let min = self.state.log.min();
         if self.space.trimmed.load(Ordering::Relaxed) != min {
             let raised = self.raise_queue_minima(LogOffset::new(min));

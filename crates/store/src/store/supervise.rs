@@ -26,7 +26,7 @@ impl Parts {
         let mut restarts = 0;
         while panics() {
             match need {
-                // Behind the fence a required thread is run again, to answer those who wait, or to end.
+                // Behind the fence a required thread runs again, to answer waiting callers, or to end.
                 Need::Required if !self.state.fence.is_up() => {
                     self.state.put_up_fence(&format!("the thread {name} panicked"))
                 }
@@ -66,7 +66,8 @@ mod tests {
         let runs = AtomicUsize::new(0);
         store.parts.supervise("store-flush", Need::Required, |parts| {
             assert!(runs.fetch_add(1, Ordering::Relaxed) > 0, "on purpose");
-            // The second run happens behind the fence, as with the flush thread, which then answers those who wait.
+            // The second run happens behind the fence, like that of the flush thread, which then answers waiting
+            // callers.
             assert!(parts.state.fence.is_up());
         });
         assert_eq!(runs.load(Ordering::Relaxed), 2);

@@ -188,10 +188,11 @@ impl TimerFiles {
         };
         let mut check = check.unwrap_or_default().0;
         if found != Found::Ours {
-            // What a Java master answers slaves is of one moment, read time and offset (`TimerMessageStore.prepareTimerCheckPoint`),
-            // and so is the file that it writes. In the file of a Java slave that method leaves the offset as the master told it last
-            // (`SlaveSynchronize.syncTimerCheckPoint`), while the read time may be of an earlier or later answer. The slave's own
-            // offset is never larger than the master's, so fewer messages are taken to be delivered.
+            // A Java master answers slaves with the read time and offset of a single moment
+            // (`TimerMessageStore.prepareTimerCheckPoint`), and writes them to its file. In the file of a Java slave,
+            // that method leaves the master's last offset (`SlaveSynchronize.syncTimerCheckPoint`), while the read
+            // time may be from an earlier or later response. The slave's own offset is never larger than the
+            // master's, so fewer messages count as delivered.
             check.master_queue_offset = check.queue_offset;
         }
         let log = Arc::new(log);

@@ -28,7 +28,7 @@ fn visit_integer<'de, V: Visitor<'de>>(cursor: &mut Cursor<'de>, visitor: V) -> 
     match parse_number(text) {
         Some(Number::Signed(value)) => visitor.visit_i64(value),
         Some(Number::Unsigned(value)) => visitor.visit_u64(value),
-        // What stands behind the point is cut off, as fastjson does.
+        // The digits behind the point are cut off, as fastjson does.
         Some(Number::Float(value)) if value.abs() < 9e15 => visitor.visit_i64(value as i64),
         _ => Err(JsonError::custom(format_args!("expected an integer, found `{text}`"))),
     }

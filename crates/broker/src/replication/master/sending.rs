@@ -54,7 +54,7 @@ impl Shell {
                 tracing::error!(offset = %from, %error, "the log cannot be read for a slave");
             }
             let frame = (read.is_ok() && frame.len() == whole).then_some(frame);
-            // The thread has ended when nobody receives this.
+            // The thread has ended if the channel has no receiver.
             let _ = events.blocking_send((id, Event::Read(frame)));
         });
     }

@@ -114,7 +114,8 @@ impl InFlightQueue {
     pub(crate) fn settle(&mut self, next: i64, mut end: LogOffset) {
         let settled = |pop: &InFlightPop| matches!(pop.state, State::Settled(_));
         let mut last = self.pops.iter().rev();
-        // Of successive settled pops the first stays as it is, so that the offset advances although more are added all the time.
+        // The first of successive settled pops stays, so that the offset advances although more pops are added all
+        // the time.
         let is_long = last.next().is_some_and(settled) && last.next().is_some_and(settled);
         if is_long && let Some(InFlightPop { state: State::Settled(before), .. }) = self.pops.pop_back() {
             // The merged pop waits for the flush that the replaced one waited for.
