@@ -30,8 +30,8 @@ pub(super) fn current_topic(broker: &Broker, ask: &Ask) -> Result<Arc<Topic>, Re
     check_current(broker, ask, &ask.topic, &ask.waiters)
 }
 
-/// Returns the current topic `name` of a request. The topic must have the same suspended requests as when it was
-/// found, and the group of the request must exist.
+/// Returns the current topic `name` of a request. It must still be the topic that the request found, which `waiters`,
+/// its list of suspended requests, identifies. The group of the request must exist.
 pub(super) fn check_current(
     broker: &Broker,
     ask: &Ask,
