@@ -67,7 +67,7 @@ fn processor_time() -> Duration {
     Duration::from_nanos(text.split(' ').next().and_then(|it| it.parse().ok()).expect("a number"))
 }
 
-/// The cost of one of many runs.
+/// Returns the cost of a run, as the average of many runs.
 fn each(mut run: impl FnMut(usize)) -> Duration {
     const RUNS: usize = 20_000;
     best(7, || (0..RUNS).for_each(&mut run)) / u32::try_from(RUNS).expect("it fits")

@@ -205,7 +205,7 @@ impl Files {
         Self { users: directory.join("users.json"), acls: directory.join("acls.json"), seen: [None; 2] }
     }
 
-    /// Whether one of the files was replaced since the last look.
+    /// Whether a file was replaced since the last call.
     pub(crate) fn look(&mut self) -> bool {
         let found = [&self.users, &self.acls].map(|path| file::id_of(path));
         std::mem::replace(&mut self.seen, found) != found

@@ -70,7 +70,7 @@ pub struct Auth {
     accounts: RwLock<Arc<Accounts>>,
     /// Lock of changes to users or acls. The table is swapped after its file is durable.
     files: Mutex<Files>,
-    /// Key that signatures of unknown users are checked with, so that they take the time of known ones.
+    /// Key for checking signatures of unknown users, so that the check takes as long as for known users.
     decoy: SigningKey,
     failures: Failures,
     seals: Seals,

@@ -66,7 +66,7 @@ impl std::fmt::Debug for AuthConfig {
 }
 
 impl AuthConfig {
-    /// Sets a setting; `false` when its name is not one of [`KEYS`].
+    /// Sets a setting. Returns `false` if its name is not in [`KEYS`].
     pub fn set(&mut self, key: &str, value: &str) -> bool {
         self.values.get_mut(key).map(|found| value.trim().clone_into(found)).is_some()
     }
@@ -74,7 +74,7 @@ impl AuthConfig {
     /// The value of a setting.
     ///
     /// # Panics
-    /// When the name is not one of [`KEYS`].
+    /// When the name is not in [`KEYS`].
     #[must_use]
     pub fn get(&self, key: &str) -> &str {
         self.values.get(key).expect("a name of the table")
@@ -83,7 +83,7 @@ impl AuthConfig {
     /// The value of a setting as pages, logs and answers show it: never a secret.
     ///
     /// # Panics
-    /// When the name is not one of [`KEYS`].
+    /// When the name is not in [`KEYS`].
     #[must_use]
     pub fn shown(&self, key: &str) -> &str {
         let is_secret = matches!(key, "initAuthenticationUser" | "innerClientAuthenticationCredentials");
@@ -194,7 +194,7 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// Whether one of the two checks is made.
+/// Mode of authentication or authorization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Switch {
     /// No check.
@@ -252,7 +252,7 @@ impl std::fmt::Display for Request<'_> {
     }
 }
 
-/// Requests that one of the two checks leaves out.
+/// Requests that authentication or authorization leaves out.
 #[derive(Clone, Debug, Default)]
 pub struct Whitelist {
     codes: HashSet<i32>,

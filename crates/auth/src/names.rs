@@ -124,13 +124,13 @@ impl Actions {
         self.0 == 0
     }
 
-    /// Whether an entry with this set is about a request that needs one of `needed`.
+    /// Whether an entry with this set concerns a request that needs any of `needed`.
     #[must_use]
     pub const fn cover(self, needed: Self) -> bool {
         self.0 & (needed.0 | Self::of(&[Action::All]).0) != 0
     }
 
-    /// The set with one more action.
+    /// Adds an action to the set.
     #[must_use]
     pub const fn with(self, action: Action) -> Self {
         Self(self.0 | 1 << action as u8)

@@ -19,7 +19,8 @@ pub const SIGNATURE: &str = "Signature";
 pub const SECURITY_TOKEN: &str = "SecurityToken";
 /// Clients up to [`VERSION_4_9_3`] add this field after they signed (`MixAll.UNIQUE_MSG_QUERY_FLAG`).
 const ADDED_LATER: &str = "_UNIQUE_KEY_QUERY";
-/// Last version that adds a field after it signed (`V4_9_3`); a snapshot version lies between it and the next one.
+/// Last version that adds a field after it signed (`V4_9_3`). A snapshot version lies between it and the next
+/// release.
 const VERSION_4_9_3: i32 = VERSION_4_9_4 - 2;
 
 /// Bytes of a signature.

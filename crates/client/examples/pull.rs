@@ -12,7 +12,7 @@ async fn main() -> Result<(), client::Error> {
     run(&name_server, &topic).await
 }
 
-/// Sends twenty measurements and reads the ten high ones of them, from where the group stands.
+/// Sends twenty measurements and reads the ten high measurements, from the position of the group.
 pub async fn run(name_server: &str, topic: &str) -> Result<(), Error> {
     let client = Client::start(Config::new(name_server))?;
     let producer = Producer::new(&client, ProducerConfig::new("example_meters"));

@@ -14,7 +14,7 @@ async fn main() -> Result<(), client::Error> {
     run(&name_server, &topic).await
 }
 
-/// Asks ten questions of a replier in the same process; usually it is another one.
+/// Sends ten requests to a replier in the same process. Usually the replier is another process.
 pub async fn run(name_server: &str, topic: &str) -> Result<(), Error> {
     let replying = Client::start(Config::new(name_server))?;
     let replier = Producer::new(&replying, ProducerConfig::new("example_replier"));

@@ -17,7 +17,7 @@ impl Groups {
         *self.producers.lock().expect("short section").entry(group.to_owned()).or_default() += 1;
     }
 
-    /// Removes a producer; returns whether it was the last one of its group.
+    /// Removes a producer. Returns whether it was the last producer of its group.
     pub fn remove_producer(&self, group: &str) -> bool {
         let mut producers = self.producers.lock().expect("short section");
         if let Some(count) = producers.get_mut(group) {

@@ -315,7 +315,7 @@ fn size(prepared: &Prepared) -> usize {
     HEADER_BYTES + prepared.body.len() + prepared.properties.len()
 }
 
-/// The queue at position `turn`; after a failure the next one on another broker.
+/// Returns the queue at position `turn`, or after a failure the next queue on another broker.
 fn pick<'a>(
     queues: &'a [MessageQueue],
     turn: usize,

@@ -10,7 +10,7 @@ pub(crate) const MASTER: i64 = 0;
 /// The queues of a topic and the addresses of their brokers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Route {
-    /// Queues to send to: writable ones on a broker group with a master, ordered so that brokers alternate.
+    /// Writable queues on broker groups with a master, ordered so that brokers alternate.
     pub publish: Vec<MessageQueue>,
     /// Queues to read from, in the order in which they are allocated to members.
     pub subscribe: Vec<MessageQueue>,

@@ -15,7 +15,7 @@ use wire::frame::{Command, Encoding, Head};
 use wire::json;
 use wire::properties::key;
 
-/// Most requests that may wait for one consumer; further ones are refused.
+/// Most requests that may wait for a consumer. Further requests are refused.
 pub(crate) const WAITING_MAX: usize = 256;
 
 /// The producers, consumers and requesters of this client, by the names that servers use.

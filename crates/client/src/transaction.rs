@@ -21,7 +21,7 @@ use wire::header::EndTransaction;
 use wire::id::OffsetId;
 use wire::properties::key;
 
-/// Most transaction checks that may wait for the application; the broker repeats dropped ones
+/// Most transaction checks that may wait for the application. The broker repeats dropped checks
 /// (`TransactionMQProducer.checkRequestHoldMax`).
 const CHECKS_MAX: usize = 2000;
 

@@ -174,7 +174,7 @@ impl Config {
         property(key).map_or(Ok(false), |property| property.change(self, value).map(|()| true))
     }
 
-    /// All keys with their values, unknown ones included.
+    /// Returns all keys with their values, including unknown keys.
     pub fn entries(&self) -> BTreeMap<String, String> {
         let known = PROPERTIES.iter().map(|property| (property.name.to_owned(), (property.get)(self)));
         self.unknown.clone().into_iter().chain(known).collect()

@@ -20,7 +20,7 @@ pub(crate) const REFUSALS_LOGGED: Duration = Duration::from_secs(60);
 /// The bits of an IPv6 address that name its network.
 const NETWORK_MASK: u128 = u128::MAX << 64;
 
-/// Most connections that clients may open to the listeners of a process; further ones are closed at once.
+/// Most connections that clients may open to the listeners of a process. Further connections are closed at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionLimits {
     /// Connections in total.

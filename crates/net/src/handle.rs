@@ -356,7 +356,7 @@ impl ConnectionHandle {
         sender
     }
 
-    /// Moves pushed bytes to `unsent` and stores the waker for later ones; true when the connection must end.
+    /// Moves pushed bytes to `unsent` and stores the waker for later pushes. Returns true if the connection must end.
     pub(crate) fn take_pushed(&self, unsent: &mut Vec<u8>, waker: &Waker) -> bool {
         let mut outbox = self.outbox();
         if outbox.bytes.is_empty() {

@@ -144,7 +144,8 @@ impl ServerTls {
         Ok((Stream::Tls(Box::new(TlsStream::Server(stream))), is_http2))
     }
 
-    /// The configuration, loaded again when a file has changed. When loading fails the old one stays in use.
+    /// Returns the configuration, loaded again after a change of a file. If loading fails, the old configuration
+    /// stays in use.
     fn current(&self) -> Arc<ServerConfig> {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if loaded.looked.elapsed() >= RELOAD_INTERVAL {

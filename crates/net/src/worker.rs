@@ -209,7 +209,7 @@ impl Workers {
     /// Connects to the first of these addresses that accepts the connection.
     ///
     /// # Errors
-    /// There are no addresses; otherwise the error of the last one tried.
+    /// There are no addresses. Otherwise the error of the last address.
     pub async fn dial_first<S: Service>(
         &self,
         addresses: &[SocketAddr],

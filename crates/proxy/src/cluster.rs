@@ -136,7 +136,7 @@ impl Cluster {
         })
     }
 
-    /// A topic by the route of the name server, and its configuration at one of its brokers (105, 351).
+    /// Returns a topic by the route of the name server, with its configuration from any of its brokers (105, 351).
     pub(crate) async fn topic(self: &Arc<Self>, name: &str) -> Found<Topic> {
         self.topics.get(name, |name| self.clone().fetch_topic(name)).await
     }

@@ -23,7 +23,8 @@ pub fn type_name(of: MessageType) -> &'static str {
     TYPES.iter().find(|(_, known)| *known == of).map_or("UNSPECIFIED", |(name, _)| name)
 }
 
-/// The types of messages that a topic takes, by its attribute `message.type`; a topic without it takes normal ones.
+/// Returns the types of messages that a topic takes, by its attribute `message.type`. A topic without it takes normal
+/// messages.
 pub fn accepted_types(attribute: Option<&str>) -> Vec<MessageType> {
     match attribute {
         None => vec![MessageType::Normal],

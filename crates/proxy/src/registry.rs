@@ -240,7 +240,7 @@ impl Client {
         let _ = asked.map(|asked| asked.send(answer));
     }
 
-    /// The id of the client's link, which no other client has, not even one of the same name.
+    /// Id of the client's link. No other client has it, not even a client of the same name.
     pub fn link(&self) -> u64 {
         self.link_id
     }

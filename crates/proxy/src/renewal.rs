@@ -17,10 +17,10 @@ use crate::failure::Failure;
 use crate::receipt::Receipt;
 use crate::registry::Client;
 
-/// Invisible times of the first renewal, the second and so on; the last one repeats (`RenewStrategyPolicy`).
+/// Invisible times of the first renewal, the second and so on. The last time repeats (`RenewStrategyPolicy`).
 const RENEWED_MS: [i64; 6] = [60_000, 180_000, 300_000, 600_000, 1_800_000, 3_600_000];
 
-/// Most messages that are renewed; a further one comes again after its first invisible time.
+/// Most renewed messages. Further messages are delivered again after their first invisible time.
 const MESSAGES_MAX: usize = 500_000;
 
 /// A received message as its client knows it.

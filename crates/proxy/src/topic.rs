@@ -94,7 +94,7 @@ pub fn message_type(config: &TopicConfig) -> String {
     config.attributes.get(MESSAGE_TYPE).map_or("NORMAL", String::as_str).to_owned()
 }
 
-/// Merged topics by name. A merged topic is made again when one of its parts is another, or the role of the broker.
+/// Merged topics by name. A merged topic is made again after a change of any of its parts, or of the broker's role.
 #[derive(Default)]
 pub struct MergedTopics(Mutex<HashMap<String, MergedTopic>>);
 

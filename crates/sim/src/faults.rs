@@ -17,7 +17,7 @@ pub enum Crash {
 pub enum Fault {
     /// A broker or controller ends and comes back after so many milliseconds.
     Crash(NodeId, Crash, u64),
-    /// A broker or controller ends at one of its next writes.
+    /// A broker or controller ends at a coming write.
     CrashAtWrite(NodeId, Crash, u64),
     /// All brokers end at once.
     CrashAll(Crash, u64),

@@ -205,7 +205,7 @@ pub struct Settings {
     pub batch_bytes: u32,
     /// After so long without a heartbeat the controllers take a broker for gone, in milliseconds.
     pub heartbeat_timeout_ms: u64,
-    /// Bytes of a message's body: all have the smaller number, or each one of this range.
+    /// Bytes of a message's body: the smaller number for all messages, or a number of this range for each.
     pub body_bytes: (u64, u64),
 }
 

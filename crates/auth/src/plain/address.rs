@@ -38,7 +38,7 @@ impl Addresses {
         list.map(|last| address(last).ok_or_else(bad)).collect::<Result<_, _>>().map(Self::These)
     }
 
-    /// Whether an address is one of these.
+    /// Whether these addresses include an address.
     pub(crate) fn contain(&self, caller: IpAddr) -> bool {
         let caller = caller.to_canonical();
         match self {

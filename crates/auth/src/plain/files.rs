@@ -180,7 +180,7 @@ pub(crate) fn permitted(text: &str) -> Actions {
     }
 }
 
-/// Whether a text is one of YAML 1.1's words for true, which RocketMQ's parser reads.
+/// Whether a text is a word for true in YAML 1.1, which RocketMQ's parser reads.
 fn is_true(text: &str) -> bool {
     ["true", "yes", "on"].iter().any(|word| text.eq_ignore_ascii_case(word))
 }

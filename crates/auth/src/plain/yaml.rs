@@ -73,7 +73,7 @@ impl Node {
         Ok(root.filter(|root| !root.is_null()))
     }
 
-    /// Whether the value is one of the words for null.
+    /// Whether the value is a word for null.
     pub(crate) fn is_null(&self) -> bool {
         matches!(self, Self::Scalar(text, true) if matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL"))
     }
@@ -140,7 +140,7 @@ impl Node {
     }
 }
 
-/// The first item of a list that is the wanted one, or a new one at its end.
+/// Returns the first wanted item of a list, or adds a new item at its end.
 pub(super) fn found_or_added<T>(
     list: &mut Vec<T>,
     is_wanted: impl FnMut(&T) -> bool,

@@ -7,7 +7,7 @@ use wire::names::RETRY_PREFIX;
 /// Strategy that allocates the queues of a topic to the members of a group. All members need the same strategy.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Allocation {
-    /// Blocks of neighbouring queues. When they do not divide evenly, the first members get one more
+    /// Blocks of neighbouring queues. If they do not divide evenly, the first members get an additional queue
     /// (`AllocateMessageQueueAveragely`).
     #[default]
     Average,

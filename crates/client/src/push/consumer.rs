@@ -30,7 +30,7 @@ pub(super) struct State {
     /// Queues of orderly consumption that go to other members, while the listener has not returned yet. They cannot be
     /// taken again.
     pub leaving: Mutex<BTreeSet<MessageQueue>>,
-    /// Notified when one of the `leaving` queues is released; only the shutdown waits for it.
+    /// Notified when any of the `leaving` queues is released. Only the shutdown waits for it.
     pub left: Notify,
     /// Offsets of a broadcasting consumer, including queues that it no longer reads.
     pub local: Mutex<BTreeMap<MessageQueue, i64>>,

@@ -18,7 +18,7 @@ fn client(cluster: &Cluster) -> Client {
     Client::start(client_config(&cluster.address.to_string())).unwrap()
 }
 
-/// A client with a consumer of group `g` that passes bodies on and asks for "bad" ones again.
+/// Makes a client with a consumer of group `g` that passes bodies on and requests "bad" bodies again.
 async fn consumer(cluster: &Cluster) -> (Client, PushConsumer, UnboundedReceiver<String>) {
     let client = client(cluster);
     let (sender, receiver) = unbounded_channel();

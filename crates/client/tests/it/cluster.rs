@@ -40,7 +40,7 @@ pub struct State {
     held: HashMap<QueueName, Vec<Held>>,
     /// Codes the next sends are answered with.
     pub failures: VecDeque<i32>,
-    /// Sends that arrived, failed ones too.
+    /// Number of sends that arrived, including failed sends.
     pub sends: usize,
     /// Log offsets sent back.
     pub sent_back: Vec<i64>,

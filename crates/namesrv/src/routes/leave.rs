@@ -39,7 +39,7 @@ impl Left<'_> {
 }
 
 impl Routes {
-    /// The broker that registered on a connection (`onChannelDestroy`); the first one if there are several.
+    /// Returns the broker that registered on a connection (`onChannelDestroy`), or the first of several.
     pub fn owner(&self, connection: u64) -> Option<Departure> {
         let (key, _) = self.live.iter().find(|(_, live)| live.connection == connection)?;
         Some(self.lost(key, connection))

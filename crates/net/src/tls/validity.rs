@@ -38,7 +38,7 @@ fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((tag, content, behind))
 }
 
-/// A time such as `20991231235959Z`, or one of two digits for a year from 1950 to 2049.
+/// Parses a time such as `20991231235959Z`, or a time with a two-digit year from 1950 to 2049.
 fn time_ms(tag: u8, text: &str) -> Option<i64> {
     let number = |from: usize, digits: usize| text.get(from..from + digits)?.parse::<i64>().ok();
     let (year, from) = match tag {

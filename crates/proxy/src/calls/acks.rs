@@ -15,7 +15,8 @@ use crate::failure::{Failure, common};
 use crate::receipt::{ChangeInvisibleTime, Held, Receipt};
 use crate::renewal::Taken;
 
-/// A message that a client names by topic, group and handle, and one of a lite topic by that as well.
+/// Message that a client names by topic, group and handle. A message of a lite topic is named by the lite topic as
+/// well.
 pub struct Named<'a> {
     pub receipt: Receipt<'a>,
     text: &'a str,

@@ -150,7 +150,7 @@ impl<T> Cache<T> {
         });
     }
 
-    /// The value that is fetched, or else the old one.
+    /// Returns the fetched value, or else the old value.
     async fn fetched(
         self: Arc<Self>,
         name: String,

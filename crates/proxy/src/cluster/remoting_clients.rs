@@ -144,7 +144,7 @@ impl RemotingClients {
         self.of(Kind::Consumer, group).iter().for_each(|connection| link(connection).notify(&notice));
     }
 
-    /// Sends a notice to one of the producers of a group, in turn; false when none is connected.
+    /// Sends a notice to the next producer of a group in turn. Returns false if no producer is connected.
     pub fn notify_producer(&self, group: &str, turn: usize, notice: &Notice<'_>) -> bool {
         let producers = self.of(Kind::Producer, group);
         let chosen = turn.checked_rem(producers.len()).map(|index| link(&producers[index]));

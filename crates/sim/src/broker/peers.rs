@@ -61,7 +61,7 @@ impl Broker {
         }
     }
 
-    /// Writes a frame to a slave; whether there is room for the next one.
+    /// Writes a frame to a slave. Returns whether there is room for the next frame.
     pub(super) fn write(&mut self, id: PeerId, bytes: Vec<u8>) -> bool {
         let Some(peer) = self.peers.0.get_mut(&id) else { return false };
         peer.unsent += bytes.len();

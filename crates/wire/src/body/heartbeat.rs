@@ -74,7 +74,7 @@ pub struct SubscriptionData {
     pub filter_class_source: Option<String>,
     /// The filter expression as the application wrote it; `*` for all messages.
     pub sub_string: String,
-    /// Version of the subscription: a newer one replaces an older one (ms in Java, ns in Go).
+    /// Version of the subscription (ms in Java, ns in Go). A newer version replaces an older version.
     pub sub_version: i64,
     /// The tags in a `TAG` expression; empty for all messages.
     pub tags_set: BTreeSet<String>,

@@ -23,7 +23,7 @@ pub enum LiteSubscriptionAction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum LiteOffsetType {
-    /// 0: where the group was, 1: at the first message, 2: behind the last one.
+    /// Policy: 0 for the position of the group, 1 for the first message, 2 behind the last message.
     #[default]
     Policy,
     /// At this queue offset.

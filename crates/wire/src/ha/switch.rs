@@ -107,8 +107,8 @@ impl SlaveFrame {
 pub struct HandshakeReply {
     /// End of the master's log.
     pub end: LogOffset,
-    /// The epochs of the master's log, rising; an epoch without a byte begins where the next one does. A decoded list is checked
-    /// for that.
+    /// Epochs of the master's log, rising. An epoch without a byte begins at the start of the next epoch. A decoded
+    /// list is checked for that.
     pub epochs: Vec<EpochStart>,
 }
 

@@ -153,7 +153,7 @@ pub struct SendReply<'a> {
     pub message_id: &'a str,
     /// Queue id of the message.
     pub queue_id: i32,
-    /// Queue offset of the message, or of the first one in a batch.
+    /// Queue offset of the message, or of the first message in a batch.
     pub queue_offset: i64,
     /// `UNIQ_KEY` of the message.
     pub transaction_id: Option<&'a str>,

@@ -87,7 +87,7 @@ impl<'de> Cursor<'de> {
         JsonError { position: self.position, reason: format!("expected {expected}, found {found}") }
     }
 
-    /// Consumes `byte` if it is the next one; returns whether it was.
+    /// Consumes `byte` if it is the next byte. Returns whether it was.
     pub(super) fn take(&mut self, byte: u8) -> bool {
         let found = self.peek() == Some(byte);
         if found {

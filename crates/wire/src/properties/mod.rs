@@ -65,7 +65,7 @@ impl<'a> Iterator for Segments<'a> {
     }
 }
 
-/// The value of `name`; the last one when there are several. `name` must not contain control characters.
+/// Returns the value of `name`, or the last of several values. `name` must not contain control characters.
 #[must_use]
 pub fn get<'a>(properties: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let value = |segment: &'a [u8]| segment.strip_prefix(name.as_bytes())?.strip_prefix(&[NAME_END]);

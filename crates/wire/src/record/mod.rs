@@ -45,7 +45,7 @@ pub const RECORD_BYTES_MIN: usize = 91;
 /// Errors of bytes that are not a valid record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum RecordError {
-    /// There are fewer bytes than the record or its fixed part needs.
+    /// The bytes are fewer than the record or its fixed part needs.
     #[error("record is cut short: {needed} bytes expected, {found} found")]
     Truncated {
         /// Number of bytes needed.
@@ -59,7 +59,7 @@ pub enum RecordError {
         /// Bytes left in the file, with the blank record itself.
         size: u32,
     },
-    /// The magic number is neither of the two valid ones.
+    /// The magic number is not valid.
     #[error("record magic is {found:#010x}, expected {MAGIC_V1:#010x} or {MAGIC_V2:#010x}")]
     Magic {
         /// The number found. Zero means the end of the written part.
